@@ -27,10 +27,9 @@ from advisor.compression.make import make_file
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.budget import Budget
 from advisor.core.decision import decide, front
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.figures import accuracy_of, latency_of, size_of
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target, accuracy_of, latency_of, size_of
+from advisor.core.metrics import BALANCED
 from advisor.core.posterior import Answers, Posterior
-from advisor.core.preference import BALANCED
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import divide

@@ -17,7 +17,7 @@ import numpy as np
 
 from advisor.core.units import plural
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.integrations.browser.connection import BrowserConnection
+from advisor.integrations.browser import BrowserConnection
 from benchmarks.runtimes import networks
 from benchmarks.tables import Row, keep
 

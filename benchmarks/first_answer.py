@@ -15,9 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_json import evaluation_from_json
-from advisor.core.figures import describe
+from advisor.core.evaluation import Evaluation, describe, evaluation_from_json
 from advisor.core.quantity import Quantity
 from advisor.engine.decide import decide_run
 from advisor.engine.history.loaded_run import load_run

@@ -23,9 +23,8 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import CardFacts, ImageAnswers
-from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.execution.machine import one_blas_thread
 from advisor.engine.pipeline.cost import rough_ms, rough_size

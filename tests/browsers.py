@@ -10,7 +10,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.downloads.files import WeightSource
-from advisor.integrations.browser.connection import fetched
+from advisor.integrations.browser import fetched
 from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 

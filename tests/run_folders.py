@@ -8,9 +8,8 @@ from typing import Any
 
 from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve

@@ -14,16 +14,24 @@ from advisor.cli.options import (
     RunArgument,
     Sort,
     annotations_of,
+    argument,
     complete_runs,
     completion_of,
+    option,
     takes,
 )
-from advisor.cli.output import check_place, log_run_to, note, print_json, progress, show_answer, warn_of_problems
+from advisor.cli.output import (
+    check_place,
+    log_run_to,
+    note,
+    print_document,
+    print_json,
+    progress,
+    show_answer,
+    warn_of_problems,
+)
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.options import LIMITS
-
-SCHEMA_VERSION = 1
-"""Version of the document that ``export`` prints."""
 
 
 @takes(annotations_of(LIMITS, defaults=False))
@@ -31,13 +39,12 @@ def report(
     run: RunArgument,
     *,
     images: Annotated[
-        bool, typer.Option("--images/--no-images", help="Show images on which the pick errs in report.html.")
+        bool, option("", "Show images on which the pick errs in report.html.", "--images/--no-images")
     ] = True,
     to: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder for the report files. Default: the run folder, if no limit changed."),
+        str | None, option("DIR", "Folder for the report files. Default: the run folder, if no limit changed.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace report files that exist in --to.")] = False,
+    force: Annotated[bool, option("", "Replace report files that exist in --to.", "--force")] = False,
     log_to: LogTo = None,
     sort: Sort = "",
     only: Filter = None,
@@ -73,40 +80,39 @@ def report(
 class ExportOptions:
     """The options of ``advisor export``."""
 
-    to: Annotated[str | None, typer.Option(metavar="DIR", help="Folder to create.")] = None
+    to: Annotated[str | None, option("DIR", "Folder to create.")] = None
     pick: Annotated[
         str | None,
-        typer.Option(
-            metavar="CANDIDATE",
-            help="Candidate to ship: its number in --list, or its key. Default: the pick of the run.",
-        ),
+        option("CANDIDATE", "Candidate to ship: its number in --list, or its key. Default: the pick of the run."),
     ] = None
-    android: Annotated[bool, typer.Option("--android", help="Add Kotlin code for an app.")] = False
-    ios: Annotated[bool, typer.Option("--ios", help="Add Swift code for an app.")] = False
-    python: Annotated[bool, typer.Option("--python", help="Add a Python program.")] = False
-    edgetpu: Annotated[bool, typer.Option("--edgetpu", help="Add a program for a Coral Edge TPU (int8 only).")] = False
+    android: Annotated[bool, option("", "Add Kotlin code for an app.", "--android")] = False
+    ios: Annotated[bool, option("", "Add Swift code for an app.", "--ios")] = False
+    python: Annotated[bool, option("", "Add a Python program.", "--python")] = False
+    edgetpu: Annotated[bool, option("", "Add a program for a Coral Edge TPU (int8 only).", "--edgetpu")] = False
     web: Annotated[
-        bool, typer.Option("--web", help="Add a web page that classifies a photo or the camera, without a network.")
+        bool, option("", "Add a web page that classifies a photo or the camera, without a network.", "--web")
     ] = False
     coreml: Annotated[
-        bool, typer.Option("--coreml", help="Add a Core ML package of the float classifier. It is not run here.")
+        bool, option("", "Add a Core ML package of the float classifier. It is not run here.", "--coreml")
     ] = False
     microcontroller: Annotated[
-        bool, typer.Option("--microcontroller", help="Add C++ for TensorFlow Lite Micro: model, arena, operators.")
+        bool, option("", "Add C++ for TensorFlow Lite Micro: model, arena, operators.", "--microcontroller")
     ] = False
     unknown_class: Annotated[
         bool,
-        typer.Option(
-            "--unknown-class", help="Add a class 'unknown' for images of things outside the other classes (pick only)."
+        option(
+            "", "Add a class 'unknown' for images of things outside the other classes (pick only).", "--unknown-class"
         ),
     ] = False
-    force: Annotated[bool, typer.Option("--force", help="Replace a bundle that exists.")] = False
-    show: Annotated[bool, typer.Option("--list", help="Show the candidates that --pick takes, and write nothing.")] = (
-        False
-    )
+    force: Annotated[bool, option("", "Replace a bundle that exists.", "--force")] = False
+    show: Annotated[bool, option("", "Show the candidates that --pick takes, and write nothing.", "--list")] = False
     sort: Sort = ""
     only: Filter = None
     as_json: AsJson = False
+
+
+PLATFORMS = ("android", "ios", "python", "edgetpu", "web", "microcontroller", "coreml")
+"""The flags of ``advisor export`` that add something to the bundle."""
 
 
 def export(run: RunArgument, *, asked: ExportOptions) -> None:
@@ -126,56 +132,41 @@ def export(run: RunArgument, *, asked: ExportOptions) -> None:
         raise UsageError("--sort and --filter need --list", "add --list, or leave them out")
     if asked.to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
-    flags = {
-        "android": asked.android, "ios": asked.ios, "python": asked.python, "edgetpu": asked.edgetpu, "web": asked.web,
-        "microcontroller": asked.microcontroller,
-        "coreml": asked.coreml,
-    }  # fmt: skip
-    targets = [name for name, given in flags.items() if given]
+    targets = [name for name in PLATFORMS if getattr(asked, name)]
     with progress("writing and checking the bundle"):
         bundle = api.export(
-            run,
-            asked.to,
-            pick=asked.pick,
-            targets=targets,
-            force=asked.force,
-            unknown_class=asked.unknown_class,
+            run, asked.to, pick=asked.pick, targets=targets, force=asked.force, unknown_class=asked.unknown_class
         )
-    key = bundle.evaluation.configuration.key
+    key, edits = bundle.evaluation.configuration.key, bundle.model.edits
     if asked.as_json:
-        written = {"key": key, "path": str(bundle.path), "files": list(bundle.files), "edits": list(bundle.model.edits)}
-        print_json({"schema_version": SCHEMA_VERSION, **written})
+        print_document(key=key, path=str(bundle.path), files=list(bundle.files), edits=list(edits))
         return
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
-    for edit in bundle.model.edits:
+    for edit in edits:
         typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
     typer.echo(f"Next: python {bundle.path}/check.py")
 
 
 def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool) -> None:
     from advisor import api
-    from advisor.core.figures import describe
+    from advisor.core.evaluation import describe
     from advisor.core.units import plain
     from advisor.reporting.frames import CANDIDATES
 
     rows = CANDIDATES.select(sort, only)
     candidates = api.exportable(run)
     number = {each.configuration.key: count for count, each in enumerate(candidates, start=1)}
-    candidates = rows.of(candidates)
+    shown = {each.configuration.key: describe(each) for each in rows.of(candidates)}
     if as_json:
-        listed = [{"key": each.configuration.key, "description": describe(each)} for each in candidates]
-        print_json({"schema_version": SCHEMA_VERSION, "candidates": listed})
+        print_document(candidates=[{"key": key, "description": text} for key, text in shown.items()])
         return
-    for evaluation in candidates:
-        key = evaluation.configuration.key
-        typer.echo(plain(f"{number[key]}  {describe(evaluation)}  {key}"))
+    for key, text in shown.items():
+        typer.echo(plain(f"{number[key]}  {text}  {key}"))
 
 
 def compare(
-    before: Annotated[
-        str, typer.Argument(metavar="RUN", help="Folder of the earlier run.", autocompletion=complete_runs)
-    ],
-    after: Annotated[str, typer.Argument(metavar="RUN", help="Folder of the later run.", autocompletion=complete_runs)],
+    before: Annotated[str, argument("RUN", "Folder of the earlier run.", complete_runs)],
+    after: Annotated[str, argument("RUN", "Folder of the later run.", complete_runs)],
     form: Format = "text",
     sort: Sort = "",
     only: Filter = None,
@@ -208,25 +199,22 @@ def compare(
 class ReevaluateOptions:
     """The options of ``advisor reevaluate``."""
 
-    every: Annotated[bool, typer.Option("--all", help="Answer every search in --runs instead of one run.")] = False
-    runs: Annotated[str, typer.Option(metavar="DIR", help="Folder of the runs.")] = "runs"
+    every: Annotated[bool, option("", "Answer every search in --runs instead of one run.", "--all")] = False
+    runs: Annotated[str, option("DIR", "Folder of the runs.")] = "runs"
     device: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Also answer for this device (a profile's name, or name:target); repeat for more.",
+        option(
+            "NAME",
+            "Also answer for this device (a profile's name, or name:target); repeat for more.",
             autocompletion=completion_of("device"),
         ),
     ] = None
     profiles: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="DIR",
-            help="Folder of your own device profiles; without --device, all its devices count. Repeat for more.",
-        ),
+        option("DIR", "Folder of your own device profiles; without --device, all its devices count. Repeat for more."),
     ] = None
     since_last: Annotated[
-        bool, typer.Option("--since-last", help="Compare with the latest answer to each run: shows only what is new.")
+        bool, option("", "Compare with the latest answer to each run: shows only what is new.", "--since-last")
     ] = False
     form: Format = "text"
     sort: Sort = ""
@@ -235,10 +223,7 @@ class ReevaluateOptions:
 
 
 def reevaluate(
-    run: Annotated[
-        str | None,
-        typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=complete_runs),
-    ] = None,
+    run: Annotated[str | None, argument("RUN", "A run folder, such as runs/latest.", complete_runs)] = None,
     *,
     asked: ReevaluateOptions,
 ) -> None:
@@ -258,14 +243,10 @@ def reevaluate(
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
         warn_of_problems(run)
+    devices, profiles = asked.device or (), asked.profiles or ()
     with progress("reading the runs") as tell:
         found = api.reevaluate(
-            run,
-            runs=asked.runs,
-            device=asked.device or (),
-            profiles=asked.profiles or (),
-            since_last=asked.since_last,
-            tell=tell,
+            run, runs=asked.runs, device=devices, profiles=profiles, since_last=asked.since_last, tell=tell
         )
     shown = rows.of(found)
     if form == "json":
@@ -277,11 +258,7 @@ def reevaluate(
 
 
 def _format(form: str, as_json: bool) -> str:
-    """Return the output format; ``--json`` is short for ``--format json``.
-
-    Raises:
-        UsageError: an unknown name.
-    """
+    """Return the output format; ``--json`` is short for ``--format json``. Raises UsageError: an unknown name."""
     from advisor.reporting.comparisons import FORMATS
 
     if form not in FORMATS:

@@ -1,34 +1,47 @@
-"""``advisor catalog``: list, show, fetch, check and add model cards."""
+"""``advisor catalog`` and ``advisor devices``: list, show, check, fetch and add model cards and device profiles."""
 
 import sys
-from dataclasses import dataclass
-from typing import Annotated
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.commands import Commands
-from advisor.cli.options import AsJson, Catalogs, Filter, Mirror, Offline, Sort, channels, completion_of, split
-from advisor.cli.output import download_bars, print_json, progress
-from advisor.core.errors import ExitCode
+from advisor.cli.options import (
+    AsJson,
+    Catalogs,
+    Commands,
+    Filter,
+    Mirror,
+    Offline,
+    ProfileFolders,
+    Sort,
+    annotations_of,
+    argument,
+    channels,
+    completion_of,
+    option,
+    split,
+    takes,
+)
+from advisor.cli.output import download_bars, print_document, progress
+from advisor.core.errors import ExitCode, StageError
+from advisor.core.options import DeviceBenchmarkKeywords, options_of
 
-SCHEMA_VERSION = 1
-
-commands = Commands(
-    name="catalog",
-    help="List, show and check the model cards, fetch their weights, add a model of your own.",
-    short_help="List the model cards and fetch their weights.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+cards_app = Commands.group(
+    "catalog",
+    "List, show and check the model cards, fetch their weights, add a model of your own.",
+    "List the model cards and fetch their weights.",
+)
+devices_app = Commands.group(
+    "devices",
+    "List and show the device profiles, add or remove your own, calibrate an available device.",
+    "List, add and calibrate device profiles.",
 )
 
 
-@commands.command("list", short_help="List the model cards.")
-def list_(
-    mirror: Mirror = None,
-    catalog: Catalogs = None,
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+@cards_app.command("list", short_help="List the model cards.")
+def list_cards(
+    mirror: Mirror = None, catalog: Catalogs = None, sort: Sort = "", only: Filter = None, as_json: AsJson = False
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
@@ -41,14 +54,14 @@ def list_(
     with progress("reading the catalogue") as tell:
         rows = selected.of(cards.list_cards(mirror=mirror, catalog=catalog or (), tell=tell))
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
+        print_document(cards=[row.to_json() for row in rows])
     else:
         print_rows(rows)
 
 
-@commands.command("show", short_help="Show one card with its sources.")
-def show(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a card.", autocompletion=completion_of("card"))],
+@cards_app.command("show", short_help="Show one card with its sources.")
+def show_card(
+    name: Annotated[str, argument("NAME", "Name of a card.", completion_of("card"))],
     catalog: Catalogs = None,
     as_json: AsJson = False,
 ) -> None:
@@ -58,28 +71,22 @@ def show(
     """
     from advisor import catalog as cards
     from advisor.catalog import listing
+    from advisor.reporting.catalog_table import print_card
 
     card = cards.show(name, catalog=catalog or ())
     here = listing.is_here(card)
     if as_json:
-        print_json({"schema_version": SCHEMA_VERSION, "card": {**listing.card_json(card), "weights_here": here}})
-        return
-    from advisor.reporting.catalog_table import print_card
-
-    print_card(card, here)
+        print_document(card={**listing.card_json(card), "weights_here": here})
+    else:
+        print_card(card, here)
 
 
-@commands.command("fetch", short_help="Fetch weights into the cache.")
+@cards_app.command("fetch", short_help="Fetch weights into the cache.")
 def fetch(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Names of cards, families or globs.",
-            autocompletion=completion_of("candidates"),
-        ),
+        list[str] | None, argument("NAME", "Names of cards, families or globs.", completion_of("candidates"))
     ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="Fetch the weights of every card.")] = False,
+    everything: Annotated[bool, option("", "Fetch the weights of every card.", "--all")] = False,
     mirror: Mirror = None,
     offline: Offline = False,
     catalog: Catalogs = None,
@@ -93,30 +100,26 @@ def fetch(
     Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
     """
     from advisor import catalog as cards
+    from advisor.reporting.catalog_table import print_fetched
 
-    wanted = split(names) or ()
+    wanted, files = split(names) or (), catalog or ()
     with download_bars() as advance:
         fetched = cards.fetch(
-            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=catalog or (), progress=advance
+            *wanted, everything=everything, mirror=mirror, offline=offline, catalog=files, progress=advance
         )
     if as_json:
-        from dataclasses import asdict
-
-        rows = [{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]
-        print_json({"schema_version": SCHEMA_VERSION, "fetched": rows})
+        print_document(fetched=[{**asdict(entry), "path": str(entry.path or "")} for entry in fetched])
     else:
-        from advisor.reporting.catalog_table import print_fetched
-
         print_fetched(fetched)
     if not all(entry.cached for entry in fetched):
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-@commands.command("check", short_help="Check every card against its published counts.")
+@cards_app.command("check", short_help="Check every card against its published counts.")
 def check(
     catalog: Catalogs = None,
     build: Annotated[
-        bool, typer.Option("--build", help="Also build every graph and count its parameters: takes minutes.")
+        bool, option("", "Also build every graph and count its parameters: takes minutes.", "--build")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -128,16 +131,13 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor import catalog as cards
+    from advisor.reporting.catalog_table import print_checked
 
     with progress("checking the cards") as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
     if as_json:
-        from dataclasses import asdict
-
-        print_json({"schema_version": SCHEMA_VERSION, **asdict(checked)})
+        print_document(**asdict(checked))
     else:
-        from advisor.reporting.catalog_table import print_checked
-
         print_checked(checked, build)
     if checked.errors:
         raise typer.Exit(ExitCode.USAGE)
@@ -147,44 +147,46 @@ def check(
 class AddOptions:
     """The options of ``advisor catalog add``."""
 
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the card. Default: the name of the file.")] = ""
-    labels: Annotated[str, typer.Option(metavar="FILE", help="File with one label per line, or 'imagenet'.")] = ""
+    name: Annotated[str, option("NAME", "Name of the card. Default: the name of the file.")] = ""
+    labels: Annotated[str, option("FILE", "File with one label per line, or 'imagenet'.")] = ""
     mean: Annotated[
-        str | None,
-        typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0..255: one number, or three with commas."),
+        str | None, option("NUMBERS", "Value subtracted from RGB 0..255: one number, or three with commas.")
     ] = None
-    std: Annotated[
-        str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by, like --mean.")
-    ] = None
-    input_size: Annotated[
-        int | None, typer.Option(metavar="PIXELS", help="Side of the input, if the model leaves it open.")
-    ] = None
-    licence: Annotated[str, typer.Option(metavar="NAME", help="Licence of the model.")] = ""
-    family: Annotated[str, typer.Option(metavar="NAME", help="Family of the card.")] = "own"
-    top1: Annotated[
-        str, typer.Option(metavar="PERCENT", help="Known top-1, such as 71.8%, for searches without images.")
-    ] = ""
+    std: Annotated[str | None, option("NUMBERS", "Value that the difference is divided by, like --mean.")] = None
+    input_size: Annotated[int | None, option("PIXELS", "Side of the input, if the model leaves it open.")] = None
+    licence: Annotated[str, option("NAME", "Licence of the model.")] = ""
+    family: Annotated[str, option("NAME", "Family of the card.")] = "own"
+    top1: Annotated[str, option("PERCENT", "Known top-1, such as 71.8%, for searches without images.")] = ""
     as_it_is: Annotated[
-        bool, typer.Option("--as-it-is", help="Never retrain or compress the model. Quantized files never are.")
+        bool, option("", "Never retrain or compress the model. Quantized files never are.", "--as-it-is")
     ] = False
-    into: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Catalogue file that takes the card. Default: your own.")
-    ] = None
+    into: Annotated[str | None, option("FILE", "Catalogue file that takes the card. Default: your own.")] = None
     data: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Your labelled images, or with boxes for a detector: measures accuracy."),
+        str | None, option("PATH", "Your labelled images, or with boxes for a detector: measures accuracy.")
     ] = None
     as_json: AsJson = False
 
 
-@commands.command("add", short_help="Make a card of your own model.")
-def add(
+AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "into")
+"""The options of ``advisor catalog add`` that the function takes as they are."""
+
+
+QUESTIONS = {
+    "labels": "Labels: a file with one label per line, or 'imagenet'",
+    "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
+    "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
+}
+"""What is asked for a value that no file states."""
+
+
+@cards_app.command("add", short_help="Make a card of your own model.")
+def add_card(
     file: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE",
-            help="A .keras, .onnx, .pt2 or .tflite file, a SavedModel's folder, a handle of TensorFlow Hub, timm:NAME "
-            "or torchvision:NAME.",
+        argument(
+            "FILE",
+            "A .keras, .onnx, .pt2 or .tflite file, a SavedModel's folder, a handle of TensorFlow Hub, timm:NAME or "
+            "torchvision:NAME.",
         ),
     ],
     *,
@@ -199,51 +201,148 @@ def add(
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
     from advisor import catalog as cards
-    from advisor.core import units
+    from advisor.api.models import judge
+    from advisor.catalog import listing
+    from advisor.core.units import percent
     from advisor.reporting.catalog_table import print_added, print_judged
-    from advisor.reporting.text import finite
 
+    def ask(value: str) -> str:
+        return str(typer.prompt(QUESTIONS[value], err=True))
+
+    given = {name: getattr(asked, name) for name in AS_GIVEN} | {
+        "mean": channels(asked.mean, "--mean") or (),
+        "std": channels(asked.std, "--std") or (),
+        "top1": percent(asked.top1, "--top1") if asked.top1 else None,
+        "ask": ask if sys.stdin.isatty() and not asked.as_json else None,
+    }
     with progress(f"reading {file}") as tell:
-        added = cards.add(
-            file,
-            name=asked.name,
-            labels=asked.labels,
-            mean=channels(asked.mean, "--mean") or (),
-            std=channels(asked.std, "--std") or (),
-            input_size=asked.input_size,
-            licence=asked.licence,
-            family=asked.family,
-            top1=units.percent(asked.top1, "--top1") if asked.top1 else None,
-            as_it_is=asked.as_it_is,
-            into=asked.into,
-            ask=_ask if sys.stdin.isatty() and not asked.as_json else None,
-            tell=tell,
-        )
+        added = cards.add(file, tell=tell, **given)
     if not asked.as_json:
         print_added(added)
-    from advisor.api.models import judge
-
     with progress("measuring the accuracy") as tell:
         judged = judge(added.model, asked.data, tell=tell) if asked.data else None
     if asked.as_json:
-        from dataclasses import asdict
-
-        from advisor.catalog import listing
-
-        places = {"catalogue": str(added.catalogue), "model": str(added.model)}
         accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
-        card = listing.card_json(added.card)
-        print_json(finite({"schema_version": SCHEMA_VERSION, "card": card, **places, "accuracy": accuracy}))
+        catalogue, card = str(added.catalogue), listing.card_json(added.card)
+        print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy)
     elif judged:
         print_judged(added.card, *judged)
 
 
-def _ask(value: str) -> str:
-    return str(typer.prompt(_QUESTIONS[value], err=True))
+DeviceName = Annotated[str, argument("NAME", "Name of a device.", completion_of("device"))]
 
 
-_QUESTIONS = {
-    "labels": "Labels: a file with one label per line, or 'imagenet'",
-    "mean": "Mean that is subtracted from RGB 0..255 (0 if the model scales its input)",
-    "std": "Standard deviation that the difference is divided by (1 if the model scales its input)",
-}
+@devices_app.command("list", short_help="List the devices and their targets.")
+def list_devices(
+    profiles: ProfileFolders = None, sort: Sort = "", only: Filter = None, as_json: AsJson = False
+) -> None:
+    """List the devices with their targets and the number of known measurements.
+
+    Example: advisor devices list --filter kind=board --filter 'cores=*cortex-a76*'
+    """
+    from advisor import devices
+    from advisor.devices.profiles import listing
+    from advisor.reporting.devices_table import DEVICES, print_rows
+
+    selected = DEVICES.select(sort, only)
+    with progress("reading the device profiles"):
+        found = selected.of(devices.list_devices(profiles=profiles or ()))
+    if as_json:
+        print_document(devices=[listing.row_json(profile) for profile in found])
+    else:
+        print_rows(found)
+
+
+@devices_app.command("show", short_help="Show one device with its sources.")
+def show_device(name: DeviceName, profiles: ProfileFolders = None, as_json: AsJson = False) -> None:
+    """Show one device: processor, limits, targets, number of known measurements, and their sources.
+
+    Example: advisor devices show raspberry-pi-4
+    """
+    from advisor import devices
+    from advisor.devices.profiles import listing
+    from advisor.reporting.devices_table import print_device
+
+    profile = devices.show(name, profiles=profiles or ())
+    if as_json:
+        print_document(device=listing.device_json(profile))
+    else:
+        print_device(profile)
+
+
+@devices_app.command("add", short_help="Add a profile of your own.")
+def add_device(
+    file: Annotated[str, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")],
+    into: Annotated[str | None, option("DIR", "Folder that takes the profile. Default: your own.")] = None,
+    force: Annotated[bool, option("", "Replace your profile of the same name.", "--force")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check a device profile and copy it with its measurements to your own profiles.
+
+    Example: advisor devices add our-board.yaml
+    """
+    from advisor import devices
+    from advisor.reporting.devices_table import print_added
+
+    added = devices.add(file, into=into, force=force)
+    if as_json:
+        print_document(device=added.profile.name, path=str(added.path), replaced=added.replaced)
+    else:
+        print_added(added)
+
+
+@devices_app.command("remove", short_help="Remove a profile of your own.")
+def remove(
+    name: DeviceName,
+    from_: Annotated[str | None, option("DIR", "Folder that holds the profile. Default: your own.", "--from")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove one of your own device profiles with its measurements. Shipped profiles stay.
+
+    Example: advisor devices remove our-board
+    """
+    from advisor import devices
+
+    removed = devices.remove(name, folder=from_)
+    if as_json:
+        print_document(removed=[str(path) for path in removed])
+        return
+    for path in removed:
+        typer.echo(f"removed {path}")
+
+
+KERNELS = "Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs."
+
+
+@devices_app.command("calibrate", short_help="Measure a few models on an available device.")
+@takes(annotations_of(options_of(DeviceBenchmarkKeywords, "device", "accelerator", "threads", "effort")))
+def calibrate(
+    name: Annotated[str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))],
+    *,
+    here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
+    models: Annotated[int, option("N", "Number of models to measure.", min=1, max=50)] = 5,
+    kernels: Annotated[bool, option("", KERNELS, "--kernels")] = False,
+    as_json: AsJson = False,
+    **reached: Any,
+) -> None:
+    """Measure the most informative models on a device and add the measurements to its profile.
+
+    Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
+    profiles. Exit code 3: the device could not be measured; nothing is kept.
+
+    Example: advisor devices calibrate our-board --ssh pi@board.local
+    """
+    from advisor import devices
+    from advisor.reporting.devices_table import print_calibrated
+
+    given = {each: value for each, value in reached.items() if value}
+    try:
+        with progress("reading the profile") as tell:
+            found = devices.calibrate(name, here=here, models=models, kernels=kernels, tell=tell, **given)
+    except StageError as error:
+        typer.secho(f"error: {error.message}", err=True)
+        raise typer.Exit(ExitCode.UNSATISFIED) from error
+    if as_json:
+        print_document(**found.to_json())
+    else:
+        print_calibrated(found)

@@ -12,14 +12,12 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from advisor.cli import catalog, data, devices
 from advisor.cli.answers import compare, export, reevaluate, report
-from advisor.cli.benchmark import benchmark, profile
-from advisor.cli.commands import AllCommands, Commands
-from advisor.cli.data import compress
-from advisor.cli.options import AsJson, Filter, GroupedCommand, SearchCommand, Sort
-from advisor.cli.output import print_json, progress
-from advisor.cli.search import init, plan, search
+from advisor.cli.catalog import cards_app, devices_app
+from advisor.cli.files import benchmark, compress, profile
+from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
+from advisor.cli.output import print_document, progress
+from advisor.cli.search import data_app, init, plan, search
 from advisor.core.errors import AdvisorError, ExitCode
 from advisor.core.units import visible
 from advisor.version import __version__
@@ -38,7 +36,7 @@ def doctor(sort: Sort = "", only: Filter = None, as_json: AsJson = False) -> Non
         checks = api.doctor()
     shown = rows.of(checks)
     if as_json:
-        print_json({"schema_version": 1, "checks": [asdict(check) for check in shown]})
+        print_document(checks=[asdict(check) for check in shown])
     else:
         for check in shown:
             mark = {api.State.OK: "ok     ", api.State.WARNING: "warning", api.State.FAILED: "FAILED "}[check.state]
@@ -61,10 +59,7 @@ def named(incomplete: str) -> list[str]:
 
 
 def explain(
-    term: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TERM", help="The term, such as p90 or hold-out.", autocompletion=named),
-    ] = None,
+    term: Annotated[list[str] | None, argument("TERM", "The term, such as p90 or hold-out.", named)] = None,
     as_json: AsJson = False,
 ) -> None:
     """Explain a term of the reports in a few sentences. Without a term, list those that are explained.
@@ -75,7 +70,7 @@ def explain(
 
     found = [glossary.term(" ".join(term))] if term else list(glossary.terms())
     if as_json:
-        print_json({"schema_version": 1, "terms": [asdict(each) for each in found]})
+        print_document(terms=[asdict(each) for each in found])
     elif term:
         typer.secho(found[0].name, bold=True)
         typer.echo(textwrap.fill(found[0].text, WIDTH))
@@ -117,9 +112,7 @@ app = Commands(
 
 
 @app.callback(invoke_without_command=True)
-def version(
-    show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True),
-) -> None:
+def version(show: bool = typer.Option(False, "--version", help="Show the version and exit.", is_eager=True)) -> None:
     if show:
         typer.echo(f"advisor {__version__}")
         raise typer.Exit
@@ -131,9 +124,8 @@ app.command(cls=SearchCommand, short_help="Show what a search would do, and its 
 app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
 app.command(short_help="Show where the time of a .tflite file goes.")(profile)
 app.command(short_help="Compress a .tflite file and measure what it costs.")(compress)
-app.add_typer(catalog.commands)
-app.add_typer(devices.commands)
-app.add_typer(data.commands)
+for group in (cards_app, devices_app, data_app):
+    app.add_typer(group)
 app.command(short_help="Decide again with other limits, and write the report.")(report)
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)

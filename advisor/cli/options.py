@@ -1,37 +1,60 @@
-"""Options of several commands, their completion, and values of options as a user writes them."""
+"""What commands share: groups with ``--quiet``, options with their completion, values as a user writes them.
+
+A command may have its options as one value of a dataclass. To add a command of an integration, register an
+:class:`IntegrationCommand` in the group :data:`INTEGRATIONS`.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperOption
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.models import CommandFunctionType
 
+from advisor.cli.output import BEGAN, QUIET
 from advisor.core.errors import UsageError
+from advisor.core.names import integration, registered
 from advisor.core.options import GROUPS, OUTPUT, SEARCH, Option, Table
 from advisor.core.units import channel_values
 
 if TYPE_CHECKING:
+    from typer import _click
     from typer._click.core import Context, Parameter
     from typer._click.formatting import HelpFormatter
 
+Command = Callable[..., Any]
 
-Complete = Callable[[str], list[str]]
+INTEGRATIONS = "advisor.commands"
+"""Entry points of further commands, each an :class:`IntegrationCommand`."""
 
 
-def completion_of(option: str) -> Complete:
+def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
+    """Declare an option: what stands for its value (nothing for a flag), its help, its names if they are others."""
+    return typer.Option(*names, metavar=metavar or None, help=text, **more)
+
+
+def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | None = None) -> Any:
+    """Declare an argument: what stands for it, its help, its completion."""
+    return typer.Argument(metavar=metavar, help=text, autocompletion=complete)
+
+
+def completion_of(name: str) -> Callable[[str], list[str]]:
     """Return the completion of an option of a search; of several names joined by commas, the last is completed."""
 
     def complete(incomplete: str) -> list[str]:
         from advisor.api.options import choices
 
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{name}" for name in _matching(choices(option), last)]
+        return [f"{before}{comma}{name}" for name in _matching(choices(name), last)]
 
     return complete
 
@@ -48,73 +71,49 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-RunArgument = Annotated[
-    str,
-    typer.Argument(metavar="RUN", help="A run folder, such as runs/latest.", autocompletion=complete_runs),
+Quiet = Annotated[
+    bool, option("", "Show the answer and errors, but no progress.", "--quiet", "-q", rich_help_panel=OUTPUT)
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel="Output")]
+RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
+AsJson = Annotated[bool, option("", "Print JSON.", "--json", rich_help_panel=OUTPUT)]
 Sort = Annotated[
     str,
-    typer.Option(
-        metavar="COLUMNS",
-        help="Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size.",
-        rich_help_panel="Output",
+    option(
+        "COLUMNS",
+        "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size.",
+        rich_help_panel=OUTPUT,
     ),
 ]
 Filter = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
+        "CONDITION",
+        "Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
         "--filter",
-        metavar="CONDITION",
-        help="Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
-        rich_help_panel="Output",
+        rich_help_panel=OUTPUT,
     ),
 ]
 LogTo = Annotated[
     str | None,
-    typer.Option(
-        metavar="PLACE",
-        help="Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle.",
-        rich_help_panel="Output",
+    option(
+        "PLACE",
+        "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle.",
+        rich_help_panel=OUTPUT,
     ),
 ]
-Format = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="Format of the output: text, markdown or json.")
-]
+Format = Annotated[str, option("FORMAT", "Format of the output: text, markdown or json.", "--format")]
 Catalogs = Annotated[
-    list[str] | None,
-    typer.Option("--catalog", metavar="FILE", help="Catalogue file of your own (YAML); repeat for more."),
+    list[str] | None, option("FILE", "Catalogue file of your own (YAML); repeat for more.", "--catalog")
 ]
 ProfileFolders = Annotated[
-    list[str] | None,
-    typer.Option("--profiles", metavar="DIR", help="Folder of your own device profiles; repeat for more."),
+    list[str] | None, option("DIR", "Folder of your own device profiles; repeat for more.", "--profiles")
 ]
-Mirror = Annotated[str | None, typer.Option(metavar="PLACE", help="Folder or address of weights that is asked first.")]
-Offline = Annotated[bool, typer.Option("--offline", help="Open no connection.")]
-Shape = Annotated[
-    str | None,
-    typer.Option(metavar="SHAPE", help="Shape of the first input, if the file leaves it open: 1,224,224,3."),
-]
-Xnnpack = Annotated[bool, typer.Option("--xnnpack/--no-xnnpack", help="Use XNNPACK where it applies.")]
-Mean = Annotated[
-    str | None, typer.Option(metavar="NUMBERS", help="Value subtracted from RGB 0 to 255, if no file states it: 127.5.")
-]
-Std = Annotated[str | None, typer.Option(metavar="NUMBERS", help="Value that the difference is divided by: 127.5.")]
-
-Ssh = Annotated[
-    str, typer.Option(metavar="HOST", help="Connect over ssh: host, user@host or a name of your ssh configuration.")
-]
-Adb = Annotated[str, typer.Option(metavar="SERIAL", help="Connect over adb to the phone with this serial.")]
-Python = Annotated[
-    str,
-    typer.Option(metavar="PATH", help="Python interpreter of the device that has a TFLite runtime (--ssh)."),
-]
-BenchmarkModel = Annotated[
-    str, typer.Option(metavar="PATH", help="TensorFlow Lite's benchmark_model for the phone's processor (--adb).")
-]
-Cores = Annotated[
-    str, typer.Option(metavar="MASK", help="Hexadecimal mask of the cores that run the models, such as f0 (--adb).")
-]
+Mirror = Annotated[str | None, option("PLACE", "Folder or address of weights that is asked first.")]
+Offline = Annotated[bool, option("", "Open no connection.", "--offline")]
+Shape = Annotated[str | None, option("SHAPE", "Shape of the first input, if the file leaves it open: 1,224,224,3.")]
+Xnnpack = Annotated[bool, option("", "Use XNNPACK where it applies.", "--xnnpack/--no-xnnpack")]
+Mean = Annotated[str | None, option("NUMBERS", "Value subtracted from RGB 0 to 255, if no file states it: 127.5.")]
+Std = Annotated[str | None, option("NUMBERS", "Value that the difference is divided by: 127.5.")]
 
 
 def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -124,11 +123,7 @@ def split(values: Sequence[str] | None) -> tuple[str, ...] | None:
 
 
 def shape_of(text: str | None) -> tuple[int, ...] | None:
-    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``.
-
-    Raises:
-        UsageError: something else.
-    """
+    """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``. Raises UsageError: something else."""
     if text is None:
         return None
     parts = text.replace("x", ",").split(",")
@@ -138,11 +133,7 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
 
 
 def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
-    """Parse whole numbers from 0 on, joined by commas.
-
-    Raises:
-        UsageError: something else.
-    """
+    """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
     parts = [part.strip() for part in text.split(",")]
@@ -152,46 +143,36 @@ def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
 
 
 def channels(text: str | None, option: str) -> tuple[float, ...] | None:
-    """Parse one number, or three joined by commas: ``127.5`` or ``123.7,116.3,103.5``.
-
-    Raises:
-        UsageError: something else.
-    """
+    """Parse one number, or three joined by commas; see :func:`advisor.core.units.channel_values`."""
     return None if text is None else channel_values(text, option)
 
 
-Command = Callable[..., None]
-
-
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
-    """Return the annotation of a command's parameter for each option; it is None if it is not given.
+    """Return the annotation of a command's parameter for each option, which is None if it is not given.
 
-    Args:
-        table: the options.
-        defaults: the help states the defaults of a search.
+    The help states the defaults of a search if ``defaults`` is true.
     """
-    return {name: _annotation(name, option, defaults) for name, option in table.items()}
+    return {name: _annotation(name, each, defaults) for name, each in table.items()}
 
 
-def _annotation(name: str, option: Option, defaults: bool) -> Any:
-    kind: Any = list[str] if isinstance(option.default, tuple) else type(option.default)
-    declared = typer.Option(
-        *([f"--{name}"] if option.default is False else []),  # a flag has no negative form
-        metavar=option.metavar or None,
-        help=option.help if defaults else option.text,
-        rich_help_panel=option.group,
-        callback=split if option.joined else None,
-        autocompletion=complete_runs if name == "resume" else completion_of(name),
-    )
-    return Annotated[kind | None, declared]
+def _annotation(name: str, declared: Option, defaults: bool) -> Any:
+    kind: Any = list[str] if isinstance(declared.default, tuple) else type(declared.default)
+    names = [f"--{name}"] if declared.default is False else []  # a flag has no negative form
+    return Annotated[
+        kind | None,
+        option(
+            declared.metavar,
+            declared.help if defaults else declared.text,
+            *names,
+            rich_help_panel=declared.group,
+            callback=split if declared.joined else None,
+            autocompletion=complete_runs if name == "resume" else completion_of(name),
+        ),
+    ]
 
 
 def takes(options: Mapping[str, Any]) -> Callable[[Command], Command]:
-    """Declare options of a command before its own; the command receives them as keyword arguments.
-
-    Args:
-        options: the annotation of each option by its name. The default of each is None.
-    """
+    """Declare options, by their annotations, before a command's own; it receives them as keywords, None by default."""
 
     def declare(command: Command) -> Command:
         kind = inspect.Parameter.KEYWORD_ONLY
@@ -211,7 +192,7 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
         for group in GROUPS:
-            _write(group, [option for option in self.get_params(ctx) if _group(option) == group], ctx, formatter)
+            _write(group, [each for each in self.get_params(ctx) if _group(each) == group], ctx, formatter)
 
 
 class SearchCommand(GroupedCommand):
@@ -230,7 +211,7 @@ class SearchCommand(GroupedCommand):
         if ctx.meta.get(_ALL):
             super().format_options(ctx, formatter)
             return
-        shown = [name for name, option in SEARCH.items() if option.first] + ["help_all", "help"]
+        shown = [name for name, each in SEARCH.items() if each.first] + ["help_all", "help"]
         _write("Options", [each for each in self.get_params(ctx) if each.name in shown], ctx, formatter)
 
 
@@ -245,12 +226,99 @@ def _show_all(ctx: Context, _: Parameter, given: bool) -> None:
 
 
 def _write(title: str, options: list[Parameter], ctx: Context, formatter: HelpFormatter) -> None:
-    rows = [record for option in options if (record := option.get_help_record(ctx))]
+    rows = [record for each in options if (record := each.get_help_record(ctx))]
     if rows:
         with formatter.section(title):
             formatter.write_dl(rows)
 
 
-def _group(option: Parameter) -> str:
-    named = option.rich_help_panel if isinstance(option, TyperOption | TyperArgument) else None
+def _group(parameter: Parameter) -> str:
+    named = parameter.rich_help_panel if isinstance(parameter, TyperOption | TyperArgument) else None
     return named or OUTPUT
+
+
+class Commands(typer.Typer):
+    """A group of commands, each with ``--quiet``."""
+
+    @classmethod
+    def group(cls, name: str, text: str, short: str) -> Commands:
+        """Return a group below ``advisor`` with its help."""
+        return cls(name=name, help=text, short_help=short, no_args_is_help=True, rich_markup_mode=None)
+
+    def command(self, *names: Any, **settings: Any) -> Callable[[CommandFunctionType], CommandFunctionType]:
+        """Register a command, as Typer does."""
+        register = super().command(*names, **settings)
+
+        def declare(command: CommandFunctionType) -> CommandFunctionType:
+            register(_quietable(command))
+            return command
+
+        return declare
+
+
+@dataclass(frozen=True)
+class IntegrationCommand:
+    """A command that an integration adds."""
+
+    run: Command  #: the function; Typer makes the options from its parameters. Its module must be light.
+    short_help: str  #: what the command does, for the list of commands
+
+
+class AllCommands(TyperGroup):
+    """The commands of this package, then those of integrations, which are looked up only when they are needed."""
+
+    @property
+    def commands(self) -> MutableMapping[str, _click.Command]:
+        """Every command by its name."""
+        for name in registered(INTEGRATIONS):
+            if name not in self._found:
+                self._found[name] = _made(name, integration(INTEGRATIONS, name))
+        return self._found
+
+    @commands.setter
+    def commands(self, own: MutableMapping[str, _click.Command]) -> None:
+        self._found = own
+
+    def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
+        """Return the command with a name."""
+        return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
+
+
+def _made(name: str, command: IntegrationCommand) -> _click.Command:
+    alone = Commands(add_completion=False, rich_markup_mode=None)
+    alone.command(name, short_help=command.short_help)(command.run)
+    return typer.main.get_command(alone)
+
+
+def _quietable(command: Command) -> Command:
+    """Return a command with ``--quiet`` in addition; the command itself does not receive it."""
+    declared = inspect.signature(command, eval_str=True)
+    kinds: dict[str, type] = {name: each.annotation for name, each in declared.parameters.items()}
+    groups = {name: kind for name, kind in kinds.items() if is_dataclass(kind)}
+
+    @wraps(command)
+    def run(*, quiet: bool, **values: Any) -> Any:
+        tokens = QUIET.set(quiet), BEGAN.set(time.monotonic())
+        try:
+            for name, kind in groups.items():
+                values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+            return command(**values)
+        finally:
+            QUIET.reset(tokens[0])
+            BEGAN.reset(tokens[1])
+
+    own = inspect.Parameter("quiet", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=Quiet)
+    run.__signature__ = declared.replace(parameters=[*_flat(declared), own])  # type: ignore[attr-defined]
+    return run
+
+
+def _flat(declared: inspect.Signature) -> Iterator[inspect.Parameter]:
+    """Yield the parameters, with the fields of a dataclass in its place."""
+    for parameter in declared.parameters.values():
+        if not is_dataclass(parameter.annotation):
+            yield parameter
+            continue
+        hints = get_type_hints(parameter.annotation, include_extras=True)
+        for each in fields(parameter.annotation):
+            default = inspect.Parameter.empty if each.default is MISSING else each.default
+            yield inspect.Parameter(each.name, parameter.kind, default=default, annotation=hints[each.name])

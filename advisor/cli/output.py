@@ -51,9 +51,6 @@ def progress(first: str) -> Iterator[Tell]:
 
     If standard error is no terminal, a step gets a line once it has lasted :data:`WAIT_S` seconds. With
     ``ADVISOR_PROGRESS=lines``, every step gets its line at once.
-
-    Args:
-        first: the first step.
     """
     if QUIET.get():
         yield lambda _text: None
@@ -76,12 +73,9 @@ def progress(first: str) -> Iterator[Tell]:
 class SlowSteps:
     """Writes a line about a wait that takes long, about each long step in it, and now and then about a short one.
 
-    It is a context manager: at its end nothing more is written.
-
-    Args:
-        first: the first step. It began with the wait, see :data:`BEGAN`.
-        wait_s: seconds that a step, or the whole wait, lasts before there is a line.
-        every_s: seconds since the last line after which even a short step gets one.
+    It is a context manager: at its end nothing more is written. The first step began with the wait, see :data:`BEGAN`.
+    A step, or the whole wait, lasts ``wait_s`` seconds before there is a line; ``every_s`` seconds after the last line
+    even a short step gets one.
     """
 
     def __init__(self, first: str, wait_s: float, every_s: float) -> None:
@@ -155,16 +149,15 @@ def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
 
 
 def print_json(document: Mapping[str, object]) -> None:
-    """Write a document to standard output as ASCII, which no terminal or file name can break.
+    """Write a document to standard output as ASCII, which no terminal can break; a number that is not finite is null.
 
     A reader that closed the pipe has all that it wants: the command goes on and ends with its own exit code.
-
-    Raises:
-        ValueError: a number is not finite; JSON has no form for it.
     """
     import json
 
-    text = json.dumps(document, indent=1, allow_nan=False)
+    from advisor.reporting.text import finite
+
+    text = json.dumps(finite(document), indent=1, allow_nan=False)
     try:
         typer.echo(text)
         sys.stdout.flush()
@@ -172,24 +165,26 @@ def print_json(document: Mapping[str, object]) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def print_document(**entries: object) -> None:
+    """Write a document of the first version of its schema."""
+    print_json({"schema_version": 1, **entries})
+
+
 def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
     """Write the answer of a run: for programs the content of ``recommendation.json``, else a table."""
-    if as_json:
-        from advisor.reporting.files import recommendation
-        from advisor.reporting.text import finite
-
-        print_json(finite(recommendation(view, rows)))
-        return
     from advisor.reporting.answer import print_answer
+    from advisor.reporting.files import recommendation
 
-    print_answer(view, rows=rows)
+    if as_json:
+        print_json(recommendation(view, rows))
+    else:
+        print_answer(view, rows=rows)
 
 
 def check_place(place: str | None) -> None:
     """Refuse a place of ``--log-to`` that cannot be used, before any work.
 
-    Raises:
-        UsageError: an unknown place, or its package is not installed.
+    Raises UsageError: an unknown place, or its package is not installed.
     """
     if place:
         from advisor.api.answers import experiment_log

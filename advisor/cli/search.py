@@ -1,17 +1,19 @@
-"""``advisor search``: find the model to ship. ``advisor plan``: what a search would do, and what it would take."""
+"""``advisor search``, ``plan`` and ``init``: find the model to ship; ``advisor data``: faults in your own images."""
 
 import os
 import shlex
 import sys
 import threading
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import AsJson, Filter, LogTo, Sort, annotations_of, takes
-from advisor.cli.output import QUIET, check_place, log_run_to, note, print_json, progress, show_answer
-from advisor.core.errors import ExitCode
-from advisor.core.options import OUTPUT, PLAN, SEARCH
+from advisor.cli.options import AsJson, Commands, Filter, LogTo, Sort, annotations_of, argument, option, takes
+from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
+from advisor.core.errors import ExitCode, UsageError
+from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ENDS_WITHIN_S = 10.0
@@ -22,7 +24,7 @@ ENDS_WITHIN_S = 10.0
 def search(
     *,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the output of the libraries.", rich_help_panel=OUTPUT)
+        bool, option("", "Show the output of the libraries.", "--verbose", "-v", rich_help_panel=OUTPUT)
     ] = False,
     log_to: LogTo = None,
     sort: Sort = "",
@@ -80,11 +82,9 @@ def _asked() -> dict[str, str]:
 
 @takes(annotations_of({name: option for name, option in PLAN.items() if option.kept}))
 def init(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The file to write.")] = "advisor.yaml",
+    file: Annotated[str, argument("FILE", "The file to write.")] = "advisor.yaml",
     *,
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it exists.", rich_help_panel=OUTPUT)] = (
-        False
-    ),
+    force: Annotated[bool, option("", "Replace the file if it exists.", "--force", rich_help_panel=OUTPUT)] = (False),
     as_json: AsJson = False,
     **options: Any,
 ) -> None:
@@ -96,7 +96,7 @@ def init(
 
     path = write_request(file, options, force=force)
     if as_json:
-        print_json({"schema_version": 1, "path": str(path)})
+        print_document(path=str(path))
         return
     typer.echo(f"wrote {path}; next: advisor search --request {path}")
 
@@ -122,3 +122,48 @@ def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **opt
         print_json({**view.to_json(), "candidates": [forecast.to_json() for forecast in shown]})
     else:
         print_plan(view, shown=shown if sort or only else None)
+
+
+data_app = Commands.group(
+    "data", "Find faults in your own images, and write a manifest without them.", "Find faults in your own images."
+)
+
+
+@data_app.callback()
+def _only_group() -> None:
+    """Keep ``check`` a sub-command; Typer merges a single one into its group."""
+
+
+@data_app.command("check", short_help="Find faults and write a manifest without them.")
+@takes(annotations_of(options_of(CheckDataKeywords)))
+def check(
+    data: Annotated[str, argument("DATA", "Folder of images, a CSV or Parquet manifest, or a COCO file.")],
+    *,
+    html: Annotated[str, option("FILE", "File for the contact sheet of the suspects.")] = "data-check.html",
+    sort: Sort = "",
+    only: Filter = None,
+    as_json: AsJson = False,
+    **given: Any,
+) -> None:
+    """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
+
+    Prints a table and writes a contact sheet of the suspects.
+
+    Example: advisor data check photos/ --fix cleaned.csv
+    """
+    from advisor import api
+    from advisor.reporting.data_check import FAULTS, print_checked, render
+
+    rows, sheet = FAULTS.select(sort, only), Path(html)
+    with progress("reading the images") as tell:
+        checked = api.check_data(data, tell=tell, **given)
+        try:
+            sheet.write_text(render(checked), encoding="utf-8")
+        except OSError as error:
+            problem = f"--html: '{sheet}' cannot be written: {error.strerror}"
+            raise UsageError(problem, "name another file with --html") from None
+    shown = rows.of(checked.findings)
+    if as_json:
+        print_json(replace(checked, findings=shown).to_json())
+    else:
+        print_checked(checked, sheet, Path(given["fix"]) if given["fix"] else None, shown=shown)

@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from advisor.core.beliefs import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import DeviceFigures
+from advisor.core.expectation import Belief, accuracy_belief, drop_belief, metric_belief
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, Provenance, Quantity, percent
 from advisor.core.units import show_ms
@@ -26,29 +26,18 @@ ON = "on "
 
 @dataclass(frozen=True)
 class Budget:
-    """The limits that a pick must meet; None or empty means no limit.
+    """The limits that a pick must meet; None or empty means no limit."""
 
-    Attributes:
-        latency_ms: upper limit of the 90th percentile of the latency, milliseconds.
-        size_bytes: upper limit of the artefact's size, bytes.
-        max_drop_points: how many points of accuracy the artefact may lose against float32.
-        min_accuracy: lower limit of the accuracy, %.
-        min_metrics: lower limits of other metrics by their names in :data:`advisor.core.metrics.METRICS`, %.
-        memory_bytes: upper limit of the peak private memory, bytes.
-        licence: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones.
-        must_run_on: devices on which the same file must also run, within the latency limit.
-        confidence: the probability with which a predicted latency must meet the limit.
-    """
-
-    latency_ms: float | None = None
-    size_bytes: int | None = None
-    max_drop_points: float | None = None
-    min_accuracy: float | None = None
+    latency_ms: float | None = None  #: upper limit of the 90th percentile of the latency, milliseconds
+    size_bytes: int | None = None  #: upper limit of the artefact's size, bytes
+    max_drop_points: float | None = None  #: how many points of accuracy the artefact may lose against float32
+    min_accuracy: float | None = None  #: lower limit of the accuracy, %
+    #: lower limits of other metrics by their names in :data:`advisor.core.metrics.METRICS`, %.
     min_metrics: tuple[tuple[str, float], ...] = ()
-    memory_bytes: int | None = None
-    licence: tuple[str, ...] = ()
-    must_run_on: tuple[str, ...] = ()
-    confidence: float = CONFIDENCE
+    memory_bytes: int | None = None  #: upper limit of the peak private memory, bytes
+    licence: tuple[str, ...] = ()  #: accepted licences: SPDX identifiers, or ``permissive`` for all permissive ones
+    must_run_on: tuple[str, ...] = ()  #: devices on which the same file must also run, within the latency limit
+    confidence: float = CONFIDENCE  #: the probability with which a predicted latency must meet the limit
 
     @property
     def limits(self) -> dict[str, float]:
@@ -134,8 +123,7 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
 def parse_licences(text: str) -> tuple[str, ...]:
     """Parse ``permissive``, SPDX identifiers, or both, joined by commas; an empty text accepts any licence.
 
-    Raises:
-        UsageError: a name that is not an identifier.
+    Raises UsageError: a name that is not an identifier.
     """
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in names:

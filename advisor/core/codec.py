@@ -61,12 +61,7 @@ def document(value: Any) -> Any:
 
 
 def to_json(value: Any, defaults: bool = False) -> dict[str, Any]:
-    """Return a dataclass as a JSON object.
-
-    Args:
-        value: the dataclass.
-        defaults: also write the fields that have their default value; those of nested dataclasses are never written.
-    """
+    """Return a dataclass as a JSON object; ``defaults`` writes its fields with default values too, not nested ones."""
     return {
         field.name: _plain(getattr(value, field.name))
         for field in fields(value)
@@ -87,16 +82,11 @@ def _default(field: Field[Any]) -> Any:
 
 
 def parse(kind: Any, value: Any) -> Any:
-    """Return a JSON value as ``kind``.
+    """Return a value that ``json.loads`` returned as ``kind``.
 
-    Args:
-        kind: a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``, ``bool``, ``object``
-            (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its
-            fields are ignored.
-        value: what ``json.loads`` returned.
-
-    Raises:
-        TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
+    This is a dataclass, a named tuple, an enum, ``float`` (any finite number), ``int``, ``str``, ``bool``, ``object``
+    (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its fields
+    are ignored. Raises TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
     """
     if kind in _SCALARS:
         return _scalar(kind, value)
@@ -107,10 +97,8 @@ def parse(kind: Any, value: Any) -> Any:
         return {str(name): parse(arguments[1], each) for name, each in _entries(value).items()}
     if origin is tuple:
         return _items(arguments, value)
-    if kind is object:
-        return value
-    if issubclass(kind, Enum):
-        return kind(value)
+    if kind is object or issubclass(kind, Enum):
+        return value if kind is object else kind(value)
     hints = types_of(kind)
     if issubclass(kind, tuple):
         return kind(*_items(tuple(hints.values()), value))

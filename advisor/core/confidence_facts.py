@@ -10,15 +10,10 @@ from advisor.core.quantity import Interval
 
 @dataclass(frozen=True)
 class Shares:
-    """A wanted share for all classes, and wanted shares of single classes.
+    """A wanted share for all classes, and wanted shares of single classes."""
 
-    Attributes:
-        plain: share (0-1) for each class without a share in ``by_class``; None for no wish.
-        by_class: share (0-1) by the name of a class.
-    """
-
-    plain: float | None = None
-    by_class: Mapping[str, float] = field(default_factory=dict)
+    plain: float | None = None  #: share (0-1) for each class without a share in ``by_class``; None for no wish
+    by_class: Mapping[str, float] = field(default_factory=dict)  #: share (0-1) by the name of a class
 
     def __bool__(self) -> bool:
         """Return whether anything is wanted."""
@@ -31,16 +26,12 @@ class Shares:
 
 @dataclass(frozen=True)
 class Guarantees:
-    """Shares that thresholds must guarantee, with a probability of 95 %, for as many new images as the hold-out has.
+    """Shares that thresholds must guarantee, with a probability of 95 %, for as many new images as the hold-out has."""
 
-    Attributes:
-        precision: of the answers from the threshold on, the share that is right.
-        recall: of the images of a class, the share whose probability of that class reaches its threshold.
-        coverage: share (0-1) of all images that have an answer from the threshold on; None for no wish.
-    """
-
-    precision: Shares = field(default_factory=Shares)
+    precision: Shares = field(default_factory=Shares)  #: of the answers from the threshold on, the share that is right
+    #: of the images of a class, the share whose probability of that class reaches its threshold.
     recall: Shares = field(default_factory=Shares)
+    #: share (0-1) of all images that have an answer from the threshold on; None for no wish.
     coverage: float | None = None
 
     @property
@@ -82,26 +73,16 @@ class Reachable(NamedTuple):
 
 @dataclass(frozen=True)
 class Threshold:
-    """A score, and the answers from it on.
+    """A score, and the answers from it on."""
 
-    Attributes:
-        score: least probability (0-1) of an answer that counts.
-        precision: share (0-1) of these answers that are right, with a 95 % interval; None without such an answer.
-        images: number of these answers.
-        of: number of all answers, so that ``images / of`` is the coverage.
-    """
-
-    score: float
+    score: float  #: least probability (0-1) of an answer that counts
+    #: share (0-1) of these answers that are right, with a 95 % interval; None without such an answer.
     precision: Interval | None
-    images: int
-    of: int
+    images: int  #: number of these answers
+    of: int  #: number of all answers, so that ``images / of`` is the coverage
 
     def __post_init__(self) -> None:
-        """Refuse numbers of answers that are none.
-
-        Raises:
-            ValueError: there are fewer than none, or more than all.
-        """
+        """Refuse numbers of answers that are none. Raises ValueError: there are fewer than none, or more than all."""
         if not 0 <= self.images <= self.of:
             raise ValueError(f"a threshold has {self.images} of {self.of} answers")
 
@@ -113,25 +94,18 @@ class Threshold:
 
 @dataclass(frozen=True)
 class RecallThreshold:
-    """A threshold of one class: images with at least this probability of it may be of it, whatever their answer is.
+    """A threshold of one class: images with at least this probability of it may be of it, whatever their answer is."""
 
-    Attributes:
-        wanted: share (0-1) of the images of the class that must reach it.
-        guaranteed: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
-        score: the probability (0-1).
-        recall: share (0-1) of the images of the class that reach it, with a 95 % interval; None without an image.
-        precision: share (0-1) of the images that reach it that are of the class; None if none reaches it.
-        images: number of the images that reach it.
-        of: number of all images.
-    """
-
-    wanted: float
+    wanted: float  #: share (0-1) of the images of the class that must reach it
+    #: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
     guaranteed: float
-    score: float
+    score: float  #: the probability (0-1)
+    #: share (0-1) of the images of the class that reach it, with a 95 % interval; None without an image.
     recall: Interval | None
+    #: share (0-1) of the images that reach it that are of the class; None if none reaches it.
     precision: Interval | None
-    images: int
-    of: int
+    images: int  #: number of the images that reach it
+    of: int  #: number of all images
 
     @property
     def kept(self) -> bool:
@@ -146,19 +120,13 @@ class RecallThreshold:
 
 @dataclass(frozen=True)
 class CoverageThreshold:
-    """The threshold that answers a wanted share of the images.
+    """The threshold that answers a wanted share of the images."""
 
-    Attributes:
-        wanted: the share (0-1) of images.
-        guaranteed: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
-        precision: share (0-1) of right answers that validation guarantees from there on.
-        at: the score with its answers.
-    """
-
-    wanted: float
+    wanted: float  #: the share (0-1) of images
+    #: share (0-1) that validation guarantees: at least ``wanted``, or the most that its images support.
     guaranteed: float
-    precision: float
-    at: Threshold
+    precision: float  #: share (0-1) of right answers that validation guarantees from there on
+    at: Threshold  #: the score with its answers
 
     @property
     def kept(self) -> bool:
@@ -168,16 +136,12 @@ class CoverageThreshold:
 
 @dataclass(frozen=True)
 class ShippedThresholds:
-    """Probabilities that a product compares with.
+    """Probabilities that a product compares with."""
 
-    Attributes:
-        plain: an answer counts from it on; None if all answers count.
-        by_class: the same for the answers of single classes, by name; they come before ``plain``.
-        recall: by name of a class, the probability of that class from which on an image is possibly of it.
-    """
-
-    plain: float | None = None
+    plain: float | None = None  #: an answer counts from it on; None if all answers count
+    #: the same for the answers of single classes, by name; they come before ``plain``.
     by_class: Mapping[str, float] = field(default_factory=dict)
+    #: by name of a class, the probability of that class from which on an image is possibly of it.
     recall: Mapping[str, float] = field(default_factory=dict)
 
     def least(self, name: str) -> float:
@@ -197,53 +161,35 @@ class Mistake(NamedTuple):
 
 @dataclass(frozen=True)
 class ConfidenceFacts:
-    """Probabilities of a classifier on the images of one part.
+    """Probabilities of a classifier on the images of one part."""
 
-    Attributes:
-        temperature: by which the logits of the file are divided.
-        error: expected calibration error (0-1) with that temperature, with a 95 % interval.
-        error_before: the same without it.
-        brier: Brier score (0-2) with that temperature, with a 95 % interval.
-        brier_before: the same without it.
-        bins: for a reliability diagram, the least confident first.
-        guaranteed: share (0-1) of right answers that ``threshold`` guarantees; None if there are no thresholds.
-        threshold: for the answers of all classes of which no precision was asked by name; None if no score keeps the
-            guarantee.
-        by_class: for the answers of each class; None for one that no score keeps the guarantee for.
-        reachable: what a threshold for all these classes can guarantee; None if that was not computed.
-        mistakes: the wrong answers with the highest probabilities, the highest first; of the hold-out alone.
-        wanted: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
-        reachable_by_class: what can be guaranteed for the classes whose wanted precision no score guarantees.
-        recall: thresholds by class for the wanted recall.
-        coverage: threshold for the wanted coverage; None if none was asked for.
-        answered: the answers that count with all of ``thresholds``; None if all answers count.
-        curve: risk-coverage curve, the highest score first.
-    """
-
-    temperature: float
-    error: Interval
-    error_before: Interval
-    brier: Interval
-    brier_before: Interval
-    bins: tuple[Bin, ...] = ()
+    temperature: float  #: by which the logits of the file are divided
+    error: Interval  #: expected calibration error (0-1) with that temperature, with a 95 % interval
+    error_before: Interval  #: the same without it
+    brier: Interval  #: Brier score (0-2) with that temperature, with a 95 % interval
+    brier_before: Interval  #: the same without it
+    bins: tuple[Bin, ...] = ()  #: for a reliability diagram, the least confident first
+    #: share (0-1) of right answers that ``threshold`` guarantees; None if there are no thresholds.
     guaranteed: float | None = None
+    #: for the answers of all classes of which no precision was asked by name; None if no score keeps the guarantee.
     threshold: Threshold | None = None
+    #: for the answers of each class; None for one that no score keeps the guarantee for.
     by_class: Mapping[str, Threshold | None] = field(default_factory=dict)
+    #: what a threshold for all these classes can guarantee; None if that was not computed.
     reachable: Reachable | None = None
+    #: the wrong answers with the highest probabilities, the highest first; of the hold-out alone.
     mistakes: tuple[Mistake, ...] = ()
+    #: what the user asked for. Without a wish, ``threshold`` and ``by_class`` only inform.
     wanted: Guarantees = field(default_factory=Guarantees)
+    #: what can be guaranteed for the classes whose wanted precision no score guarantees.
     reachable_by_class: Mapping[str, Reachable] = field(default_factory=dict)
-    recall: Mapping[str, RecallThreshold] = field(default_factory=dict)
-    coverage: CoverageThreshold | None = None
-    answered: Threshold | None = None
-    curve: tuple[Point, ...] = ()
+    recall: Mapping[str, RecallThreshold] = field(default_factory=dict)  #: thresholds by class for the wanted recall
+    coverage: CoverageThreshold | None = None  #: threshold for the wanted coverage; None if none was asked for
+    answered: Threshold | None = None  #: the answers that count with all of ``thresholds``; None if all answers count
+    curve: tuple[Point, ...] = ()  #: risk-coverage curve, the highest score first
 
     def __post_init__(self) -> None:
-        """Refuse a temperature that no file can have.
-
-        Raises:
-            ValueError: it is not finite and above zero.
-        """
+        """Refuse a temperature that no file can have. Raises ValueError: it is not finite and above zero."""
         if not (math.isfinite(self.temperature) and self.temperature > 0):
             raise ValueError(f"a temperature of {self.temperature} is not finite and above zero")
 

@@ -1,14 +1,24 @@
 """One pick from the evaluations, its reason, and what would change it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, describe, latency_of, network_of, p90_of, size_of, variant_of
+from advisor.core.evaluation import (
+    Configuration,
+    Evaluation,
+    Status,
+    accuracy_of,
+    describe,
+    latency_of,
+    network_of,
+    p90_of,
+    size_of,
+    variant_of,
+)
+from advisor.core.metrics import BALANCED, PREFERENCES, Preference
 from advisor.core.posterior import Answers, Posterior, not_known
-from advisor.core.preference import BALANCED, PREFERENCES, Preference
 from advisor.core.quantity import Provenance
 from advisor.core.relaxation import (
     Relaxation,
@@ -45,11 +55,10 @@ MOST_LIKELY = 64
 
 def costs(evaluation: Evaluation) -> Costs | None:
     """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
-    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
-    if evaluation.status is not Status.OK or any(quantity is None for quantity in quantities):
+    accuracy, latency, size = evaluation.accuracy, evaluation.latency, evaluation.size
+    if evaluation.status is not Status.OK or accuracy is None or latency is None or size is None:
         return None
-    accuracy, latency, size = (quantity.value for quantity in quantities if quantity is not None)
-    return (-accuracy, latency, size)
+    return (-accuracy.value, latency.value, size.value)
 
 
 def dominates(first: Costs, second: Costs) -> bool:
@@ -72,73 +81,47 @@ def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
 
 @dataclass(frozen=True)
 class Flip:
-    """A change of the question that changes the pick.
+    """A change of the question that changes the pick."""
 
-    Attributes:
-        condition: the change, such as ``the latency budget is below 6.50 ms``.
-        key: the other pick.
-        text: condition and other pick in words.
-    """
-
-    condition: str
-    key: str
-    text: str
+    condition: str  #: the change, such as ``the latency budget is below 6.50 ms``
+    key: str  #: the other pick
+    text: str  #: condition and other pick in words
 
 
 @dataclass(frozen=True)
 class Decision:
-    """The answer of a run.
+    """The answer of a run."""
 
-    Attributes:
-        pick: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing
-            ran.
-        feasible: the pick meets the budget.
-        reason: one sentence why.
-        runner_up: the next best evaluation of another artefact, or None.
-        runner_up_reason: how its figures differ from those of the pick.
-        ties: evaluations that are statistically tied in accuracy with the most accurate.
-        flips: what would change the pick, computed by deciding again.
-        relaxations: where nothing is feasible, the smallest change of each limit that admits a candidate.
-        front: the non-dominated evaluations that meet the budget, or all of them where none does.
-        loosenings: what a slightly looser limit would buy: another pick, and how it differs.
-        rule: how the pick was chosen, in words.
-        why_not_faster: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
-        chances: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest
-            evaluation of each file, the most probable first.
-    """
-
+    #: the recommended evaluation; the one closest to the limits where ``feasible`` is false; None where nothing ran.
     pick: Evaluation | None
-    feasible: bool
-    reason: str
-    runner_up: Evaluation | None = None
-    runner_up_reason: str = ""
-    ties: tuple[Evaluation, ...] = ()
-    flips: tuple[Flip, ...] = ()
+    feasible: bool  #: the pick meets the budget
+    reason: str  #: one sentence why
+    runner_up: Evaluation | None = None  #: the next best evaluation of another artefact, or None
+    runner_up_reason: str = ""  #: how its figures differ from those of the pick
+    ties: tuple[Evaluation, ...] = ()  #: evaluations that are statistically tied in accuracy with the most accurate
+    flips: tuple[Flip, ...] = ()  #: what would change the pick, computed by deciding again
+    #: where nothing is feasible, the smallest change of each limit that admits a candidate.
     relaxations: tuple[Relaxation, ...] = ()
+    #: the non-dominated evaluations that meet the budget, or all of them where none does.
     front: tuple[Evaluation, ...] = ()
+    #: what a slightly looser limit would buy: another pick, and how it differs.
     loosenings: tuple[Relaxation, ...] = ()
-    rule: str = ""
+    rule: str = ""  #: how the pick was chosen, in words
+    #: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
     why_not_faster: str = ""
+    #: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest evaluation of
+    #: each file, the most probable first.
     chances: Mapping[str, float] = field(default_factory=dict)
 
 
 def decide(
-    evaluations: Sequence[Evaluation],
-    budget: Budget,
-    answers: Answers = not_known,
-    preference: Preference = BALANCED,
+    evaluations: Sequence[Evaluation], budget: Budget, answers: Answers = not_known, preference: Preference = BALANCED
 ) -> Decision:
     """Pick the evaluation with the smallest expected loss among those that meet the budget.
 
     The loss counts latency, size and accuracy by the preference. By default accuracy comes first: a point by which the
     validation images show a network to be behind another one counts much more than one that may be noise. Forms of one
     network are expected to be nearly equal.
-
-    Args:
-        evaluations: all evaluations of the run.
-        budget: the hard limits.
-        answers: the share of right answers of an evaluation on each validation image, where it is known.
-        preference: how to rank the evaluations that meet the budget.
     """
     known = [evaluation for evaluation in evaluations if costs(evaluation) is not None]
     if not known and any(evaluation.status is Status.OK for evaluation in evaluations):
@@ -252,11 +235,16 @@ def _closest(known: Sequence[Evaluation], budget: Budget) -> Decision:
 
 
 def _flips(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> tuple[Flip, ...]:
-    """Decide again with tighter limits, then with other preferences; keep the changes that pick another artefact."""
-    return (
-        *_one_per_answer(_tighter(feasible, pick, chooser)),
-        *_one_per_answer(_preferences(feasible, pick, chooser)),
-    )
+    """Decide again with tighter limits, then with other preferences; keep the first change to each other artefact."""
+    found = list[Flip]()
+    for changes in (_tighter(feasible, pick, chooser), _preferences(feasible, chooser)):
+        first = dict[str, Flip]()
+        for condition, other in changes:
+            key = other.configuration.key
+            if variant_of(other) != variant_of(pick):
+                first.setdefault(key, Flip(condition, key, f"{condition}: {describe(other)}"))
+        found += first.values()
+    return tuple(found)
 
 
 def _loosenings(
@@ -272,32 +260,19 @@ def _loosenings(
     return tuple(found)
 
 
-def _one_per_answer(flips: Sequence[Flip]) -> tuple[Flip, ...]:
-    """Keep the first flip to each other pick."""
-    first = {flip.key: flip for flip in reversed(flips)}
-    return tuple(flip for flip in flips if first[flip.key] is flip)
-
-
-def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
+def _tighter(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> Iterator[tuple[str, Evaluation]]:
     predicted = pick.latency is not None and pick.latency.provenance is Provenance.PREDICTED
-    rows = []
     for limit, figure, show in ((LATENCY_BUDGET, p90_of, show_ms), ("size budget", size_of, show_bytes)):
         margin = PREDICTED_APART if limit == LATENCY_BUDGET and predicted else 0.0
         bound = figure(pick) * (1 - margin)
         below = [e for e in feasible if figure(e) < bound and variant_of(e) != variant_of(pick)]
         if below:
-            rows.append(_flip(f"the {limit} is below {show(bound)}", chooser.pick(below)))
-    return rows
+            yield f"the {limit} is below {show(bound)}", chooser.pick(below)
 
 
-def _preferences(feasible: Sequence[Evaluation], pick: Evaluation, chooser: _Chooser) -> list[Flip]:
-    questions = [
-        *((f"{name} matters twice as much", chooser.preference.doubled(name)) for name in ("latency", "size")),
-        *((f"only {name} matters", PREFERENCES[name]) for name in ("accuracy", "latency", "size")),
-    ]
-    answers = [(condition, replace(chooser, preference=other).pick(feasible)) for condition, other in questions]
-    return [_flip(condition, other) for condition, other in answers if variant_of(other) != variant_of(pick)]
-
-
-def _flip(condition: str, other: Evaluation) -> Flip:
-    return Flip(condition, other.configuration.key, f"{condition}: {describe(other)}")
+def _preferences(feasible: Sequence[Evaluation], chooser: _Chooser) -> Iterator[tuple[str, Evaluation]]:
+    for name in ("latency", "size"):
+        doubled = replace(chooser, preference=chooser.preference.doubled(name))
+        yield f"{name} matters twice as much", doubled.pick(feasible)
+    for name in ("accuracy", "latency", "size"):
+        yield f"only {name} matters", replace(chooser, preference=PREFERENCES[name]).pick(feasible)

@@ -34,9 +34,8 @@ class ExitCode(IntEnum):
 class AdvisorError(Exception):
     """Base of every error that the command line shows without a traceback.
 
-    Args:
-        message: one sentence that names the thing and the value at fault.
-        hint: what the user can do about it, or empty.
+    ``message`` is one sentence that names the thing and the value at fault; ``hint`` says what the user can do, or is
+    empty.
     """
 
     exit_code: int = ExitCode.INTERNAL_ERROR
@@ -78,12 +77,7 @@ class Problems:
             self.add(error)
 
     def raise_any(self) -> None:
-        """Raise what was kept.
-
-        Raises:
-            UsageError: one error was kept.
-            SeveralErrors: several were.
-        """
+        """Raise what was kept. Raises UsageError: one error was kept. SeveralErrors: several were."""
         if len(self._found) > 1:
             raise SeveralErrors(self._found)
         if self._found:
@@ -91,11 +85,7 @@ class Problems:
 
 
 class SeveralErrors(UsageError):
-    """Several errors of one file: one line each.
-
-    Args:
-        parts: the errors.
-    """
+    """Several errors of one file: one line each."""
 
     SHOWN = 20
 
@@ -163,8 +153,7 @@ def install_extra(extra: str) -> str:
 def require_extra(package: str, extra: str, message: str) -> None:
     """Refuse what needs an optional package that is not installed, without importing it.
 
-    Raises:
-        UsageError: the package is missing; the hint is the command that installs it.
+    Raises UsageError: the package is missing; the hint is the command that installs it.
     """
     if find_spec(package) is None:
         raise UsageError(message, install_extra(extra))

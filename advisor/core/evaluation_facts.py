@@ -1,48 +1,144 @@
-"""Facts of an evaluation besides the figures that decide: of the card, the file, the timing, the answers."""
+"""Facts of an evaluation besides the figures that decide: of card, file, timing, answers, boxes and unknown things."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from advisor.core.box_facts import BoxFacts
 from advisor.core.confidence_facts import ConfidenceFacts
-from advisor.core.quantity import Quantity
+from advisor.core.quantity import Interval, Quantity
+
+
+@dataclass(frozen=True)
+class ClassBoxes:
+    """Boxes of one class from the threshold on."""
+
+    true: int  #: number of true boxes
+    found: int  #: number of found boxes
+    precision: float | None  #: share (0-1) of the found boxes that are right; None if none was found
+    recall: float | None  #: share (0-1) of the true boxes that were found; None without a true box
+    #: difference between the numbers of found and true boxes, summed over the images, over the number of true boxes;
+    #: None without a true box.
+    count_error: float | None
+
+
+class JudgedBox(NamedTuple):
+    """A box with its class, its edges in shares of the image, its score (1 for a true box), and whether it is matched.
+
+    A true box is matched if it was found, a found one if it is right.
+    """
+
+    label: int
+    top: float
+    left: float
+    bottom: float
+    right: float
+    score: float
+    matched: bool
+
+
+@dataclass(frozen=True)
+class JudgedImage:
+    """One image with its true boxes and those that were found from the threshold on."""
+
+    path: str  #: as ``split.json`` has it
+    sha256: str  #: hash of the file
+    width: int  #: of the upright image, in pixels
+    height: int  #: in pixels
+    f1: float  #: twice the right boxes over the true and the found ones, 0 to 1
+    true: tuple[JudgedBox, ...]  #: the true boxes
+    found: tuple[JudgedBox, ...]  #: the found boxes, the surest first
+
+
+@dataclass(frozen=True)
+class BoxFacts:
+    """Boxes that a detector found in the images of one part, compared with the true ones."""
+
+    threshold: float  #: score (0-1) from which on a box counts: the one with the best F1 on the validation part
+    #: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
+    coco: float | None
+    by_class: Mapping[str, ClassBoxes]  #: counts of each class at the threshold
+    #: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.
+    worst: tuple[JudgedImage, ...] = ()
+    coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
+
+
+def _require_shares(*values: float | Interval | None) -> None:
+    """Refuse shares that are not between 0 and 1. Raises ValueError: there is one."""
+    for value in values:
+        ends = (value.low, value.value, value.high) if isinstance(value, Interval) else (value,)
+        if not all(end is None or 0 <= end <= 1 for end in ends):
+            raise ValueError(f"{value} is no share between 0 and 1")
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Images of one class, judged by a head that was not trained on it."""
+
+    auroc: Interval  #: probability (0-1) that an image of the class has a higher score than one of another class
+    accepted: float  #: share (0-1) of its images that pass as known where 95 % of the others do
+    images: int  #: number of its images
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.auroc, self.accepted)
+
+
+@dataclass(frozen=True)
+class OtherThings:
+    """Images that the user gave of other things, answered by the file with the class ``unknown``."""
+
+    found: Interval  #: share (0-1) that was answered ``unknown``
+    auroc: Interval  #: probability (0-1) that such an image has a higher score than one of the hold-out
+    images: int  #: number of these images
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.found, self.auroc)
+
+
+@dataclass(frozen=True)
+class UnknownFacts:
+    """A file and images of other things."""
+
+    #: mean over the classes that were left out in turn; None with fewer than three classes.
+    auroc: Interval | None = None
+    float_auroc: Interval | None = None  #: the same of the float32 file; None if the file is one itself
+    #: mean share (0-1) of unknown images that pass as known where 95 % of the known ones do; None as above.
+    accepted: float | None = None
+    by_class: Mapping[str, LeftOut] = field(default_factory=dict)  #: each class that was left out
+    label: str = ""  #: name of the class in the file
+    file: str = ""  #: path in the run of the file with that class
+    sha256: str = ""  #: its hash
+    size_bytes: int = 0  #: its size
+    #: share (0-1) of the hold-out that it does not answer with that class; None before it ran there.
+    kept: Interval | None = None
+    precision: Interval | None = None  #: share (0-1) of right answers among these; None as above
+    others: OtherThings | None = None  #: the user's images of other things; None if there are none
+
+    def __post_init__(self) -> None:
+        """Refuse impossible shares; see :func:`_require_shares`."""
+        _require_shares(self.auroc, self.float_auroc, self.accepted, self.kept, self.precision)
 
 
 @dataclass(frozen=True)
 class Normalisation:
-    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel.
+    """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel."""
 
-    Attributes:
-        mean: value that is subtracted from each channel, 0 to 255.
-        std: value that the difference is divided by, 0 to 255.
-    """
-
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float]  #: value that is subtracted from each channel, 0 to 255
+    std: tuple[float, float, float]  #: value that the difference is divided by, 0 to 255
 
 
 @dataclass(frozen=True)
 class CardFacts:
-    """Facts of the model card; None where the evaluation does not know one.
+    """Facts of the model card; None where the evaluation does not know one."""
 
-    Attributes:
-        params: trained values of the network.
-        macs: multiply-accumulates for one image.
-        licence: SPDX identifier of network and weights, or other words.
-        input_size: side of the square input, pixels.
-        preprocessing: how images are normalised.
-        weights: source of the weights; empty where the file was measured without them.
-        as_it_is: the user ships this file: it was neither trained nor compressed here.
-    """
-
-    params: float | None = None
-    macs: float | None = None
-    licence: str | None = None
-    input_size: int | None = None
-    preprocessing: Normalisation | None = None
-    weights: str | None = None
-    as_it_is: bool = False
+    params: float | None = None  #: trained values of the network
+    macs: float | None = None  #: multiply-accumulates for one image
+    licence: str | None = None  #: SPDX identifier of network and weights, or other words
+    input_size: int | None = None  #: side of the square input, pixels
+    preprocessing: Normalisation | None = None  #: how images are normalised
+    weights: str | None = None  #: source of the weights; empty where the file was measured without them
+    as_it_is: bool = False  #: the user ships this file: it was neither trained nor compressed here
 
     @property
     def lacks_weights(self) -> bool:
@@ -52,106 +148,71 @@ class CardFacts:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """Facts of a file that is not run; None where one was not computed.
+    """Facts of a file that is not run; None where one was not computed."""
 
-    Attributes:
-        arena_bytes: memory of the activations.
-        download_bytes: size inside an app's package (deflated).
-        download_zstd_bytes: size compressed by Zstandard.
-        recipe_notes: what the compression recipe did and found, where it says more than its name.
-    """
-
-    arena_bytes: float | None = None
-    download_bytes: float | None = None
-    download_zstd_bytes: float | None = None
+    arena_bytes: float | None = None  #: memory of the activations
+    download_bytes: float | None = None  #: size inside an app's package (deflated)
+    download_zstd_bytes: float | None = None  #: size compressed by Zstandard
+    #: what the compression recipe did and found, where it says more than its name.
     recipe_notes: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class TimeSummary:
-    """Milliseconds of many runs.
+    """Milliseconds of many runs."""
 
-    Attributes:
-        p50: median in ms.
-        p90: 90th percentile in ms.
-        min: shortest run in ms; None for CPU time.
-        cv: coefficient of variation (standard deviation / mean); None for CPU time.
-    """
-
-    p50: float
-    p90: float
-    min: float | None = None
-    cv: float | None = None
+    p50: float  #: median in ms
+    p90: float  #: 90th percentile in ms
+    min: float | None = None  #: shortest run in ms; None for CPU time
+    cv: float | None = None  #: coefficient of variation (standard deviation / mean); None for CPU time
 
 
 @dataclass(frozen=True)
 class TimingFacts:
-    """Circumstances of a measured latency.
+    """Circumstances of a measured latency."""
 
-    Attributes:
-        threads: CPU threads.
-        effort: how long it was timed (``search`` or ``survey``).
-        load_ms: time to load the file.
-        first_ms: time of the first run.
-        verdict: whether the machine was undisturbed (``stable``, ``contended``, ...).
-        verdict_reason: why.
-        measured_at: when, as ISO 8601.
-        wall_ms: wall time of a run; None where a connection measured it.
-        cpu_ms: CPU time of a run, None where the system does not tell it.
-    """
-
-    threads: int | None = None
-    effort: str = ""
-    load_ms: float | None = None
-    first_ms: float | None = None
-    verdict: str = ""
-    verdict_reason: str = ""
-    measured_at: str = ""
-    wall_ms: TimeSummary | None = None
-    cpu_ms: TimeSummary | None = None
+    threads: int | None = None  #: CPU threads
+    effort: str = ""  #: how long it was timed (``search`` or ``survey``)
+    load_ms: float | None = None  #: time to load the file
+    first_ms: float | None = None  #: time of the first run
+    verdict: str = ""  #: whether the machine was undisturbed (``stable``, ``contended``, ...)
+    verdict_reason: str = ""  #: why
+    measured_at: str = ""  #: when, as ISO 8601
+    wall_ms: TimeSummary | None = None  #: wall time of a run; None where a connection measured it
+    cpu_ms: TimeSummary | None = None  #: CPU time of a run, None where the system does not tell it
 
 
 @dataclass(frozen=True)
 class RemoteFacts:
-    """Run of a file on a device that was measured over its connection.
+    """Run of a file on a device that was measured over its connection."""
 
-    Attributes:
-        connection: the connection's label.
-        delegated: operators that a delegate took, and all of them; None where no delegate says so.
-        operators: time of each operator as the device's tool printed it.
-        onnx_export: comparison of the file with its ONNX export; empty if the file itself ran.
-        page_bytes: what a page downloads to run the file in a browser, the runtime and the file; None elsewhere.
-    """
-
-    connection: str
+    connection: str  #: the connection's label
+    #: operators that a delegate took, and all of them; None where no delegate says so.
     delegated: tuple[int, int] | None = None
-    operators: tuple[Mapping[str, object], ...] = ()
+    operators: tuple[Mapping[str, object], ...] = ()  #: time of each operator as the device's tool printed it
+    #: comparison of the file with its ONNX export; empty if the file itself ran.
     onnx_export: Mapping[str, object] = field(default_factory=dict)
+    #: what a page downloads to run the file in a browser, the runtime and the file; None elsewhere.
     page_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class ImageAnswers:
-    """Answers of a file to the images of one part.
+    """Answers of a file to the images of one part."""
 
-    Attributes:
-        per_class_recall: share of right answers by class, 0 to 1; None for a class without an image.
-        confusion: images by true class (rows) and answer (columns); None where there are too many classes.
-        file: path of the answers within the run folder, empty where they were not kept: labels, or of a detector each
-            image's share in the figure that decides.
-        shares: path of each image's share in the figure that decides, where labels do not tell it.
-        boxes: what a detector found; None of other files.
-        confidence: how far the probabilities of a classifier can be believed; None where they were not kept.
-        metrics: figures in % of a classifier by the names of :data:`advisor.core.metrics.METRICS`: all that the images
-            allow, the one that decides among them.
-    """
-
+    #: share of right answers by class, 0 to 1; None for a class without an image.
     per_class_recall: Mapping[str, float | None] = field(default_factory=dict)
+    #: images by true class (rows) and answer (columns); None where there are too many classes.
     confusion: tuple[tuple[int, ...], ...] | None = None
+    #: path of the answers within the run folder, empty where they were not kept: labels, or of a detector each image's
+    #: share in the figure that decides.
     file: str = ""
-    boxes: BoxFacts | None = None
+    boxes: BoxFacts | None = None  #: what a detector found; None of other files
+    #: how far the probabilities of a classifier can be believed; None where they were not kept.
     confidence: ConfidenceFacts | None = None
-    shares: str = ""
+    shares: str = ""  #: path of each image's share in the figure that decides, where labels do not tell it
+    #: figures in % of a classifier by the names of :data:`advisor.core.metrics.METRICS`: all that the images allow, the
+    #: one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
     @property
@@ -167,44 +228,27 @@ class ImageAnswers:
 
 @dataclass(frozen=True)
 class HeadFacts:
-    """Choice of the head of a card on the training part.
+    """Choice of the head of a card on the training part."""
 
-    Attributes:
-        kind: the features and the classifier, such as ``last_layer``, ``cosine`` or ``all_levels``.
-        regularization: the chosen inverse strength ``C`` of the penalty, larger is weaker; 0 for nearest mean.
-        at_grid_end: True if ``C`` is the first or last value that was tried, so a better one may lie beyond.
-        cv_accuracy: share (0-1) of training images that heads trained on other groups of images classify correctly.
-        cv_images: number of these images.
-    """
-
-    kind: str
-    regularization: float
-    at_grid_end: bool
+    kind: str  #: the features and the classifier, such as ``last_layer``, ``cosine`` or ``all_levels``
+    regularization: float  #: the chosen inverse strength ``C`` of the penalty, larger is weaker; 0 for nearest mean
+    at_grid_end: bool  #: True if ``C`` is the first or last value that was tried, so a better one may lie beyond
+    #: share (0-1) of training images that heads trained on other groups of images classify correctly.
     cv_accuracy: float
-    cv_images: int
+    cv_images: int  #: number of these images
 
 
 @dataclass(frozen=True)
 class NewConditions:
-    """Facts of a card on images of another occasion: another visit, camera or day.
+    """Facts of a card on images of another occasion: another visit, camera or day."""
 
-    Attributes:
-        kept: share (0-1) of the right answers that stay right without images of the same occasion in training.
-        kept_low: the same share if more images count as one occasion.
-        kept_high: the same share if fewer do.
-        sd: standard deviation of the accuracy (0-1) between occasions.
-        silhouette: how clearly the images of a class form clusters, -1 to 1.
-        clusters: number of clusters.
-        images: number of images that were read.
-    """
-
-    kept: float
-    kept_low: float
-    kept_high: float
-    sd: float
-    silhouette: float
-    clusters: int
-    images: int
+    kept: float  #: share (0-1) of the right answers that stay right without images of the same occasion in training
+    kept_low: float  #: the same share if more images count as one occasion
+    kept_high: float  #: the same share if fewer do
+    sd: float  #: standard deviation of the accuracy (0-1) between occasions
+    silhouette: float  #: how clearly the images of a class form clusters, -1 to 1
+    clusters: int  #: number of clusters
+    images: int  #: number of images that were read
 
     @property
     def grouped(self) -> bool:
@@ -222,60 +266,35 @@ class ConditionAccuracy(NamedTuple):
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of a compressed file with its float32 file, on photographs.
+    """Agreement of a compressed file with its float32 file, on photographs."""
 
-    Attributes:
-        share: share of equal answers, 0 to 1.
-        images: number of photographs.
-        kept: the same share, each photograph weighted by the confidence of the float32 file.
-    """
-
-    share: float
-    images: int
-    kept: float
+    share: float  #: share of equal answers, 0 to 1
+    images: int  #: number of photographs
+    kept: float  #: the same share, each photograph weighted by the confidence of the float32 file
 
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """Figures of one file on one device.
+    """Figures of one file on one device."""
 
-    Attributes:
-        key: key of the evaluation there.
-        runtime: runtime and version.
-        accelerator: what it runs on.
-        threads: CPU threads.
-        reason: why it does not run there, empty where it does.
-        latency_ms: median latency, None where it is not known.
-        low_ms: lower end of its interval.
-        high_ms: upper end of its interval.
-        provenance: where the latency comes from.
-        p90_ms: what is compared with the latency budget.
-        budget_probability: probability to meet the latency budget, None for a measured latency.
-    """
-
-    key: str = ""
-    runtime: str = ""
-    accelerator: str = ""
-    threads: int = 1
-    reason: str = ""
-    latency_ms: float | None = None
-    low_ms: float | None = None
-    high_ms: float | None = None
-    provenance: str = ""
-    p90_ms: float | None = None
-    budget_probability: float | None = None
+    key: str = ""  #: key of the evaluation there
+    runtime: str = ""  #: runtime and version
+    accelerator: str = ""  #: what it runs on
+    threads: int = 1  #: CPU threads
+    reason: str = ""  #: why it does not run there, empty where it does
+    latency_ms: float | None = None  #: median latency, None where it is not known
+    low_ms: float | None = None  #: lower end of its interval
+    high_ms: float | None = None  #: upper end of its interval
+    provenance: str = ""  #: where the latency comes from
+    p90_ms: float | None = None  #: what is compared with the latency budget
+    budget_probability: float | None = None  #: probability to meet the latency budget, None for a measured latency
 
 
 @dataclass(frozen=True)
 class CaptureAccuracy:
-    """Top-1 under capture conditions: blur, poor light, noise, as phones take images.
+    """Top-1 under capture conditions: blur, poor light, noise, as phones take images."""
 
-    Attributes:
-        by_condition: top-1 of each condition at each strength.
-        plain: top-1 on the unchanged validation images, where capture conditions are the objective.
-        holdout: the mean on the hold-out, None where the file is no finalist.
-    """
-
-    by_condition: tuple[ConditionAccuracy, ...] = ()
+    by_condition: tuple[ConditionAccuracy, ...] = ()  #: top-1 of each condition at each strength
+    #: top-1 on the unchanged validation images, where capture conditions are the objective.
     plain: Quantity | None = None
-    holdout: Quantity | None = None
+    holdout: Quantity | None = None  #: the mean on the hold-out, None where the file is no finalist

@@ -6,27 +6,21 @@ from dataclasses import astuple, dataclass
 
 @dataclass(frozen=True)
 class Form:
-    """Facts about a recipe's files that are known before one is made.
+    """Facts about a recipe's files that are known before one is made."""
 
-    Attributes:
-        name: form of most of the arithmetic; a target supports it or not.
-        like: the form with the most similar latency, used where this one's own latency is unknown.
-        log_sd: standard deviation (of the logarithm) that using ``like`` adds. Weights that are widened while loading
-            cost little; arithmetic that converts while running can be slower or faster.
-        predictable: timings of ``like`` on this machine predict its latency here: both were measured within 3 % of
-            each other on the networks of ``benchmarks/results/compression.md``.
-        latency: relative to float32, as measured on MobileNetV2 with LiteRT 2.3 on x86; for order and cost estimates.
-        bytes: bytes of a parameter in the file, measured likewise.
-        drop: points of top-1 that it usually loses, for the order of candidates. For int8 this is the mean of the
-            catalogue's published pairs; the others are in proportion to ``benchmarks/results/compression.md``.
-    """
-
-    name: str
-    like: str
+    name: str  #: form of most of the arithmetic; a target supports it or not
+    like: str  #: the form with the most similar latency, used where this one's own latency is unknown
+    #: standard deviation (of the logarithm) that using ``like`` adds. Weights that are widened while loading cost
+    #: little; arithmetic that converts while running can be slower or faster.
     log_sd: float = 0.0
+    #: timings of ``like`` on this machine predict its latency here: both were measured within 3 % of each other on the
+    #: networks of ``benchmarks/results/compression.md``.
     predictable: bool = False
+    #: relative to float32, as measured on MobileNetV2 with LiteRT 2.3 on x86; for order and cost estimates.
     latency: float = 1.0
-    bytes: float = 4.0
+    bytes: float = 4.0  #: bytes of a parameter in the file, measured likewise
+    #: points of top-1 that it usually loses, for the order of candidates. For int8 this is the mean of the catalogue's
+    #: published pairs; the others are in proportion to ``benchmarks/results/compression.md``.
     drop: float = 0.0
 
 
@@ -78,23 +72,14 @@ def form_of(recipe: str) -> Form:
 
 @dataclass(frozen=True)
 class Traits:
-    """Shape of an architecture, each 0 (absent) to 1 (everywhere).
+    """Shape of an architecture, each 0 (absent) to 1 (everywhere)."""
 
-    Attributes:
-        depthwise: share of the convolution blocks that are depthwise.
-        grouped: share that are grouped.
-        attention: matrix products between activations.
-        smooth: activations other than ReLU (swish, GELU, sigmoid), which some accelerators lack.
-        squeeze_excite: global pooling inside the blocks.
-        branches: concatenations and splits.
-    """
-
-    depthwise: float = 0.0
-    grouped: float = 0.0
-    attention: float = 0.0
-    smooth: float = 0.0
-    squeeze_excite: float = 0.0
-    branches: float = 0.0
+    depthwise: float = 0.0  #: share of the convolution blocks that are depthwise
+    grouped: float = 0.0  #: share that are grouped
+    attention: float = 0.0  #: matrix products between activations
+    smooth: float = 0.0  #: activations other than ReLU (swish, GELU, sigmoid), which some accelerators lack
+    squeeze_excite: float = 0.0  #: global pooling inside the blocks
+    branches: float = 0.0  #: concatenations and splits
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -104,32 +89,20 @@ class Traits:
 
 @dataclass(frozen=True)
 class FileFeatures:
-    """Features of a ``.tflite`` file that its latency depends on.
+    """Features of a ``.tflite`` file that its latency depends on."""
 
-    Attributes:
-        macs: multiply-accumulates of one run.
-        parameters: elements of all weights.
-        input_size: side of the square input, pixels.
-        layers: operators, without those that only change the form of a tensor.
-        form: how most of the multiply-accumulates are computed: ``float32``, ``float16`` (halved weights),
-            ``weight_int8``, ``dynamic_int8``, ``int8`` or ``int16x8``.
-        arena_bytes: memory of the activations.
-        operators: how many of each kind.
-        traits: shape of the architecture.
-        weight_bytes: all constants as stored; 0 where this was not read.
-        held_bytes: memory that the CPU's kernels need for the constants besides: packed into their own order, widened
-            where the arithmetic is wider than the stored form.
-        micro_arena_bytes: tensor arena of TensorFlow Lite Micro; 0 where this was not computed.
-    """
-
-    macs: int
-    parameters: int
-    input_size: int
-    layers: int
+    macs: int  #: multiply-accumulates of one run
+    parameters: int  #: elements of all weights
+    input_size: int  #: side of the square input, pixels
+    layers: int  #: operators, without those that only change the form of a tensor
+    #: how most of the multiply-accumulates are computed: ``float32``, ``float16`` (halved weights), ``weight_int8``,
+    #: ``dynamic_int8``, ``int8`` or ``int16x8``.
     form: str
-    arena_bytes: int
-    operators: Mapping[str, int]
-    traits: Traits
-    weight_bytes: int = 0
+    arena_bytes: int  #: memory of the activations
+    operators: Mapping[str, int]  #: how many of each kind
+    traits: Traits  #: shape of the architecture
+    weight_bytes: int = 0  #: all constants as stored; 0 where this was not read
+    #: memory that the CPU's kernels need for the constants besides: packed into their own order, widened where the
+    #: arithmetic is wider than the stored form.
     held_bytes: int = 0
-    micro_arena_bytes: int = 0
+    micro_arena_bytes: int = 0  #: tensor arena of TensorFlow Lite Micro; 0 where this was not computed

@@ -1,11 +1,14 @@
-"""The metrics of a classifier, as facts, and the costs of its mistakes."""
+"""What makes a candidate good: the metrics of a classifier, the costs of its mistakes, the preference among figures."""
+
+from __future__ import annotations
 
 import csv
 import io
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import Any
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import plain
@@ -19,17 +22,11 @@ LEAST_GROUP_IMAGES = 20
 
 @dataclass(frozen=True)
 class Metric:
-    """One metric, in %: higher is better.
+    """One metric, in %: higher is better."""
 
-    Attributes:
-        name: as users write it.
-        label: in sentences and tables.
-        meaning: what it is, in words.
-    """
-
-    name: str
-    label: str
-    meaning: str
+    name: str  #: as users write it
+    label: str  #: in sentences and tables
+    meaning: str  #: what it is, in words
 
 
 METRICS: Mapping[str, Metric] = MappingProxyType({
@@ -57,17 +54,12 @@ LAYOUT = "the first row names the answers, the first column the true class: clas
 
 @dataclass(frozen=True)
 class Costs:
-    """The costs of answers.
+    """The costs of answers."""
 
-    Attributes:
-        classes: names of the classes.
-        rows: for each true class the cost of each answer, in the order of ``classes``; 0 for the right answer.
-        file: name of the file, for messages.
-    """
-
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  #: names of the classes
+    #: for each true class the cost of each answer, in the order of ``classes``; 0 for the right answer.
     rows: tuple[tuple[float, ...], ...]
-    file: str = field(default="", compare=False)
+    file: str = field(default="", compare=False)  #: name of the file, for messages
 
     @property
     def text(self) -> str:
@@ -81,8 +73,7 @@ class Costs:
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
         """Return the costs with rows and columns in the order of ``classes``.
 
-        Raises:
-            UsageError: the two do not have the same classes.
+        Raises UsageError: the two do not have the same classes.
         """
         for name in self.classes:
             if name not in classes:
@@ -105,15 +96,10 @@ class Costs:
 
 
 def parse_costs(text: str, file: str = "") -> Costs:
-    """Return the costs in a CSV text.
+    """Return the costs in a CSV text: a header with the answers, and a row for each true class, which it begins with.
 
-    Args:
-        text: a header with the answers, and a row for each true class, whose name is the first cell.
-        file: name of the file, for messages.
-
-    Raises:
-        UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number from 0
-            on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
+    Raises UsageError: no table, a class that is missing, unknown or named twice, or a cost that is no finite number
+    from 0 on; the diagonal is not 0, all costs are 0, or one answer is free for every class.
     """
     where = f"'{plain(file)}'" if file else "the table"
     try:
@@ -149,9 +135,16 @@ def parse_costs(text: str, file: str = "") -> Costs:
         )
         for line, (name, *cells) in table
     }
-    costs = Costs(tuple(answers), tuple(by_name[name] for name in answers), file)
-    _require_a_choice(costs, where)
-    return costs
+    rows = tuple(by_name[name] for name in answers)
+    if not any(map(any, rows)):
+        raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
+    for answer, column in zip(answers, zip(*rows, strict=True), strict=True):
+        if not any(column):
+            raise UsageError(
+                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
+                "write what it costs to answer so wrongly",
+            )
+    return Costs(tuple(answers), rows, file)
 
 
 def _require_once(names: Sequence[str], lines: Sequence[int], what: str) -> None:
@@ -182,12 +175,122 @@ def _cost(cell: str, answer: str, name: str, where: str) -> float:
     return cost
 
 
-def _require_a_choice(costs: Costs, where: str) -> None:
-    if not any(map(any, costs.rows)):
-        raise UsageError(f"--costs: all costs of {where} are 0: every model would be the best", LAYOUT)
-    for answer, column in zip(costs.classes, zip(*costs.rows, strict=True), strict=True):
-        if not any(column):
-            raise UsageError(
-                f"--costs: in {where} the answer '{plain(answer)}' costs 0 for every class, so no model is needed",
-                "write what it costs to answer so wrongly",
+POINT_WORTH = 1.4
+"""Factor in latency or size that one more point of accuracy is worth, at equal weights."""
+
+SHOWN_WORTH = 9.0
+"""Additional weight of a point by which the images show that a network is behind another candidate."""
+
+LOST_WORTH = 4.0
+"""Additional weight of a point that a form is expected to lose against its network's float form."""
+
+LOST_FACTOR = POINT_WORTH ** (1 + LOST_WORTH)
+"""Factor in latency or size that a point is worth that a form is expected to lose, by default."""
+
+MAX_WEIGHT = 100.0
+
+Figure = Any
+"""A number, or an array of them."""
+
+
+@dataclass(frozen=True)
+class Preference:
+    """Weights of the three figures; only their ratios count."""
+
+    accuracy: float = 1.0  #: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`
+    latency: float = 1.0  #: weight of a factor in latency
+    size: float = 1.0  #: weight of a factor in size
+    #: a point by which the images show a network to be behind counts much more, so that a cheaper one is preferred only
+    #: where the images hardly tell the accuracies apart. A point that a form is expected to lose counts more, too.
+    accuracy_first: bool = False
+    name: str = ""  #: name on the command line, empty for weights that the user wrote
+
+    def cost(self, log_latency: Figure, log_size: Figure, behind: Figure, shown: Figure, lost: Figure) -> Figure:
+        """Return the cost to minimise, in logarithms of a factor in latency or size.
+
+        In points: the network's float form is ``behind`` any fixed accuracy; the images have ``shown`` it to be behind
+        another candidate, at least 0; and the form is expected to have ``lost`` against the float form.
+        """
+        more = SHOWN_WORTH * shown + LOST_WORTH * lost if self.accuracy_first else 0.0
+        point = self.accuracy * math.log(POINT_WORTH)
+        return self.latency * log_latency + self.size * log_size + point * (behind + lost + more)
+
+    @property
+    def weighs_costs(self) -> bool:
+        """True if latency or size count beside the accuracy."""
+        return self.latency > 0 or self.size > 0
+
+    @property
+    def rule(self) -> str:
+        """The rule in words, for the answer's page."""
+        if self.name in ("accuracy", "latency", "size"):
+            return f"The rule: of the candidates within the limits, the one with the best {self.name}."
+        figures = (("latency", self.latency), ("size", self.size))
+        costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]
+        point = POINT_WORTH**self.accuracy
+        rule = (
+            "The rule: of the candidates within the limits, the one with the smallest expected loss. "
+            f"Costs are {' and '.join(costs) or 'not counted'}, as factors."
+        )
+        if self.accuracy:
+            rule += f" A point of accuracy behind the best counts as a factor of {point:.3g}."
+        if self.accuracy_first:
+            rule += (
+                f" It counts {1 + SHOWN_WORTH:g} times as much beyond the noise: where the validation images show with "
+                "odds of about 3 to 1 that another candidate is more accurate than the network. Forms of one network "
+                f"are nearly equal: a point that one is expected to lose counts as a factor of {LOST_FACTOR:.2g}, and "
+                "a difference that may be noise counts less. So accuracy comes first, and of candidates that the "
+                "images hardly tell apart, the cheaper one is picked."
             )
+        return rule
+
+    def doubled(self, figure: str) -> Preference:
+        """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
+        return replace(self, **{figure: 2 * getattr(self, figure)}, name="")
+
+    def __str__(self) -> str:
+        return self.name or f"accuracy={self.accuracy:g},latency={self.latency:g},size={self.size:g}"
+
+
+BALANCED = Preference(accuracy_first=True, name="balanced")
+"""The default: accuracy first; of candidates that the images hardly tell apart, the fastest and smallest."""
+
+PREFERENCES: Mapping[str, Preference] = {
+    "balanced": BALANCED,
+    "accuracy": Preference(1.0, 0.0, 0.0, name="accuracy"),
+    "latency": Preference(0.0, 1.0, 0.0, name="latency"),
+    "size": Preference(0.0, 0.0, 1.0, name="size"),
+}
+
+_EXAMPLE = "write --prefer balanced, accuracy, latency or size, or weights: --prefer accuracy=2,latency=1,size=0.5"
+
+
+def parse_preference(text: str) -> Preference:
+    """Parse a name of :data:`PREFERENCES`, or weights such as ``accuracy=2,latency=1,size=0.5`` (missing: 0).
+
+    Raises UsageError: an unknown name or figure, a weight outside 0 to 100, or no weight above 0.
+    """
+    wanted = text.strip().lower()
+    if wanted in PREFERENCES:
+        return PREFERENCES[wanted]
+    if "=" not in wanted:
+        raise UsageError(f"--prefer: unknown preference '{text}'{nearest(wanted, PREFERENCES)}", _EXAMPLE)
+    weights = {"accuracy": 0.0, "latency": 0.0, "size": 0.0}
+    for part in wanted.split(","):
+        figure, _, number = (piece.strip() for piece in part.partition("="))
+        if figure not in weights:
+            raise UsageError(f"--prefer: unknown figure '{figure}'{nearest(figure, weights)}", _EXAMPLE)
+        weights[figure] = _weight(figure, number)
+    if not any(weights.values()):
+        raise UsageError(f"--prefer: '{text}' has no weight above 0", _EXAMPLE)
+    return Preference(weights["accuracy"], weights["latency"], weights["size"])
+
+
+def _weight(figure: str, text: str) -> float:
+    try:
+        weight = float(text)
+    except ValueError:
+        weight = math.nan
+    if not 0 <= weight <= MAX_WEIGHT:
+        raise UsageError(f"--prefer: the weight '{text}' of {figure} is not a number from 0 to 100", _EXAMPLE)
+    return weight

@@ -15,16 +15,14 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-# Find what is registered by entry points: the folders of ``advisor.integrations``, and packages of others.
-#
-# A room that asks for integrations names their group, and declares what each of them offers. It imports none of them.
+# A room that asks for integrations names the group of their entry points, and declares what each of them offers. It
+# imports none of them: neither the folders of ``advisor.integrations`` nor packages of others.
 
 
 def registered(group: str) -> tuple[str, ...]:
     """Return the names that are registered in a group such as ``advisor.commands``, in alphabetical order.
 
-    Raises:
-        UsageError: the installed metadata of advisor are missing, or older than the group.
+    Raises UsageError: the installed metadata of advisor are missing, or older than the group.
     """
     return tuple(_entry_points(group))
 
@@ -33,8 +31,7 @@ def registered(group: str) -> tuple[str, ...]:
 def integration(group: str, name: str) -> Any:
     """Return what is registered by a name; its module is imported.
 
-    Raises:
-        UsageError: nothing has this name, or its module is gone: the installed metadata are of another version.
+    Raises UsageError: nothing has this name, or its module is gone: the installed metadata are of another version.
     """
     found = _entry_points(group).get(name)
     if found is None:
@@ -100,8 +97,7 @@ _ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
     """Return ``value`` where it is one of the valid names.
 
-    Raises:
-        UsageError: it is not; the nearest valid name is in the message.
+    Raises UsageError: it is not; the nearest valid name is in the message.
     """
     if value not in valid:
         raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")
@@ -121,8 +117,7 @@ def stop_share(text: str, option: str) -> float:
 def executor_of(text: str, option: str) -> tuple[str, str]:
     """Return the executor's name and the address of its cluster, which is empty if none is given.
 
-    Raises:
-        UsageError: an unknown executor.
+    Raises UsageError: an unknown executor.
     """
     if text == LOCAL:
         return LOCAL, ""
@@ -139,8 +134,7 @@ def executor_of(text: str, option: str) -> tuple[str, str]:
 def check_storage(storage: str, option: str = "--storage") -> str:
     """Return ``storage`` where it is a valid value of ``--storage``.
 
-    Raises:
-        UsageError: it is neither a kind of file nor the address of a PostgreSQL database.
+    Raises UsageError: it is neither a kind of file nor the address of a PostgreSQL database.
     """
     if storage in (JOURNAL, SQLITE):
         return storage

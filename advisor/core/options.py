@@ -7,8 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
-from advisor.core.metrics import METRICS
-from advisor.core.preference import PREFERENCES, Preference, parse_preference
+from advisor.core.metrics import METRICS, PREFERENCES, Preference, parse_preference
 from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 
@@ -34,33 +33,20 @@ Numbers = Sequence[float] | None
 
 @dataclass(frozen=True)
 class Option:
-    """One option of a search, without its name and type.
+    """One option of a search, without its name and type."""
 
-    Attributes:
-        group: title of its group.
-        metavar: what stands for its value in the help; empty for a flag.
-        text: what it sets, with its unit.
-        default: value if it is not given; None for the empty value of its type.
-        usual: what happens if it is not given, for the help; None for ``default``.
-        choices: the names that it takes; other ones too if it is parsed.
-        parse: what turns a text that is given, and the option's name on the command line, into a value.
-        joined: several values may be joined by commas.
-        first: the short help shows it.
-        free: a resumed run may change it, because it does not change what is asked.
-        kept: a request file may give it.
-    """
-
-    group: str
-    metavar: str
-    text: str
-    default: Any = None
-    usual: str | None = None
-    choices: tuple[str, ...] = ()
+    group: str  #: title of its group
+    metavar: str  #: what stands for its value in the help; empty for a flag
+    text: str  #: what it sets, with its unit
+    default: Any = None  #: value if it is not given; None for the empty value of its type
+    usual: str | None = None  #: what happens if it is not given, for the help; None for ``default``
+    choices: tuple[str, ...] = ()  #: the names that it takes; other ones too if it is parsed
+    #: what turns a text that is given, and the option's name on the command line, into a value.
     parse: Callable[[Any, str], Any] | None = None
-    joined: bool = False
-    first: bool = False
-    free: bool = False
-    kept: bool = True
+    joined: bool = False  #: several values may be joined by commas
+    first: bool = False  #: the short help shows it
+    free: bool = False  #: a resumed run may change it, because it does not change what is asked
+    kept: bool = True  #: a request file may give it
 
     @property
     def help(self) -> str:

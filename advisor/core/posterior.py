@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
-from advisor.core.quantity import DEVIATIONS, Provenance, Quantity
+from advisor.core.evaluation import Evaluation, accuracy_of, latency_of, network_of, variant_of
+from advisor.core.quantity import DEVIATIONS, Quantity
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,10 +55,6 @@ class Posterior:
     Candidates with answers on the same images are compared image by image: the images are resampled for all of them
     together, with random weights (the Bayesian bootstrap: D. B. Rubin, Annals of Statistics 9, 1981). Its mean and its
     variance are known without draws. Other accuracies are independent: their intervals tell their standard errors.
-
-    Args:
-        evaluations: the candidates, each with an accuracy in %.
-        answers: what is known image by image.
     """
 
     def __init__(self, evaluations: Sequence[Evaluation], answers: Answers = not_known) -> None:
@@ -83,15 +81,12 @@ class Posterior:
         self._bases, self._base_errors = self._compared_with(evaluations)
 
     def _compared_with(self, evaluations: Sequence[Evaluation]) -> tuple[Integers, Floats]:
-        """Return the place of each candidate's float form, and the standard error of the difference to it.
-
-        A network without a float form has its most accurate form instead.
-        """
+        """Return the place of each one's float form, or else most accurate form, and the error of the difference."""
         import numpy as np
 
-        networks: dict[tuple[str, str], list[Evaluation]] = {}
+        networks = defaultdict[tuple[str, str], list[Evaluation]](list)
         for evaluation in evaluations:
-            networks.setdefault(network_of(evaluation), []).append(evaluation)
+            networks[network_of(evaluation)].append(evaluation)
         bases, errors = np.zeros(len(evaluations), dtype=np.int64), np.zeros(len(evaluations))
         for forms in networks.values():
             base = min(forms, key=lambda e: (e.configuration.compression != FLOAT, -accuracy_of(e), e.configuration))
@@ -114,18 +109,12 @@ class Posterior:
         return points, errors
 
     def tied(self, best: Evaluation, others: Sequence[Evaluation]) -> list[bool]:
-        """Return for each of ``others`` whether its accuracy is statistically tied with the one of ``best``.
-
-        Two accuracies tie where the 95 % interval of their difference contains zero.
-        """
+        """Return which of ``others`` are tied with ``best``: the 95 % interval of their difference contains zero."""
         points, errors = self.differences(others, [best])
         return [bool(tie) for tie in (abs(points) <= DEVIATIONS * errors + 1e-9)[:, 0]]
 
     def shown_behind(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> Floats:
-        """Return how many points the images show each of ``of`` to be behind any of ``pool``, at least 0.
-
-        A difference counts without :data:`SHOWN_DEVIATIONS` standard errors.
-        """
+        """Return how many points, less the noise, each of ``of`` is behind any of ``pool``; at least 0."""
         points, errors = self.differences(of, _most_accurate(pool, RIVALS))
         shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
         return shown
@@ -135,22 +124,16 @@ class Posterior:
         return [self._evaluations[self._bases[self._place[e.configuration]]] for e in of]
 
     def lost(self, of: Sequence[Evaluation]) -> Floats:
-        """Return how many points each of ``of`` is expected to lose against its float form, below 0 for a gain.
-
-        The forms of a network are nearly equal, so a measured difference is drawn towards 0 as far as it may be noise:
-        see :func:`drawn_in`.
-        """
+        """Return how many points each of ``of`` is expected to lose against its float form; see :func:`drawn_in`."""
         places = self._places(of)
         return drawn_in(self._accuracies[self._bases[places]] - self._accuracies[places], self._base_errors[places])
 
     def draws(self, of: Sequence[Evaluation], pool: Sequence[Evaluation]) -> tuple[Floats, Floats, Floats, Floats]:
         """Return :data:`DRAWS` resamplings, (DRAWS, len(of)) each.
 
-        The weights of the images are the same for all candidates in a draw. Latencies are drawn within their intervals.
-
-        Returns:
-            accuracies (%) of the float forms, points that these are shown behind, points that the forms are expected to
-            lose, and logarithms of the latency.
+        They are the accuracies (%) of the float forms, the points that these are shown behind, the points that the
+        forms are expected to lose, and the logarithms of the latency, which is drawn within its interval. The weights
+        of the images are the same for all candidates in a draw.
         """
         import numpy as np
 
@@ -212,11 +195,8 @@ def drawn_in(points: Floats, errors: Floats) -> Floats:
     """Return the expected true differences between forms and their float forms, in points, given measured ones.
 
     Most forms differ by :data:`FORM_POINTS`, some by :data:`BROKEN_POINTS`: the mean of the posterior of a mixture of
-    two normal distributions. A small difference is drawn towards 0, a large one hardly.
-
-    Args:
-        points: measured differences.
-        errors: their standard errors, of a shape that broadcasts.
+    two normal distributions. A small difference is drawn towards 0, a large one hardly. The shape of ``errors``, their
+    standard errors, broadcasts.
     """
     import numpy as np
 
@@ -232,18 +212,12 @@ def drawn_in(points: Floats, errors: Floats) -> Floats:
 
 def _deviation(accuracy: Quantity | None) -> float:
     """Return the standard error of one accuracy, in points."""
-    if accuracy is None or accuracy.provenance is not Provenance.MEASURED or None in (accuracy.low, accuracy.high):
-        return TIE_POINTS / DEVIATIONS / 2**0.5
-    assert accuracy.low is not None
-    assert accuracy.high is not None
-    return (accuracy.high - accuracy.low) / (2 * DEVIATIONS)
+    known = accuracy.standard_error if accuracy else None
+    return TIE_POINTS / DEVIATIONS / 2**0.5 if known is None else known
 
 
 def _log_deviation(latency: Quantity | None) -> float:
     """Return the standard deviation of the logarithm of a latency, 0 where it has no interval."""
-    import math
-    from statistics import NormalDist
-
     if latency is None or not latency.low or not latency.high:
         return 0.0
     ends = 2 * NormalDist().inv_cdf(0.5 + (latency.level or 0.95) / 2)

@@ -27,31 +27,27 @@ class Provenance(StrEnum):
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value with its unit, interval and provenance.
+    """A value with its unit, interval and provenance."""
 
-    Attributes:
-        value: the number, in ``unit``.
-        unit: ``ms``, ``bytes``, ``%`` (0-100) or ``points``.
-        provenance: how it was obtained.
-        low: lower end of the interval in ``unit``, or None where none is known.
-        high: upper end of the interval in ``unit``, or None.
-        level: the interval's confidence (0.95 = 95 %), or None.
-        n: number of samples, or None.
-        source: the paper, table, host or method.
-    """
-
-    value: float
-    unit: str
-    provenance: Provenance
-    low: float | None = None
-    high: float | None = None
-    level: float | None = None
-    n: int | None = None
-    source: str = ""
+    value: float  #: the number, in ``unit``
+    unit: str  #: ``ms``, ``bytes``, ``%`` (0-100) or ``points``
+    provenance: Provenance  #: how it was obtained
+    low: float | None = None  #: lower end of the interval in ``unit``, or None where none is known
+    high: float | None = None  #: upper end of the interval in ``unit``, or None
+    level: float | None = None  #: the interval's confidence (0.95 = 95 %), or None
+    n: int | None = None  #: number of samples, or None
+    source: str = ""  #: the paper, table, host or method
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; unknown parts have no entry."""
         return to_json(self)
+
+    @property
+    def standard_error(self) -> float | None:
+        """The standard error of a measured figure with a 95 % interval; None of others."""
+        if self.provenance is not Provenance.MEASURED or self.low is None or self.high is None:
+            return None
+        return (self.high - self.low) / (2 * DEVIATIONS)
 
     def overlaps(self, other: Quantity) -> bool:
         """Return whether the two intervals share a point; a missing interval is the value alone."""
@@ -69,17 +65,11 @@ DEVIATIONS = 1.96
 
 @dataclass(frozen=True)
 class Interval:
-    """A value with the ends of its confidence interval.
+    """A value with the ends of its confidence interval."""
 
-    Attributes:
-        value: the value, a share (0-1) or a difference of shares.
-        low: lower end of the interval.
-        high: upper end of the interval.
-    """
-
-    value: float
-    low: float
-    high: float
+    value: float  #: the value, a share (0-1) or a difference of shares
+    low: float  #: lower end of the interval
+    high: float  #: upper end of the interval
 
     @property
     def spans_zero(self) -> bool:
@@ -90,10 +80,8 @@ class Interval:
 def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:
     """Return the share ``successes / trials`` with Wilson's score interval, all in [0, 1].
 
-    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927).
-
-    Raises:
-        ValueError: no trials, or successes outside 0..trials.
+    Source: E. B. Wilson, "Probable inference, the law of succession, and statistical inference", JASA 22 (1927). Raises
+    ValueError: no trials, or successes outside 0..trials.
     """
     if trials <= 0 or not 0 <= successes <= trials:
         raise ValueError(f"wilson: {successes} successes of {trials} trials")
@@ -116,15 +104,10 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
     """Return mean(first) - mean(second) of shares of the same images, with a percentile bootstrap over the images.
 
     Use this instead of :func:`paired_difference` where each image was answered several times: the answers to one image
-    are not independent.
-
-    Raises:
-        ValueError: the two differ in length, or are empty.
+    are not independent. Raises ValueError: the two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
         raise ValueError(f"paired_shares: {len(first)} and {len(second)} images")
-    import numpy as np
-
     differences = np.asarray(first, float) - np.asarray(second, float)
     drawn = np.random.default_rng(0).integers(0, len(differences), (RESAMPLES, len(differences)))
     means = differences[drawn].mean(axis=1)
@@ -136,11 +119,9 @@ def paired_shares(first: Sequence[float], second: Sequence[float], level: float 
 def paired_difference(first: Sequence[bool], second: Sequence[bool], level: float = 0.95) -> Interval:
     """Return mean(first) - mean(second) over the same images with a percentile bootstrap interval.
 
-    Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled.
-    Source: B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979).
-
-    Raises:
-        ValueError: the two differ in length, or are empty.
+    Images on which both agree add nothing, so only the counts of the three outcomes (+1, 0, -1) are resampled. Source:
+    B. Efron, "Bootstrap methods: another look at the jackknife", Annals of Statistics 7 (1979). Raises ValueError: the
+    two differ in length, or are empty.
     """
     if len(first) != len(second) or not first:
         raise ValueError(f"paired_difference: {len(first)} and {len(second)} images")
@@ -150,8 +131,6 @@ def paired_difference(first: Sequence[bool], second: Sequence[bool], level: floa
     value = (wins - losses) / total
     if wins + losses == 0:
         return Interval(0.0, 0.0, 0.0)
-    import numpy as np
-
     shares = [wins / total, losses / total, 1 - (wins + losses) / total]
     outcomes = np.random.default_rng(0).multinomial(total, shares, size=RESAMPLES)
     means = (outcomes[:, 0] - outcomes[:, 1]) / total
@@ -184,12 +163,9 @@ SHARES = (0.005, 0.01, 0.025, 0.05, *(round(0.1 * tenth, 1) for tenth in range(1
 
 @dataclass(frozen=True)
 class LatencyDistribution:
-    """A predicted latency as a distribution.
+    """A predicted latency as a distribution."""
 
-    Attributes:
-        milliseconds: quantiles at :data:`SHARES`, ascending and above 0; in between, the logarithm is interpolated.
-    """
-
+    #: quantiles at :data:`SHARES`, ascending and above 0; in between, the logarithm is interpolated.
     milliseconds: tuple[float, ...]
 
     @classmethod

@@ -4,12 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.beliefs import metric_on_parts
 from advisor.core.budget import LICENCE, ON, Budget, is_floor, licence_refusal, show_budget_probability, show_met
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
-from advisor.core.metrics import METRICS
-from advisor.core.preference import LOST_FACTOR, POINT_WORTH, Preference
+from advisor.core.evaluation import Evaluation, accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
+from advisor.core.expectation import metric_on_parts
+from advisor.core.metrics import LOST_FACTOR, METRICS, POINT_WORTH, Preference
 from advisor.core.quantity import Provenance, percent
 from advisor.core.units import plural, show_ms
 
@@ -23,8 +21,6 @@ NAMES = {
 }
 """The figure that each numeric limit is compared with."""
 
-UNKNOWN = math.inf
-
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
 
@@ -35,27 +31,19 @@ the error that the limit allows; so of another metric."""
 
 @dataclass(frozen=True)
 class Relaxation:
-    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible.
+    """A change of one limit, or of several where no single one suffices, that makes a candidate feasible."""
 
-    Attributes:
-        limit: the limit's name; several are joined by `` and ``.
-        current: the limit as it is.
-        needed: the limit that admits the candidate.
-        key: the candidate.
-        text: all of this in words.
-    """
-
-    limit: str
-    current: str
-    needed: str
-    key: str
-    text: str
+    limit: str  #: the limit's name; several are joined by `` and ``
+    current: str  #: the limit as it is
+    needed: str  #: the limit that admits the candidate
+    key: str  #: the candidate
+    text: str  #: all of this in words
 
 
 def overrun(evaluation: Evaluation, budget: Budget) -> float:
     """Return the sum of the relative excesses over the exceeded limits."""
     return sum(
-        NOT_AT_ALL if excess == UNKNOWN else excess / max(abs(_allowed(name, budget)), 1e-9)
+        NOT_AT_ALL if excess == math.inf else excess / max(abs(_allowed(name, budget)), 1e-9)
         for name, excess in budget.violations(evaluation).items()
     )
 
@@ -110,7 +98,7 @@ def _together(known: Sequence[Evaluation], budget: Budget) -> tuple[Relaxation, 
 
 def _loosens(limit: str, evaluation: Evaluation, budget: Budget) -> bool:
     """Return whether a looser limit would help: an unknown figure meets none."""
-    return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < UNKNOWN
+    return limit == LICENCE or limit.startswith(ON) or budget.violations(evaluation)[limit] < math.inf
 
 
 def _relaxation(limits: Sequence[str], evaluation: Evaluation, budget: Budget) -> Relaxation:
@@ -127,7 +115,7 @@ def _step(limit: str, evaluation: Evaluation, budget: Budget) -> tuple[str, str]
     if limit == LICENCE:
         return ", ".join(budget.licence), evaluation.card_facts.licence or "not stated"
     excess = budget.violations(evaluation)[limit]
-    if limit.startswith(ON) and excess == UNKNOWN:
+    if limit.startswith(ON) and excess == math.inf:
         return "required", "not required"
     current = _allowed(limit, budget)
     wanted = current - excess if is_floor(limit) else current + excess
@@ -159,7 +147,7 @@ def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: flo
     if limit.startswith(ON):
         return _excess_on_device(evaluation, budget, limit, excess)
     allowed = _allowed(limit, budget)
-    if excess == UNKNOWN:
+    if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or limit == "drop":
         return _excess_on_images(evaluation, budget, limit, allowed)
@@ -188,7 +176,7 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
 
 def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     device = limit.removeprefix(ON)
-    if excess == UNKNOWN:
+    if excess == math.inf:
         known = (evaluation.required_figures or {}).get(device)
         return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
     allowed = _allowed(limit, budget)
@@ -209,23 +197,19 @@ def reason(
 ) -> str:
     """Return one sentence that says why a candidate was picked.
 
-    Args:
-        pick: the picked evaluation.
-        feasible: everything that meets the budget.
-        ties: evaluations that are tied in accuracy with the most accurate of them.
-        budget: the limits.
-        preference: how the feasible evaluations were ranked.
-        pick_ties: the pick is tied in accuracy with the most accurate of them.
+    ``ties`` are tied in accuracy with the most accurate of the ``feasible`` ones; so is the pick if ``pick_ties``.
     """
     best = max(feasible, key=accuracy_of)
-    met = _met(pick, budget)
+    behind, met = accuracy_of(best) - accuracy_of(pick), _met(pick, budget)
     if not preference.accuracy_first and preference.name != "accuracy":
-        return f"{describe(pick)} is {_praise(preference)}{_price_of(pick, best)}{met}."
+        price = f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
+        first = {"latency": "fastest", "size": "smallest"}.get(preference.name, "best")
+        weights = f" by the weights {preference}" if first == "best" else ""
+        return f"{describe(pick)} is the {first} candidate within the limits{weights}{price}{met}."
     if not preference.accuracy_first or accuracy_of(pick) == accuracy_of(best):
         why = " (slower, larger or less accurate)" if preference.accuracy_first else ""
         tied = f", statistically tied with {plural(len(ties), 'other')}{why}" if ties else ""
         return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
-    behind = accuracy_of(best) - accuracy_of(pick)
     stands = (
         "is statistically tied with"
         if pick_ties
@@ -241,13 +225,9 @@ def reason(
 
 def _met(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    words = {
-        "accuracy": "the limit of {} accuracy",
-        "drop": "the limit of {} of drop",
-        **{name: f"the limit of {{}} {metric.label}" for name, metric in METRICS.items()},
-    }
     uncertain = "".join(
-        f"; {words[limit].format(show_figure(limit, budget.limits[limit]))} is {text}"
+        f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
+        f"is {text}"
         for limit, text in show_met(budget, pick).items()
     )
     if budget.latency_ms is None:
@@ -257,17 +237,6 @@ def _met(pick: Evaluation, budget: Budget) -> str:
         origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
-
-
-def _praise(preference: Preference) -> str:
-    named = {"latency": "the fastest candidate within the limits", "size": "the smallest candidate within the limits"}
-    return named.get(preference.name, f"the best candidate within the limits by the weights {preference}")
-
-
-def _price_of(pick: Evaluation, best: Evaluation) -> str:
-    """Say how far the pick is behind the most accurate candidate within the limits."""
-    behind = accuracy_of(best) - accuracy_of(pick)
-    return f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
 
 
 def comparison(other: Evaluation, pick: Evaluation) -> str:
@@ -288,12 +257,8 @@ def not_the_faster(
 ) -> str:
     """Return one sentence why the fastest tied evaluation is not the pick; empty where the pick is as fast.
 
-    Args:
-        fastest: the fastest evaluation that is tied in accuracy with the most accurate.
-        pick: the picked evaluation.
-        shown_points: points that the images show it to be behind the pick.
-        further_points: points that its network is shown to be further behind another one than that of the pick.
-        expected_points: for forms of one network, points that it is expected to lose against the pick.
+    The images show it to be ``shown_points`` behind the pick, and its network ``further_points`` further behind another
+    one. A form of the same network is expected to lose ``expected_points`` against the pick.
     """
     ratio = latency_of(pick) / latency_of(fastest)
     if ratio < FASTER:

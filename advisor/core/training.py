@@ -18,36 +18,24 @@ DEFAULT = (HEAD, FINETUNE_CACHED)
 
 @dataclass(frozen=True)
 class TrainingRecipe:
-    """One way to train a card.
+    """One way to train a card."""
 
-    Attributes:
-        name: as users and files write it.
-        result: what it makes, in words.
-        learns: it learns from the user's images.
-        base: every card is evaluated with it first, so the name of a candidate does not mention it.
-        first_look: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on
-            all images, and is never the answer.
-        layers: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is.
-        detects: it trains detectors too.
-        over: the lighter recipe that ``gain`` is over; empty for none.
-        gain: share of the errors of that recipe that it removes, before the run has results.
-        spread: standard deviation of ``gain``.
-        points: what the sampler's prior expects of it over the head alone; the run's own results correct it.
-        step: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.6 to 0.8 CPU
-            seconds for 32 images of EfficientNet-Lite0 (decision 0048).
-    """
-
-    name: str
-    result: str
-    learns: bool = True
-    base: bool = False
+    name: str  #: as users and files write it
+    result: str  #: what it makes, in words
+    learns: bool = True  #: it learns from the user's images
+    base: bool = False  #: every card is evaluated with it first, so the name of a candidate does not mention it
+    #: it learns from some of the images, and leaves float32 alone. It decides which cards are trained on all images,
+    #: and is never the answer.
     first_look: bool = False
-    layers: float = 0.0
-    detects: bool = False
-    over: str = ""
-    gain: float = 0.0
-    spread: float = 0.0
+    layers: float = 0.0  #: share of the backbone's layers that it trains, from the top; 0 leaves the backbone as it is
+    detects: bool = False  #: it trains detectors too
+    over: str = ""  #: the lighter recipe that ``gain`` is over; empty for none
+    gain: float = 0.0  #: share of the errors of that recipe that it removes, before the run has results
+    spread: float = 0.0  #: standard deviation of ``gain``
+    #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
     points: float = 0.0
+    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.6 to 0.8 CPU seconds
+    #: for 32 images of EfficientNet-Lite0 (decision 0048).
     step: float = 0.0
 
     @property

@@ -25,16 +25,9 @@ _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)
 
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
-    """Parse a positive number with its unit into the base unit of ``units``.
+    """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
 
-    Args:
-        text: what the user wrote, such as ``"50ms"``.
-        units: unit name to its factor in the base unit.
-        option: the option's name, for the message.
-        example: a valid value, for the hint.
-
-    Raises:
-        UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
+    Raises UsageError: no number, no unit, an unknown unit, or a value that is not above zero or above :data:`MOST`.
     """
     match, hint = _NUMBER.match(str(text)), f"write for example {option} {example}"
     if match is None:
@@ -71,8 +64,7 @@ def points(text: str, option: str) -> float:
 def percent(text: str, option: str) -> float:
     """Parse a share such as ``90%`` into percent (0-100].
 
-    Raises:
-        UsageError: no number with its unit, or more than 100 %.
+    Raises UsageError: no number with its unit, or more than 100 %.
     """
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
@@ -81,17 +73,7 @@ def percent(text: str, option: str) -> float:
 
 
 def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
-    """Parse a percentage into a share (0-1) that lies between two ends.
-
-    Args:
-        text: what the user wrote, such as ``"95%"``.
-        option: the option's name, for the message.
-        ends: least and largest share.
-        why: hint if it lies outside.
-
-    Raises:
-        UsageError: no number with its unit, or not between the ends.
-    """
+    """Parse a percentage into a share (0-1) from the least to the largest one; ``why`` is the hint for another."""
     value, (least, most) = percent(text, option) / 100, ends
     if not least <= value <= most:
         raise UsageError(f"{option}: '{text}' is not between {100 * least:g}% and {100 * most:g}%", why)
@@ -99,19 +81,14 @@ def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
 
 
 def seconds(text: str, option: str) -> float:
-    """Parse a duration such as ``10min`` into seconds.
-
-    Raises:
-        UsageError: no number with its unit.
-    """
+    """Parse a duration such as ``10min`` into seconds. Raises UsageError: no number with its unit."""
     return parse(text, SECONDS, option, "10min")
 
 
 def channel_values(text: str, option: str) -> tuple[float, ...]:
     """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``.
 
-    Raises:
-        UsageError: something else.
+    Raises UsageError: something else.
     """
     try:
         values = tuple(float(part) for part in text.split(","))

@@ -3,8 +3,7 @@
 from functools import partial
 
 from advisor.core.budget import licence_refusal
-from advisor.core.evaluation import Configuration
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Configuration
 from advisor.core.forms import most_speedup
 from advisor.core.relaxation import LOOSER
 from advisor.core.training import recipe_of

@@ -11,10 +11,8 @@ from pathlib import Path
 
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.evaluation_json import evaluation_to_json
-from advisor.core.figures import latency_of
 from advisor.core.names import registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render

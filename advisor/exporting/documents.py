@@ -8,10 +8,9 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, show_figure
 from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.expectation import figures_of
-from advisor.core.figures import show_figure
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import percent
 from advisor.core.tasks import TASKS

@@ -9,8 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Evaluation
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.reporting import blocks, console as terminal, device_results as devices, text

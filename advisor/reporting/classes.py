@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from advisor.core.box_facts import ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import ClassBoxes, ImageAnswers
 from advisor.core.quantity import wilson
 from advisor.reporting import text
 from advisor.reporting.blocks import Block, DataTable, Labelled, Span, Words, columns

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from advisor.core.figures import show_figure
+from advisor.core.evaluation import show_figure
 from advisor.core.quantity import Quantity
 from advisor.core.units import markdown as escaped, plain, plural
 from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison

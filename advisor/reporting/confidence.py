@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold, Threshold
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import UnknownFacts
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Interval, wilson
 from advisor.core.training import recipe_of

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, variant_of
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.figures import variant_of
 from advisor.core.quantity import percent
 from advisor.core.units import plural, show_ms, show_ms_interval
 

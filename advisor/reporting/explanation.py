@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.expectation import top1_on_parts
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.disagreements import Incumbent

@@ -15,9 +15,8 @@ from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.evaluation_json import evaluation_to_json
 from advisor.core.units import markdown as escaped
 from advisor.engine.history.disagreements import Incumbent
 from advisor.isolation import Scratch

@@ -9,10 +9,9 @@ from functools import cache
 
 from markupsafe import Markup
 
-from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import latency_of
+from advisor.core.evaluation import Evaluation, Status, latency_of
+from advisor.core.expectation import top1_on_parts
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.reporting import blocks, phrases

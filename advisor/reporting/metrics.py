@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from advisor.core.beliefs import metric_on_parts
 from advisor.core.evaluation import Evaluation
+from advisor.core.expectation import metric_on_parts
 from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP, Metric
 from advisor.core.quantity import Quantity
 from advisor.reporting import text

@@ -11,9 +11,9 @@ from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from advisor.core.box_facts import JudgedBox, JudgedImage
 from advisor.core.confidence_facts import Mistake
 from advisor.core.errors import StageError
+from advisor.core.evaluation_facts import JudgedBox, JudgedImage
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box

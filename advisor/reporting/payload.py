@@ -4,9 +4,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, p90_of, size_of
 from advisor.core.evaluation_facts import TimingFacts
-from advisor.core.figures import p90_of, size_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.reporting.phrases import ranked

@@ -10,8 +10,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 
 from advisor.core.budget import ON, is_floor
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import accuracy_of, latency_of, show_figure, variant_of
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, show_figure, variant_of
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, percent
 from advisor.core.units import plural, show_ms, show_seconds

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST
 from advisor.core.quantity import Provenance
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from advisor.core.beliefs import top1_on_parts
 from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
+from advisor.core.expectation import top1_on_parts
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, percent, wilson

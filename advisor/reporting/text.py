@@ -7,8 +7,7 @@ from importlib.resources import files
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
-from advisor.core.evaluation import Evaluation
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Evaluation
 from advisor.core.quantity import Interval, Quantity
 from advisor.core.units import plain as plain, plural as plural
 

@@ -16,8 +16,7 @@ import yaml
 from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.evaluation import Evaluation, evaluation_from_json, evaluation_to_json
 from advisor.store.files import (
     copy_atomically,
     full_disk,

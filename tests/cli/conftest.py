@@ -1,10 +1,12 @@
 """Runs the command in a process of its own, in an empty folder, with an empty cache of its own."""
 
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,17 +23,26 @@ class Said:
     out: str
     err: str
 
+    @property
+    def document(self) -> Any:
+        """The JSON document that it printed."""
+        return json.loads(self.out)
+
 
 Advisor = Callable[..., Said]
 
 
+def ended(said: Said, code: int = 0) -> Said:
+    """Assert that a command ended with an exit code and without a traceback, and return what it left."""
+    assert said.code == code, said.err
+    assert "Traceback" not in said.err
+    return said
+
+
 def refused(said: Said, *words: str) -> None:
     """Assert that a command ended as a wrong use, with a hint and these words."""
-    assert said.code == 2, said.err
-    assert "Traceback" not in said.err
-    assert "hint:" in said.err
-    for word in words:
-        assert word in said.err
+    for word in ("hint:", *words):
+        assert word in ended(said, 2).err
 
 
 def _plain_environment() -> dict[str, str]:

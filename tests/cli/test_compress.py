@@ -1,12 +1,11 @@
 """``advisor compress`` as a user runs it."""
 
-import json
 from pathlib import Path
 
 import pytest
 
 from advisor.tflite.metadata import Metadata, write_metadata
-from tests.cli.conftest import Advisor
+from tests.cli.conftest import Advisor, ended
 from tests.measurement import small_models
 
 
@@ -21,8 +20,7 @@ def model(tmp_path: Path) -> str:
 def test_a_row_a_form_with_accuracy_on_labelled_images(
     advisor: Advisor, model: str, photos: Path, columns: str
 ) -> None:
-    said = advisor("compress", model, "--recipe", "int8,float16", "--data", str(photos), COLUMNS=columns)
-    assert said.code == 0, said.err
+    said = ended(advisor("compress", model, "--recipe", "int8,float16", "--data", str(photos), COLUMNS=columns))
     assert "top-1 %" in said.out
     assert "scored on the 4 images held out of" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= int(columns)
@@ -30,25 +28,22 @@ def test_a_row_a_form_with_accuracy_on_labelled_images(
 
 
 def test_json_has_every_figure(advisor: Advisor, model: str) -> None:
-    said = advisor("compress", model, "--recipe", "float16", "--json", "--to", "out")
-    assert said.code == 0, said.err
-    form = json.loads(said.out)["forms"][1]
+    said = ended(advisor("compress", model, "--recipe", "float16", "--json", "--to", "out"))
+    form = said.document["forms"][1]
     assert form["agreement"]["share"]["value"] == 1
     assert form["speed"]["latency_ms"] > 0
     assert set(form["sizes"]) == {"size_bytes", "download_bytes", "download_zstd_bytes", "arena_bytes"}
 
 
 def test_a_limit_below_nothing_is_refused(advisor: Advisor, model: str, photos: Path) -> None:
-    said = advisor("compress", model, "--recipe", "int8", "--data", str(photos), "--max-drop", "-100pt")
-    assert said.code == 2
+    said = ended(advisor("compress", model, "--recipe", "int8", "--data", str(photos), "--max-drop", "-100pt"), 2)
     assert said.err.startswith("error: --max-drop")
 
 
 def test_a_quantized_file_is_refused_in_two_lines(advisor: Advisor, tmp_path: Path) -> None:
     data = small_models.quantized(small_models.classifier(32), tmp_path, 32)
     (tmp_path / "small.tflite").write_bytes(data)
-    said = advisor("compress", "small.tflite", "--recipe", "int8")
-    assert said.code == 2
+    said = ended(advisor("compress", "small.tflite", "--recipe", "int8"), 2)
     lines = said.err.strip().splitlines()
     assert lines[0].startswith("error: small.tflite cannot be compressed: the model is quantized already")
     assert lines[1].startswith("hint:  start from the float file")
@@ -57,6 +52,5 @@ def test_a_quantized_file_is_refused_in_two_lines(advisor: Advisor, tmp_path: Pa
 
 def test_a_file_that_kills_the_runtime_is_one_line(advisor: Advisor, tmp_path: Path) -> None:
     (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
-    said = advisor("compress", "crash.tflite", "--recipe", "float16", "--mean", "0", "--std", "1")
-    assert said.code == 2
+    said = ended(advisor("compress", "crash.tflite", "--recipe", "float16", "--mean", "0", "--std", "1"), 2)
     assert len(said.err.strip().splitlines()) <= 2

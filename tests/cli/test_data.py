@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.cli.conftest import Advisor, refused
+from tests.cli.conftest import Advisor, ended, refused
 from tests.datasets.boxes.writers import Photo, photos as photos_with, write_yolo
 from tests.datasets.folders import fill, make
 
@@ -33,8 +33,7 @@ def _kinds(out: str) -> set[str]:
 def test_a_table_names_what_was_found_and_a_sheet_is_written(
     advisor: Advisor, photos: Path, tmp_path: Path, columns: str
 ) -> None:
-    said = advisor("data", "check", "photos", "--no-labels", COLUMNS=columns)
-    assert said.code == 0, said.err
+    said = ended(advisor("data", "check", "photos", "--no-labels", COLUMNS=columns))
     for word in ("unreadable", "several spellings", "exact duplicates", "near duplicates", "two classes"):
         assert word in " ".join(said.out.split())
     assert "Written: data-check.html" in said.out
@@ -47,7 +46,7 @@ def test_a_table_names_what_was_found_and_a_sheet_is_written(
 
 def test_json_has_a_version_and_every_suspect(advisor: Advisor, photos: Path) -> None:
     said = advisor("data", "check", "photos", "--no-labels", "--json")
-    content = json.loads(said.out)
+    content = said.document
     assert content["schema_version"] == 1
     assert content["pictures_per_class"] == {"cat": 14, "dog": 22}
     assert {"unreadable", "exact duplicates", "same image in two classes"} <= _kinds(said.out)
@@ -65,7 +64,7 @@ def test_the_split_of_a_search_is_shown_with_its_groups(advisor: Advisor, tmp_pa
     ]
     (tmp_path / "set.csv").write_text("\n".join(["path,label,group", *rows]))
     said = advisor("data", "check", "set.csv", "--no-labels", "--json")
-    content = json.loads(said.out)
+    content = said.document
     assert content["data"] == "set.csv"
     assert content["split"]["grouping"]["groups"] == 6
     assert content["split"]["images"] == {"train": 8, "validation": 8, "holdout": 8}
@@ -75,15 +74,14 @@ def test_the_split_of_a_search_is_shown_with_its_groups(advisor: Advisor, tmp_pa
 
 
 def test_images_that_a_search_refuses_have_no_split(advisor: Advisor, photos: Path) -> None:
-    content = json.loads(advisor("data", "check", "photos", "--no-labels", "--json").out)
+    content = advisor("data", "check", "photos", "--no-labels", "--json").document
     assert content["split"] is None
     assert "differ only by case or blanks" in content["not_split"]
 
 
 def test_a_fixed_manifest_is_clean_and_no_image_is_touched(advisor: Advisor, photos: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in photos.rglob("*") if path.is_file()}
-    said = advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv")
-    assert said.code == 0, said.err
+    said = ended(advisor("data", "check", "photos", "--no-labels", "--fix", "cleaned.csv"))
     assert "advisor search --data cleaned.csv" in said.out
     again = advisor("data", "check", "cleaned.csv", "--no-labels", "--json")
     assert _kinds(again.out) <= {"small class", "size", "capture conditions"}
@@ -102,16 +100,15 @@ def test_leaks_and_classes_that_a_part_lacks_are_named(advisor: Advisor, tmp_pat
     fill(tmp_path / "data" / "test" / "owl", 4, first=800)
     shutil.copy(tmp_path / "data" / "train" / "cat" / "000.jpg", tmp_path / "data" / "test" / "cat")
     said = advisor("data", "check", "data", "--no-labels", "--json")
-    messages = [finding["message"] for finding in json.loads(said.out)["findings"]]
+    messages = [finding["message"] for finding in said.document["findings"]]
     assert any("1 image lies in more than one part" in message for message in messages)
     assert "the train part has no image of 'owl'" in messages
     assert "the holdout part has no image of 'dog'" in messages
 
 
 def test_labels_are_not_judged_without_weights_and_the_rest_is_found(advisor: Advisor, photos: Path) -> None:
-    said = advisor("data", "check", "photos", "--offline", "--json", ADVISOR_CACHE_DIR="empty")
-    assert said.code == 0, said.err
-    assert "weights" in json.loads(said.out)["not_judged"]
+    said = ended(advisor("data", "check", "photos", "--offline", "--json", ADVISOR_CACHE_DIR="empty"))
+    assert "weights" in said.document["not_judged"]
     assert "exact duplicates" in _kinds(said.out)
 
 
@@ -136,9 +133,8 @@ def test_a_search_takes_part_folders_and_manifests(advisor: Advisor, tmp_path: P
     rows = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in sorted(tmp_path.rglob("*.jpg"))]
     (tmp_path / "set.csv").write_text("\n".join(["path,label", *rows]))
     for data in ("data", "set.csv"):
-        said = advisor("plan", "--data", data, "--candidates", "mobilenet_v2_1.0_224", "--json")
-        assert said.code == 0, said.err
-        assert 20 <= json.loads(said.out)["pictures"] <= 40
+        said = ended(advisor("plan", "--data", data, "--candidates", "mobilenet_v2_1.0_224", "--json"))
+        assert 20 <= said.document["pictures"] <= 40
 
 
 @pytest.mark.parametrize(
@@ -167,15 +163,14 @@ def test_a_search_refuses_what_would_fool_it(advisor: Advisor, tmp_path: Path, r
 def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Path) -> None:
     suspect = Photo("suspect", (("cat", 5, 5, 40, 40), ("cat", 5, 5, 40, 40), ("cat", 40, 5, 5, 40)))
     write_yolo(tmp_path / "set", [*photos_with(30, "cat", "dog"), suspect])
-    said = advisor("data", "check", "set", "--task", "object-detection", "--fix", "cleaned.csv", COLUMNS="250")
-    assert said.code == 0, said.err
+    said = ended(advisor("data", "check", "set", "--task", "object-detection", "--fix", "cleaned.csv", COLUMNS="250"))
     shown = " ".join(said.out.split())
     assert "31 images, 62 boxes in 2 classes: cat 32, dog 30" in shown
     assert "line 3 of 'suspect.txt': the right edge is left of the left one" in shown
     assert "Written: cleaned.csv (31 images, 0 excluded; 1 box excluded)" in shown
     assert "advisor search" not in shown
     again = advisor("data", "check", "cleaned.csv", "--task", "object-detection", "--json")
-    assert json.loads(again.out)["boxes_per_class"] == {"cat": 31, "dog": 30}
+    assert again.document["boxes_per_class"] == {"cat": 31, "dog": 30}
     assert not {"repeated boxes", "unusable boxes"} & _kinds(again.out)
 
 
@@ -187,6 +182,5 @@ def test_a_set_or_task_that_does_not_fit_is_refused(advisor: Advisor, photos: Pa
 
 
 def test_a_search_for_objects_refuses_images_without_boxes(advisor: Advisor, photos: Path) -> None:
-    said = advisor("search", "--data", "photos", "--task", "object-detection")
-    assert said.code == 2
+    said = ended(advisor("search", "--data", "photos", "--task", "object-detection"), 2)
     assert "--data: 'photos' has no boxes in a known format" in said.err

@@ -26,16 +26,15 @@ from advisor.core.training import choosable
 from advisor.engine.question import resolve
 from advisor.engine.question.values import REQUEST_OPTIONS
 from advisor.reporting.text import Term, term, terms
-from tests.cli.conftest import Advisor, refused
+from tests.cli.conftest import Advisor, ended, refused
 from tests.documents import problems
 
 CARD = "mobilenet_v2_1.0_224"
 
 
 def planned(advisor: Advisor, *options: str) -> dict[str, Any]:
-    said = advisor("plan", *options, "--json")
-    assert said.code == 0, said.err
-    document: dict[str, Any] = json.loads(said.out)
+    said = ended(advisor("plan", *options, "--json"))
+    document: dict[str, Any] = said.document
     assert problems("plan", document) == []
     return document
 
@@ -115,8 +114,7 @@ def test_the_time_limit_says_how_many_are_reached(advisor: Advisor) -> None:
 def test_a_time_limit_that_is_too_short_for_any_candidate_is_refused_by_both(
     advisor: Advisor, tmp_path: Path, command: str
 ) -> None:
-    said = advisor(command, "--candidates", CARD, "--time-limit", "2s")
-    assert said.code == 2
+    said = ended(advisor(command, "--candidates", CARD, "--time-limit", "2s"), 2)
     assert f"even the candidate that is quickest to evaluate, {CARD}, takes about" in said.err
     assert "give at least --time-limit" in said.err
     assert not (tmp_path / "runs").exists()
@@ -153,8 +151,7 @@ def test_the_plan_of_the_default_training_says_what_fine_tuning_takes_and_how_to
 
 
 def test_the_table_says_what_it_takes(advisor: Advisor) -> None:
-    said = advisor("plan", "--candidates", CARD, "--budget", "50ms", "--size-budget", "5MB")
-    assert said.code == 0
+    said = ended(advisor("plan", "--candidates", CARD, "--budget", "50ms", "--size-budget", "5MB"))
     for words in (CARD, "float32", "Cost: about", "Filtered: ", "First result after about", "Nothing was spent"):
         assert words in said.out
 
@@ -182,8 +179,7 @@ def test_the_configurations_are_a_table_from_python(monkeypatch: pytest.MonkeyPa
 
 
 def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor: Advisor, tmp_path: Path) -> None:
-    said = advisor("init", "--budget", "50ms", "--threads", "1,2", "--offline")
-    assert said.code == 0, said.err
+    ended(advisor("init", "--budget", "50ms", "--threads", "1,2", "--offline"))
     text = (tmp_path / "advisor.yaml").read_text()
     written = {"schema_version": 1, "budget": "50ms", "threads": ["1", "2"], "offline": True}
     assert yaml.safe_load(text) == written
@@ -228,8 +224,7 @@ def test_a_folder_that_does_not_exist_is_named(advisor: Advisor) -> None:
 
 
 def test_a_term_is_explained_with_a_page(advisor: Advisor) -> None:
-    said = advisor("explain", "hold-out")
-    assert said.code == 0, said.err
+    said = ended(advisor("explain", "hold-out"))
     assert said.out.startswith("hold-out\nImages that neither trained")
     assert said.out.endswith("More: docs/search.md#how-to-read-the-figures\n")
 
@@ -245,7 +240,7 @@ def test_an_unknown_term_shows_the_nearest(advisor: Advisor) -> None:
 
 def test_without_a_term_all_are_listed_and_programs_get_their_texts(advisor: Advisor) -> None:
     assert "p90, pick, predicted" in " ".join(advisor("explain").out.split())
-    assert len(json.loads(advisor("explain", "--json").out)["terms"]) == len(terms())
+    assert len(advisor("explain", "--json").document["terms"]) == len(terms())
 
 
 @pytest.mark.parametrize("name", ["P90", "90th percentile", "Top_1", "DYNAMIC-INT8"])
@@ -293,7 +288,7 @@ def test_every_command_has_the_option(command: Any) -> None:
 )
 def test_standard_output_is_one_document(advisor: Advisor, arguments: tuple[str, ...], entry: str) -> None:
     said = advisor(*arguments, "--json")
-    document = json.loads(said.out)
+    document = said.document
     assert next(iter(document)) == "schema_version"
     assert document[entry]
 

@@ -3,7 +3,6 @@
 ``--sort`` and ``--filter`` of every command that prints a table.
 """
 
-import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import typer
 from PIL import Image
 
 from advisor.cli.main import app
-from tests.cli.conftest import Advisor, refused
+from tests.cli.conftest import Advisor, ended, refused
 from tests.cli.test_plan import commands
 from tests.run_folders import write_run
 
@@ -99,8 +98,7 @@ def test_a_resumed_folder_that_is_no_run(advisor: Advisor) -> None:
 
 
 def test_an_unknown_flag_names_the_nearest(advisor: Advisor) -> None:
-    said = advisor("search", "--buget", "50ms")
-    assert said.code == 2
+    said = ended(advisor("search", "--buget", "50ms"), 2)
     assert "--budget" in said.err
 
 
@@ -125,7 +123,7 @@ def test_every_table_can_be_sorted_and_filtered(command: Any, request: pytest.Fi
 @pytest.mark.integration
 def test_the_table_and_the_document_have_the_same_rows(advisor: Advisor) -> None:
     wanted = ("catalog", "list", "--filter", "params<2M", "--filter", "card=squeezenet*", "--sort=-top1,params")
-    cards = [card["name"] for card in json.loads(advisor(*wanted, "--json").out)["cards"]]
+    cards = [card["name"] for card in advisor(*wanted, "--json").document["cards"]]
     assert cards[0] == "squeezenet_1.1_227"
     shown = [line.split()[0] for line in advisor(*wanted).out.splitlines() if line.startswith("squeezenet")]
     assert shown == cards
@@ -134,7 +132,7 @@ def test_the_table_and_the_document_have_the_same_rows(advisor: Advisor) -> None
 @pytest.mark.integration
 def test_devices_are_sorted_by_what_is_known(advisor: Advisor) -> None:
     said = advisor("devices", "list", "--filter", "kind=board", "--sort", "-measurements", "--json")
-    known = [device["measurements"] for device in json.loads(said.out)["devices"]]
+    known = [device["measurements"] for device in said.document["devices"]]
     assert known == sorted(known, reverse=True)
 
 
@@ -145,7 +143,7 @@ def test_a_plan_groups_what_it_shows_by_card_and_form(advisor: Advisor) -> None:
     assert "1 threads" in said.out
     forms = [line.split()[0] for line in said.out.splitlines() if " x " in f"{line} " or "int8" in line]
     assert forms
-    sizes = [each["size"]["value"] for each in json.loads(advisor(*wanted, "--json").out)["candidates"]]
+    sizes = [each["size"]["value"] for each in advisor(*wanted, "--json").document["candidates"]]
     assert sizes == sorted(sizes, reverse=True)
 
 
@@ -160,7 +158,7 @@ def test_a_column_that_does_not_exist_ends_a_search_before_any_work(advisor: Adv
 @pytest.mark.integration
 def test_the_answer_of_a_run_shows_the_rows_that_pass(advisor: Advisor, tmp_path: Path) -> None:
     run = str(write_run(tmp_path / "runs").path)
-    front = json.loads(advisor("report", run, "--filter", "size>=5MB", "--sort", "latency", "--json").out)["front"]
+    front = advisor("report", run, "--filter", "size>=5MB", "--sort", "latency", "--json").document["front"]
     assert [row["key"].partition("/")[0] for row in front] == ["fast", "best"]
     said = advisor("report", run, "--filter", "card=nothing")
     assert "Pick: " in said.out

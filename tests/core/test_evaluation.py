@@ -3,154 +3,25 @@
 import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.forms import FORMS, Form, form_of
 from advisor.core.names import check_storage, without_password
-from advisor.core.quantity import SHARES, Provenance, Quantity
+from advisor.core.quantity import Provenance, Quantity
 from tests.builders import configuration, evaluation
 
-QUANTITY = {"value": 64.1, "unit": "%", "provenance": "measured", "n": 104, "source": "hold-out"}
-SHARE = {"value": 0.8, "low": 0.7, "high": 0.9}
-
-FIGURES = {
-    "key": "net/head/int8@phone:cpux1",
-    "runtime": "tflite",
-    "accelerator": "cpu",
-    "threads": 1,
-    "reason": "",
-    "latency_ms": 2.0,
-    "low_ms": 1.5,
-    "high_ms": None,
-    "provenance": "predicted",
-    "p90_ms": 2.5,
-    "budget_probability": 0.97,
-}
-
-BOXES: dict[str, Any] = {
-    "threshold": 0.42,
-    "coco": 0.5,
-    "by_class": {
-        "glass": {"true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25},
-        "paper": {"true": 0, "found": 0, "precision": None, "recall": None, "count_error": None},
-    },
-}
-IMAGE: dict[str, Any] = {
-    "path": "a/1.jpg",
-    "sha256": "0f",
-    "width": 640,
-    "height": 480,
-    "f1": 0.5,
-    "true": [[0, 0.1, 0.2, 0.3, 0.4, 1.0, False]],
-    "found": [[1, 0.1, 0.2, 0.3, 0.4, 0.7, True]],
-}
-
-DETAILS: dict[str, Any] = {
-    "threads": 2,
-    "effort": "search",
-    "load_ms": 4.3,
-    "first_ms": 0.6,
-    "verdict": "stable",
-    "verdict_reason": "block medians vary by 0.3%",
-    "measured_at": "2026-11-20T19:20:12+00:00",
-    "wall_ms": {"p50": 0.55, "p90": 0.58, "min": 0.54, "cv": 0.07},
-    "cpu_ms": None,
-    "per_class_recall": {"glass": 0.5, "paper": None},
-    "confusion": [[1, 1], [0, 0]],
-    "answers": "answers/net-head-int8.npy",
-    "agreement": 0.98,
-    "agreement_images": 84,
-    "answers_kept": 0.99,
-    "arena_bytes": 1806336,
-    "download_bytes": 221064,
-    "download_zstd_bytes": 219395,
-    "compression": {"kept_float": ["conv_1"]},
-    "params": 470329,
-    "macs": 41030528,
-    "licence": "Apache-2.0",
-    "input_size": 224,
-    "preprocessing": {"mean": [127.5, 127.5, 127.5], "std": [127.5, 127.5, 127.5]},
-    "weights": "cache",
-    "graph": {
-        "macs": 40778688,
-        "parameters": 214782,
-        "input_size": 224,
-        "layers": 42,
-        "form": "int8",
-        "arena_bytes": 1806336,
-        "micro_arena_bytes": 1830000,
-        "operators": {"CONV_2D": 14},
-        "traits": {
-            "depthwise": 1.0,
-            "grouped": 0.0,
-            "attention": 0.0,
-            "smooth": 0.0,
-            "squeeze_excite": 0.4,
-            "branches": 0.0,
-        },
-        "weight_bytes": 223096,
-        "held_bytes": 1696128,
-    },
-    "head": {
-        "kind": "all_levels",
-        "regularization": 0.01,
-        "at_grid_end": False,
-        "cv_accuracy": 0.86,
-        "cv_images": 1600,
-    },
-    "expectation": {
-        "kept": 0.8,
-        "kept_low": 0.7,
-        "kept_high": 0.9,
-        "sd": 0.05,
-        "silhouette": 0.25,
-        "clusters": 180,
-        "images": 1600,
-    },
-    "boxes": BOXES,
-    "metrics": {
-        "macro-f1": {"value": 61.5, "unit": "%", "provenance": "measured", "low": 58.0, "high": 65.0, "n": 505}
-    },
-    "holdout": {
-        "per_class_recall": {"glass": 1.0},
-        "confusion": [[1]],
-        "answers": "answers/holdout-net.npy",
-        "boxes": {**BOXES, "worst": [IMAGE]},
-    },
-    "holdout_drop": {"value": 0.4, "unit": "points", "provenance": "measured", "low": -0.2, "high": 1.0, "n": 505},
-    "robustness": [["low light", 1.0, 58.6], ["JPEG", 2.0, 50.9]],
-    "plain_accuracy": QUANTITY,
-    "robust_accuracy": QUANTITY,
-    "latency_quantiles": [float(place + 1) for place in range(len(SHARES))],
-    "budget_probability": 0.97,
-    "connection": "adb emulator-5554",
-    "delegated": [60, 66],
-    "operators": [{"kind": "SOFTMAX", "ms": 0.1}],
-    "onnx_export": {"inputs": 32},
-    "page_bytes": 13_000_000,
-    "targets": {"phone": FIGURES},
-    "required_devices": {"phone": FIGURES},
-    "unknown": {
-        "auroc": SHARE,
-        "float_auroc": SHARE,
-        "accepted": 0.7,
-        "by_class": {"glass": {"auroc": SHARE, "accepted": 0.8, "images": 81}},
-        "label": "unknown",
-        "file": "artifacts/net-head-int8-unknown.tflite",
-        "size_bytes": 330000,
-        "kept": SHARE,
-        "precision": SHARE,
-        "others": {"found": SHARE, "auroc": SHARE, "images": 120},
-    },
-}
+DETAILS: dict[str, Any] = json.loads((Path(__file__).parent / "details.json").read_text())
 """Every entry that a run folder may have."""
+
+BOXES: dict[str, Any] = DETAILS["boxes"]
+IMAGE: dict[str, Any] = DETAILS["holdout"]["boxes"]["worst"][0]
 
 
 def line(details: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.api.answers import EXPERIMENT_LOGS, ExperimentLog
-from advisor.cli.commands import INTEGRATIONS, IntegrationCommand
+from advisor.cli.options import INTEGRATIONS, IntegrationCommand
 from advisor.core import names as integrations
 from advisor.core.errors import UsageError
 from advisor.core.names import EXECUTORS, integration, registered

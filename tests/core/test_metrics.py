@@ -8,10 +8,10 @@ import json
 import math
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from advisor.core.box_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.core.confidence_facts import (
     Bin,
     ConfidenceFacts,
@@ -26,8 +26,8 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
+from advisor.core.evaluation import evaluation_from_json, evaluation_to_json
+from advisor.core.evaluation_facts import ImageAnswers, LeftOut, OtherThings, UnknownFacts
 from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
 from advisor.core.quantity import Interval
 from advisor.tasks import CLASSIFICATION
@@ -129,31 +129,34 @@ def test_a_product_applies_what_was_asked_for_and_can_be_guaranteed() -> None:
     assert [one.least("dog") for one in (ShippedThresholds(0.5), ShippedThresholds())] == [0.5, 0.0]
 
 
-def test_they_are_read_as_they_were_written() -> None:
-    row = replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS))
-    assert evaluation_from_json(evaluation_to_json(row)).answers.confidence == FACTS
+def written() -> dict[str, Any]:
+    """Return an evaluation with the facts as it is written."""
+    return evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
 
 
-def test_those_of_an_older_version_are_read() -> None:
-    row = replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS))
-    older = json.dumps(evaluation_to_json(row)).replace('"guaranteed"', '"promised"')
+def test_they_are_read_as_this_version_and_an_older_one_wrote_them() -> None:
+    assert evaluation_from_json(written()).answers.confidence == FACTS
+    older = json.dumps(written()).replace('"guaranteed"', '"promised"')
     assert "promised" in older
     assert evaluation_from_json(json.loads(older)).answers.confidence == FACTS
 
 
-@pytest.mark.parametrize(("images", "of"), [(-1, 10), (11, 10)])
-def test_an_impossible_number_of_answers_is_unknown(images: int, of: int) -> None:
-    document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
-    document["details"]["confidence"]["coverage"]["at"] |= {"images": images, "of": of}
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"coverage": {"at": {"images": images}}} for images in (-1, 101)),
+        *({"temperature": value} for value in (0.0, -1.0, math.inf, math.nan, "warm")),
+    ],
+    ids=str,
+)
+def test_an_impossible_temperature_or_number_of_answers_is_unknown(damage: dict[str, Any]) -> None:
+    document = written()
+    facts = document["details"]["confidence"]
+    if "coverage" in damage:
+        facts["coverage"]["at"] |= damage["coverage"]["at"]
+    else:
+        facts |= damage
     assert evaluation_from_json(document).answers.confidence is None
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, float("inf"), float("nan"), "warm"])
-def test_an_impossible_temperature_is_unknown(temperature: object) -> None:
-    document = evaluation_to_json(replace(evaluation("one"), answers=ImageAnswers({"cat": 0.5}, confidence=FACTS)))
-    document["details"]["confidence"]["temperature"] = temperature
-    found = evaluation_from_json(document).answers
-    assert found.confidence is None
 
 
 PART_OF_UNKNOWN_FACTS = Interval(0.8, 0.7, 0.9)

@@ -8,9 +8,8 @@ from hypothesis import given, strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target, evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers, NewConditions
-from advisor.core.evaluation_json import evaluation_from_json, evaluation_to_json
 from advisor.core.expectation import (
     OWN_HOLDOUT,
     in_new_conditions,
@@ -18,7 +17,7 @@ from advisor.core.expectation import (
     with_required_figures,
     worst_case,
 )
-from advisor.core.preference import BALANCED, PREFERENCES, Preference, parse_preference
+from advisor.core.metrics import BALANCED, PREFERENCES, Preference, parse_preference
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import evaluation, present
 
@@ -121,15 +120,10 @@ def refused(device: str, card: str, reason: str) -> Evaluation:
 
 
 def test_a_file_is_represented_by_the_device_where_it_is_slowest() -> None:
-    (found,) = worst_case([on("board", "one", 40), on("phone", "one", 4)], ["board", "phone"])
-    assert found.configuration.target.device == "board"
-    assert found.device_figures["phone"].latency_ms == 4
-
-
-def test_of_several_thread_counts_on_a_device_the_fastest_counts() -> None:
     rows = [on("board", "one", 40, threads=1), on("board", "one", 15, threads=4), on("phone", "one", 4)]
     (found,) = worst_case(rows, ["board", "phone"])
-    assert found.configuration.target.threads == 4
+    assert (found.configuration.target.device, found.configuration.target.threads) == ("board", 4), "the fastest there"
+    assert found.device_figures["phone"].latency_ms == 4
 
 
 def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> None:
@@ -182,9 +176,7 @@ def test_the_figure_is_the_plain_one_times_the_share_that_is_kept() -> None:
     assert found.value == pytest.approx(63.0)
     assert found.provenance is Provenance.ESTIMATED
     assert "70 % of the right answers of the head stay right" in found.source
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < 45.0 < 76.5 < found.high
+    assert present(found.low) < 45.0 < 76.5 < present(found.high)
 
 
 def test_images_without_groups_keep_the_figure_and_the_source_says_its_limit() -> None:
@@ -203,26 +195,19 @@ def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() 
 def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: float) -> None:
     low, middle, high = sorted(kept)
     found = in_new_conditions(percent(plain), replace(FACTS, kept=middle, kept_low=low, kept_high=high, sd=sd))
-    assert found.low is not None
-    assert found.high is not None
-    assert 0.0 <= found.low <= found.value <= found.high <= 100.0
+    assert 0.0 <= present(found.low) <= found.value <= present(found.high) <= 100.0
 
 
-def test_the_estimate_is_made_from_validation_which_the_share_belongs_to() -> None:
-    found = with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(80.0)))
-    assert present(found.new_conditions).value == pytest.approx(0.7 * 96.0)
-
-
-def test_new_conditions_are_expected_to_be_no_better_than_the_holdout() -> None:
-    found = present(with_new_conditions(replace(EVALUATION, holdout_accuracy=percent(60.0))).new_conditions)
-    assert found.value == 60.0
-    assert found.low is not None
-    assert found.low < 60.0
-
-
-def test_images_without_groups_have_the_figure_of_the_holdout() -> None:
-    found = with_new_conditions(replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0)))
-    assert present(found.new_conditions).value == 90.0
+@pytest.mark.parametrize(
+    ("facts", "holdout", "expected"), [(FACTS, 80.0, 0.7 * 96.0), (FACTS, 60.0, 60.0), (ALONE, 90.0, 90.0)]
+)
+def test_the_estimate_is_made_from_validation_with_groups_and_is_no_better_than_the_holdout(
+    facts: NewConditions, holdout: float, expected: float
+) -> None:
+    judged = replace(EVALUATION, expectation=facts, holdout_accuracy=percent(holdout))
+    found = present(with_new_conditions(judged).new_conditions)
+    assert found.value == pytest.approx(expected)
+    assert present(found.low) < expected
 
 
 def test_the_holdout_of_the_users_own_split_is_the_figure_itself() -> None:

@@ -3,17 +3,18 @@
 Limits of accuracy and drop, held against validation and hold-out.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.beliefs import accuracy_belief, drop_belief, metric_belief
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, ImageAnswers
+from advisor.core.expectation import accuracy_belief, drop_belief, metric_belief
 from advisor.core.quantity import (
     Provenance,
     Quantity,
@@ -46,22 +47,18 @@ def test_wilson_refuses_impossible_counts(successes: int, trials: int) -> None:
         wilson(successes, trials)
 
 
-def test_equal_answers_differ_by_nothing() -> None:
-    right = [True, False, True]
-    assert paired_difference(right, right) == paired_difference(right, right)
-    assert paired_difference(right, right).spans_zero
-
-
-def test_a_clear_difference_is_told_from_zero() -> None:
-    interval = paired_difference([True] * 100, [True] * 60 + [False] * 40)
-    assert interval.value == pytest.approx(0.4)
-    assert not interval.spans_zero
-
-
-def test_a_difference_within_noise_spans_zero() -> None:
-    first = [True] * 50 + [False] * 50
-    second = [True] * 47 + [False] * 3 + [True] * 2 + [False] * 48
-    assert paired_difference(first, second).spans_zero
+@pytest.mark.parametrize(
+    ("first", "second", "value", "noise"),
+    [
+        ([True, False, True], [True, False, True], 0.0, True),
+        ([True] * 100, [True] * 60 + [False] * 40, 0.4, False),
+        ([True] * 50 + [False] * 50, [True] * 47 + [False] * 3 + [True] * 2 + [False] * 48, 0.01, True),
+    ],
+    ids=["equal", "clear", "within noise"],
+)
+def test_a_difference_is_told_from_noise(first: list[bool], second: list[bool], value: float, noise: bool) -> None:
+    interval = paired_difference(first, second)
+    assert (interval.value, interval.spans_zero) == (pytest.approx(value), noise)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=1, max_size=200))
@@ -69,11 +66,6 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
     first, second = zip(*pairs, strict=True)
     interval = paired_difference(first, second)
     assert interval.low <= interval.value <= interval.high
-
-
-def test_answers_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="images"):
-        paired_difference([True], [True, False])
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=30, max_size=60))
@@ -92,27 +84,22 @@ def test_answers_to_one_image_hang_together() -> None:
     assert paired(perfect, [0.5] * 5 + [1.0] * 35).value == pytest.approx(5 / 80)
 
 
-def test_shares_need_images_in_common() -> None:
-    with pytest.raises(ValueError, match="2 and 1"):
-        paired_shares([0.5, 0.5], [0.5])
+@pytest.mark.parametrize("compare", [paired_difference, paired_shares])
+def test_a_difference_needs_images_in_common(compare: Callable[..., object]) -> None:
+    with pytest.raises(ValueError, match="2 and 1 images"):
+        compare([True, False], [True])
 
 
-def test_logits_get_a_softmax() -> None:
-    rows = as_probabilities(np.array([[2.0, -1.0], [0.0, 0.0]]))
-    assert rows.sum(axis=1) == pytest.approx([1.0, 1.0])
-    assert rows.argmax(axis=1).tolist() == [0, 0]
-
-
-def test_large_logits_without_a_negative_one_are_logits_too() -> None:
-    assert as_probabilities(np.array([[900.0, 3.0]])) == pytest.approx(np.array([[1.0, 0.0]]))
-
-
-@pytest.mark.parametrize("rows", [[[0.25, 0.75]], [[0.0, 0.996]], [[0.5, 0.508]]])
-def test_probabilities_stay_as_they_are(rows: list[list[float]]) -> None:
-    assert as_probabilities(np.array(rows)) == pytest.approx(np.array(rows))
-
-
-def test_no_rows_stay_none() -> None:
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ([2.0, -1.0], [1 / (1 + np.exp(-3)), 1 / (1 + np.exp(3))]),
+        ([900.0, 3.0], [1.0, 0.0]),
+        *((row, row) for row in ([0.25, 0.75], [0.0, 0.996], [0.5, 0.508])),
+    ],
+)
+def test_logits_get_a_softmax_and_probabilities_stay_as_they_are(row: list[float], expected: list[float]) -> None:
+    assert as_probabilities(np.array([row])) == pytest.approx(np.array([expected]), abs=1e-6)
     assert as_probabilities(np.zeros((0, 3))).shape == (0, 3)
 
 
@@ -129,9 +116,7 @@ def lost(images: int, worse: int, better: int = 0) -> Quantity:
     floats = [place >= better for place in range(images)]
     form = [place < better or place >= better + worse for place in range(images)]
     found = paired_difference(floats, form)
-    return Quantity(
-        100 * found.value, "points", Provenance.MEASURED, 100 * found.low, 100 * found.high, 0.95, images
-    )  # fmt: skip
+    return Quantity(100 * found.value, "points", Provenance.MEASURED, 100 * found.low, 100 * found.high, 0.95, images)
 
 
 def judged(card: str, validation: tuple[int, int], holdout: tuple[int, int] | None, **figures: float) -> Evaluation:
@@ -181,10 +166,8 @@ def test_a_form_that_loses_much_is_thrown_out() -> None:
 
 
 def test_a_large_loss_is_not_drawn_to_what_forms_usually_lose() -> None:
-    belief = drop_belief(
-        replace(evaluation("one"), drop=Quantity(14.0, "points", Provenance.MEASURED, 8, 20, 0.95, 120))
-    )
-    assert belief is not None
+    measured = Quantity(14.0, "points", Provenance.MEASURED, 8, 20, 0.95, 120)
+    belief = present(drop_belief(replace(evaluation("one"), drop=measured)))
     assert belief.mean == pytest.approx(13.6, abs=0.3)
     assert belief.below(5.0) < 0.02
 
@@ -232,9 +215,8 @@ def test_a_metric_is_held_by_what_both_parts_show() -> None:
     one = replace(evaluation("one"), answers=answers)
     belief = present(metric_belief(one, "macro-f1"))
     assert belief.mean == pytest.approx(75)
-    both = metric_belief(replace(one, holdout_answers=ImageAnswers(metrics={"macro-f1": share(240, 400)})), "macro-f1")
-    assert both is not None
-    assert both.mean == pytest.approx(65)
+    judged_too = replace(one, holdout_answers=ImageAnswers(metrics={"macro-f1": share(240, 400)}))
+    assert present(metric_belief(judged_too, "macro-f1")).mean == pytest.approx(65)
     assert metric_belief(one, "top5") is None
 
 

@@ -13,8 +13,7 @@ from pathlib import Path
 import psutil
 
 from advisor.core.decision import front
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_json import evaluation_from_json
+from advisor.core.evaluation import Evaluation, Status, evaluation_from_json
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
 from tests.engine.conftest import heads_of, linked_cache

@@ -18,9 +18,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.datasets.images import InputSpec
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.shipped import check

@@ -19,7 +19,7 @@ from advisor.catalog.reading import read_catalogue_file
 from advisor.core import units
 from advisor.core.budget import parse_licences
 from advisor.core.errors import AdvisorError
-from advisor.core.preference import parse_preference
+from advisor.core.metrics import parse_preference
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.layouts import list_manifest
 from advisor.devices.latency.features import read_features

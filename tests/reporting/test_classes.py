@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
 from advisor.reporting.classes import (
     DIFFERENCES,
     HEATMAP_CLASSES,

@@ -9,7 +9,6 @@ from html import unescape
 
 import pytest
 
-from advisor.core.box_facts import LeftOut
 from advisor.core.confidence_facts import (
     NO_GUARANTEES,
     Bin,
@@ -23,7 +22,7 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import ImageAnswers, LeftOut
 from advisor.core.quantity import Interval
 from advisor.reporting.confidence import curve_of, unkept
 from advisor.reporting.html import render_html

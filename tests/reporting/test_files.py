@@ -17,7 +17,7 @@ import pytest
 from fastparquet import ParquetFile
 from rich.console import Console
 
-from advisor.core.evaluation_json import evaluation_from_json
+from advisor.core.evaluation import evaluation_from_json
 from advisor.reporting.answer import print_answer
 from advisor.reporting.blocks import TableColumn
 from advisor.reporting.console import NARROW, WIDE, table, write

@@ -2,10 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from advisor.core.box_facts import OtherThings
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts
+from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, OtherThings
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from advisor.core.box_facts import BoxFacts
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve

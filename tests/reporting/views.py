@@ -4,7 +4,6 @@ import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from advisor.core.box_facts import LeftOut, OtherThings, UnknownFacts
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
@@ -14,7 +13,10 @@ from advisor.core.evaluation_facts import (
     ConditionAccuracy,
     FileFacts,
     ImageAnswers,
+    LeftOut,
+    OtherThings,
     TimingFacts,
+    UnknownFacts,
 )
 from advisor.core.quantity import Interval, Provenance, Quantity, wilson
 from advisor.engine.history.loaded_run import Unfinished

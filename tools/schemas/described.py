@@ -1,4 +1,4 @@
-"""JSON Schemas of dataclasses: types from the fields, descriptions from the docstrings.
+"""JSON Schemas of dataclasses: types from the fields, descriptions from docstrings and comments ``#:`` of fields.
 
 pydantic makes the schema. A class whose document differs from its fields is in a table of entries: a name, and where
 its value comes from. That is a path of fields and properties, such as ``configuration.key``, or a type with a
@@ -118,12 +118,27 @@ def _value(kind: Any, path: str) -> tuple[Any, str]:
 
 @cache
 def _parsed(of: Any) -> tuple[str, Mapping[str, str]]:
-    """Return the first paragraph of a docstring, and its descriptions of attributes."""
+    """Return the first paragraph of a docstring, and the descriptions of attributes in it or beside the fields."""
     sections = griffe.Docstring(inspect.getdoc(of) or "").parse("google")
     texts = [section.value for section in sections if section.kind is griffe.DocstringSectionKind.text]
     named = [section.value for section in sections if section.kind is griffe.DocstringSectionKind.attributes]
     first = texts[0].partition("\n\n")[0] if texts else ""
-    return first, {each.name: each.description for each in (named[0] if named else ())}
+    commented = field_comments(inspect.getsource(of)) if isinstance(of, type) else {}
+    return first, {each.name: each.description for each in (named[0] if named else ())} | commented
+
+
+def field_comments(source: str) -> dict[str, str]:
+    """Return the comments ``#:`` of the fields of a class: in the lines above a field, or behind it."""
+    found, texts = dict[str, str](), list[str]()
+    for line in source.splitlines():
+        code, _, text = line.partition("#: ")
+        texts += [text] if text else []
+        if code.strip():
+            field = re.match(r" +(\w+): ", code)
+            said = " ".join(texts)
+            found |= {field[1]: said if said.endswith(".") else f"{said}."} if field and texts else {}
+            texts = []
+    return found
 
 
 def _plain(text: str) -> str:

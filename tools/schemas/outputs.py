@@ -9,9 +9,8 @@ from pydantic import Field
 from advisor.core.budget import Budget
 from advisor.core.codec import entries_of
 from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation, Target
+from advisor.core.evaluation import DETAILS, Evaluation, Target, entry_name, merged_facts
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
-from advisor.core.evaluation_json import DETAILS, entry_name, merged_facts
 from advisor.core.forms import FileFeatures
 from advisor.datasets.division import Overview
 from advisor.engine.history.compare import Comparison

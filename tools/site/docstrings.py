@@ -1,5 +1,7 @@
 """Docstrings as Markdown: the references and literal blocks of reStructuredText in them are rewritten.
 
+The comments ``#:`` of a dataclass's fields become a section of its docstring.
+
 A function that takes the options of a search has its parameters and its docstring from them: both are read from the
 function itself.
 """
@@ -10,6 +12,8 @@ from importlib import import_module
 from typing import Any
 
 import griffe
+
+from tools.schemas.described import field_comments
 
 _ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):`~?(?:[\w.]*\.)?(\w+)`")
 _LITERAL = re.compile(r"^( *)(.*?)::$", re.MULTILINE)
@@ -23,6 +27,9 @@ class Markdown(griffe.Extension):
         if obj.docstring:
             if isinstance(obj, griffe.Function) and any("takes_options" in str(each.value) for each in obj.decorators):
                 _declare_options(obj, obj.docstring)
+            if isinstance(obj, griffe.Class) and (known := field_comments(obj.source)):
+                lines = "".join(f"\n    {name}: {text}" for name, text in known.items())
+                obj.docstring.value += f"\n\nAttributes:{lines}"
             text = _ROLE.sub(r"``\1``", obj.docstring.value)
             obj.docstring.value = _LITERAL.sub(lambda found: found[1] + found[2] + (":" if found[2] else ""), text)
 

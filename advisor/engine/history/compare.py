@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.codec import Written
 from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import describe, show_figure, variant_of
+from advisor.core.evaluation import Evaluation, Status, describe, show_figure, variant_of
 from advisor.core.quantity import Quantity, paired
 from advisor.core.relaxation import excess_texts
 from advisor.engine.decide import compared_images, correct_answers, decide_run

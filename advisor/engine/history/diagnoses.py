@@ -6,8 +6,7 @@ from pathlib import Path
 
 from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import variant_of
+from advisor.core.evaluation import Evaluation, Status, variant_of
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file

@@ -4,8 +4,7 @@ from collections.abc import Iterable, Mapping, Set
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import show_figure
+from advisor.core.evaluation import Evaluation, Status, show_figure
 from advisor.core.quantity import Quantity
 from advisor.engine.history.loaded_run import LoadedRun, section
 from advisor.engine.question import QUESTION_OPTIONS

@@ -7,8 +7,7 @@ from typing import Any
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, network_of, variant_of
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.expectation import without_holdout
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import StageAborted
 

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Status
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Status
 from advisor.datasets.images import require_unchanged
 from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine

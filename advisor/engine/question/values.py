@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any
 from advisor.core.budget import Budget
 from advisor.core.confidence_facts import Guarantees
 from advisor.core.errors import UsageError, nearest
-from advisor.core.figures import HOST
-from advisor.core.metrics import METRICS, TOP1, Costs
+from advisor.core.evaluation import HOST
+from advisor.core.metrics import BALANCED, METRICS, TOP1, Costs, Preference
 from advisor.core.names import ADVISOR, JOURNAL, LOCAL, require_known, without_password
 from advisor.core.options import PLAN, Table, flag
-from advisor.core.preference import BALANCED, Preference
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
 from advisor.isolation.resources import usable_cores

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
-from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.expectation import without_holdout
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.space.plan import Plan

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from advisor.catalog.cards import Card
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import show_latency, variant_of
+from advisor.core.evaluation import Configuration, Evaluation, Status, show_latency, variant_of
 from advisor.core.forms import form_of
 from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, percent
 from advisor.core.units import show_bytes, show_ms

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status, show_latency, variant_of
 from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.expectation import on_device, with_required_figures, worst_case
-from advisor.core.figures import show_latency, variant_of
 from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.execution import Executor

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Target
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Evaluation, Target
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes

@@ -62,22 +62,16 @@ SOFTWARE = ("--use-webgpu-adapter=swiftshader",)
 
 @dataclass(frozen=True)
 class BrowserPage:
-    """The page.
+    """The page."""
 
-    Attributes:
-        page: Playwright's object.
-        version: version of the browser.
-    """
-
-    page: Page
-    version: str
+    page: Page  #: Playwright's object
+    version: str  #: version of the browser
 
     def call(self, name: str, **options: Any) -> Any:
         """Return the result of a function of ``worker.js``.
 
-        Raises:
-            AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
-                browser has ended.
+        Raises AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
+        browser has ended.
         """
         from playwright.sync_api import Error
 
@@ -124,13 +118,7 @@ class BrowserPage:
 def open_page(chromium: str, files: MutableMapping[str, Path], flags: tuple[str, ...] = ()) -> Iterator[BrowserPage]:
     """Start the browser and open the page, which is isolated from other origins so that it can have threads.
 
-    Args:
-        chromium: the browser's program.
-        files: what the page can fetch: a path such as ``/a.tflite``, and its file.
-        flags: further options of the browser.
-
-    Raises:
-        AgentError: the browser cannot be started.
+    The page can fetch each of ``files`` by a path such as ``/a.tflite``. Raises AgentError: no browser started.
     """
     from playwright.sync_api import Error, sync_playwright
 
@@ -180,15 +168,10 @@ def _served(files: MutableMapping[str, Path]) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class PageRuntime:
-    """A runtime of a page.
+    """A runtime of a page."""
 
-    Attributes:
-        runtime: ``litert-web`` or ``onnxruntime-web``.
-        accelerator: ``cpu`` for WebAssembly, ``gpu`` for WebGPU.
-    """
-
-    runtime: str
-    accelerator: str
+    runtime: str  #: ``litert-web`` or ``onnxruntime-web``
+    accelerator: str  #: ``cpu`` for WebAssembly, ``gpu`` for WebGPU
 
     @property
     def flags(self) -> tuple[str, ...]:

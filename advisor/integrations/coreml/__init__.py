@@ -42,8 +42,7 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
     """Return the evaluation of the float form of a candidate: itself, or another of the run.
 
-    Raises:
-        UsageError: the run has no float form of the same model and training.
+    Raises UsageError: the run has no float form of the same model and training.
     """
     own = evaluation.configuration
     if own.compression in FLOATS:
@@ -60,14 +59,9 @@ def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
 
 
 def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the files of the package by their paths within the bundle.
+    """Return the files of a float classifier's package by their paths within the bundle.
 
-    Args:
-        model: the classifier with float weights.
-        evaluation: its evaluation.
-
-    Raises:
-        UsageError: an operator of the model is not translated.
+    Raises UsageError: an operator of the model is not translated.
     """
     about = f"{evaluation.configuration.card}, {len(model.labels)} classes"
     licence = evaluation.card_facts.licence or ""

@@ -7,7 +7,7 @@ from typing import Annotated, Never
 
 import typer
 
-from advisor.cli.commands import IntegrationCommand
+from advisor.cli.options import IntegrationCommand
 from advisor.core.errors import ExitCode, UsageError, install_extra
 from advisor.core.units import seconds
 

@@ -53,21 +53,13 @@ RunName = Annotated[str, Field(description="run folder, such as runs/latest")]
 
 @dataclass(frozen=True)
 class AssistantFolders:
-    """The folders that an assistant may read and write.
+    """The folders that an assistant may read and write."""
 
-    Attributes:
-        roots: absolute paths without links; relative paths count from the first.
-    """
-
-    roots: tuple[Path, ...]
+    roots: tuple[Path, ...]  #: absolute paths without links; relative paths count from the first
 
     @classmethod
     def of(cls, given: Sequence[str]) -> AssistantFolders:
-        """Return the folders with these paths.
-
-        Raises:
-            UsageError: one is not a folder.
-        """
+        """Return the folders with these paths. Raises UsageError: one is not a folder."""
         for folder in given:
             if not Path(folder).is_dir():
                 raise UsageError(f"--folder: '{folder}' is not a folder", "give a folder that exists")
@@ -76,8 +68,7 @@ class AssistantFolders:
     def path(self, name: str, given: str) -> str:
         """Return the absolute path that the argument ``name`` gives.
 
-        Raises:
-            ToolError: it is in none of the folders, or no path.
+        Raises ToolError: it is in none of the folders, or no path.
         """
         try:
             path = (self.roots[0] / given).resolve()
@@ -91,15 +82,10 @@ class AssistantFolders:
 
 @dataclass(frozen=True)
 class Tools:
-    """The tools of the server.
+    """The tools of the server."""
 
-    Attributes:
-        folders: what an assistant may read and write.
-        most_s: largest time limit of a search in seconds.
-    """
-
-    folders: AssistantFolders
-    most_s: float
+    folders: AssistantFolders  #: what an assistant may read and write
+    most_s: float  #: largest time limit of a search in seconds
 
     async def plan(
         self, budget: Budget, data: Data = "", candidates: Names = "", device: Device = "host", size_budget: Size = ""
@@ -186,8 +172,7 @@ class Tools:
     ) -> dict[str, Any]:
         """Run a command of this program and return the document that it prints.
 
-        Raises:
-            ToolError: the command refused; its message and hint are those of the command.
+        Raises ToolError: the command refused; its message and hint are those of the command.
         """
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
         said: list[str] = []

@@ -1,14 +1,28 @@
-"""Microcontrollers: the interpreter of TensorFlow Lite Micro, a compiler for Ethos-U, the sources for firmware."""
+"""Microcontrollers: the interpreter of TensorFlow Lite Micro (TFLM), a compiler for Ethos-U, the sources for firmware.
 
+A file runs in a child process, which finds its smallest arena and compares its outputs with LiteRT's: TFLM ends the
+process on some damaged files.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.errors import UsageError, install_extra
 from advisor.measurement.microcontrollers import MicroCheck, OutputDifference
 from advisor.measurement.processes import call_json
 
-PROCESS = "advisor.integrations.microcontroller.interpreter_process:collect"
 NAME = "TensorFlow Lite Micro"
 EXTRA = "micro"
 """The extra with the interpreter and the compiler."""
@@ -26,23 +40,17 @@ def available() -> bool:
 
 
 def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
-    """Run a file in TensorFlow Lite Micro, in a child process.
+    """Run a file in TensorFlow Lite Micro, in a child process, and compare outputs of random inputs with LiteRT's.
 
-    Args:
-        path: of the file.
-        inputs: number of random inputs whose outputs are compared with LiteRT's.
-
-    Raises:
-        UsageError: the interpreter is not installed, or the file is damaged.
-        StageError: the child ran out of time or crashed.
+    Raises UsageError: the interpreter is not installed, or the file is damaged. StageError: the child ran out of time
+    or crashed.
     """
     from advisor.tflite.model import read
 
     if not available():
         raise UsageError(f"{NAME} is not installed", install_extra(EXTRA))
-    kinds = {operator.name for graph in read(path).subgraphs for operator in graph.operators}
-    operators = tuple(sorted(kinds))
-    found = call_json(PROCESS, TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
+    operators = tuple(sorted({operator.name for graph in read(path).subgraphs for operator in graph.operators}))
+    found = call_json(f"{__name__}:collect", TIMEOUT_S, path.name, path=str(path.absolute()), inputs=inputs)
     runtime = f"{NAME} {found['version']}"
     if found["missing"] or found["refusal"]:
         return MicroCheck(runtime, operators, tuple(found["missing"]), found["refusal"])
@@ -55,3 +63,222 @@ def check(path: Path, inputs: int = INPUTS) -> MicroCheck:
         differences={name: OutputDifference(**each) for name, each in found["kernels"].items()},
         measured_on=datetime.now(UTC).date().isoformat(),
     )
+
+
+RunInputs = Sequence[Sequence[NDArray[Any]]]
+"""The inputs of several runs."""
+
+LARGEST_ARENA = 1 << 28
+"""Bytes of the first attempt: more than any microcontroller has."""
+
+FLOAT_TOLERANCE = 1e-5
+"""Share of the largest value by which a float output may differ, as float32 sums depend on their order."""
+
+_ROUNDING = 64
+"""Bytes by which the recorded arena can be larger than the smallest."""
+
+_MISSING = re.compile(r"Failed to get registration from op code (\w+)")
+_REFUSED = re.compile(r"Node (\w+) \(number (\d+)\) failed to (?:prepare|invoke)")
+_RECORDED = re.compile(r"Arena allocation (head|tail) (\d+) bytes")
+_SOURCE = re.compile(r"^\S+\.(?:cc|h):?\d*:? ")
+
+
+class NotRun(Exception):
+    """TFLM does not run the file; the text is what it printed."""
+
+
+def collect(path: str, inputs: int) -> dict[str, Any]:
+    """Return the arena and the agreement of a file, or the operators that TFLM lacks, or why it refuses the file."""
+    data = Path(path).read_bytes()
+    document: dict[str, Any] = {"version": metadata.version("tflite_micro"), "missing": [], "refusal": ""}
+    outside = _constants_outside(data)
+    if outside:
+        reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
+        return {**document, "refusal": reason}
+    try:
+        arena, head = _arena(data)
+    except NotRun as error:
+        document["missing"] = _all_missing(data, str(error))
+        document["refusal"] = "" if document["missing"] else _reason(str(error))
+        return document
+    return {**document, "arena_bytes": arena, "activation_bytes": head, **_outputs(data, arena, inputs)}
+
+
+def _constants_outside(data: bytes) -> int:
+    """Return how many constants are behind the flatbuffer, as ai-edge-quantizer writes large ones: TFLM skips them."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model = schema.Model.GetRootAs(data)
+    return sum(model.Buffers(place).Offset() > 1 for place in range(model.BuffersLength()))
+
+
+def _arena(data: bytes) -> tuple[int, int]:
+    """Return the smallest arena with which the file is set up, and the bytes of it that the planner gives activations.
+
+    TFLM records what it keeps, rounded up by at most the alignment. Setting up can need more for a moment.
+    """
+    with _printed() as text:
+        interpreter = _new(data, LARGEST_ARENA, text)
+        _run(interpreter, _random_inputs(data, interpreter, 1), text)
+        interpreter.print_allocations()
+        recorded = {part: int(size) for part, size in _RECORDED.findall(text())}
+        del interpreter
+        enough = sum(recorded.values())
+        too_small = enough - _ROUNDING
+        while not _fits(data, enough):
+            too_small, enough = enough, enough + enough // 8 + _ROUNDING
+        while enough - too_small > 1:
+            middle = (enough + too_small) // 2
+            enough, too_small = (middle, too_small) if _fits(data, middle) else (enough, middle)
+    return enough, recorded["head"]
+
+
+def _outputs(data: bytes, arena: int, inputs: int) -> dict[str, Any]:
+    """Run random inputs within the smallest arena, and return how the outputs differ from LiteRT's kernels."""
+    with _printed() as text:
+        interpreter = _new(data, arena, text)
+        given = _random_inputs(data, interpreter, inputs)
+        found = _run(interpreter, given, text, len(_details(data)[1]))
+    floats = any(each.dtype.startswith("float") for each in _details(data)[1])
+    differences = partial(_differences, found, tolerance=FLOAT_TOLERANCE if floats else 0.0)
+    kernels = {name: differences(_litert(data, given, name)) for name in ("reference", "default")}
+    return {"inputs": inputs, "values": int(found.size), "kernels": kernels}
+
+
+def _differences(found: NDArray[Any], other: NDArray[Any], tolerance: float) -> dict[str, float]:
+    apart = np.abs(found - other)
+    apart[apart <= tolerance * np.abs(other).max(initial=0)] = 0
+    return {"differing": int(np.count_nonzero(apart)), "largest": float(apart.max(initial=0))}
+
+
+def _details(data: bytes) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    from advisor.tflite.model import read
+
+    model = read(data)
+    return model.inputs, model.outputs
+
+
+def _litert(data: bytes, given: RunInputs, kernels: str) -> NDArray[Any]:
+    """Return all outputs of all inputs one after the other, by the named kernels of LiteRT."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    resolver = OpResolverType.BUILTIN_REF if kernels == "reference" else OpResolverType.AUTO
+    interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=resolver)
+    interpreter.allocate_tensors()
+    found = []
+    for values in given:
+        for details, each in zip(interpreter.get_input_details(), values, strict=True):
+            interpreter.set_tensor(details["index"], each)
+        interpreter.invoke()
+        found += [interpreter.get_tensor(details["index"]) for details in interpreter.get_output_details()]
+    return _flat(found)
+
+
+def _flat(found: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    return np.concatenate([np.asarray(each, np.float64).ravel() for each in found])
+
+
+def _new(data: bytes, arena: int, text: Any) -> Any:
+    """Return an interpreter. Raises NotRun: TFLM refuses the file, or the arena is too small."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    try:
+        return runtime.Interpreter.from_bytes(data, arena_size=arena)
+    except RuntimeError as error:
+        raise NotRun(text() or str(error)) from error
+
+
+def _fits(data: bytes, arena: int) -> bool:
+    """Return whether an arena is large enough, found in a fork: in some that are too small, TFLM 0.dev crashes."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        with suppress(NotRun):
+            _new(data, arena, str)
+            status = 0
+        os._exit(status)
+    return os.waitpid(child, 0)[1] == 0
+
+
+def _run(interpreter: Any, given: RunInputs, text: Any, outputs: int = 1) -> NDArray[Any]:
+    """Return all outputs of all inputs one after the other. Raises NotRun: a kernel fails."""
+    found = []
+    for values in given:
+        try:
+            for place, each in enumerate(values):
+                interpreter.set_input(each, place)
+            interpreter.invoke()
+        except (RuntimeError, ValueError) as error:
+            raise NotRun(text() or str(error)) from error
+        found += [np.array(interpreter.get_output(place)) for place in range(outputs)]
+    return _flat(found)
+
+
+def _random_inputs(data: bytes, interpreter: Any, number: int) -> RunInputs:
+    random = np.random.default_rng(0)
+    details = [interpreter.get_input_details(place) for place in range(len(_details(data)[0]))]
+    return [[_random(each, random) for each in details] for _ in range(number)]
+
+
+def _random(details: dict[str, Any], random: np.random.Generator) -> NDArray[Any]:
+    shape, dtype = tuple(details["shape"]), np.dtype(details["dtype"])
+    if dtype.kind == "f":
+        return random.uniform(-1, 1, shape).astype(dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(dtype)
+    limits = np.iinfo(dtype)
+    return random.integers(limits.min, limits.max, shape, dtype, endpoint=True)
+
+
+def _all_missing(data: bytes, printed: str) -> list[str]:
+    """Return the operators that TFLM does not have: it names the first, which is then left out of the file."""
+    from advisor.tflite.model import read
+    from advisor.tflite.rewrite import pack, unpack
+
+    missing = list[str]()
+    while named := _MISSING.search(printed):
+        tables, graphs = unpack(data), read(data).subgraphs
+        kinds = [operator.name for graph in graphs for operator in graph.operators]
+        name = next(kind for kind in kinds if kind.partition(":")[0] == named[1])
+        missing.append(name)
+        for table, graph in zip(tables.subgraphs, graphs, strict=True):
+            pairs = zip(table.operators, graph.operators, strict=True)
+            table.operators = [operator for operator, read_one in pairs if read_one.name != name]
+        data, printed = pack(tables), ""
+        try:
+            with _printed() as text:
+                _new(data, LARGEST_ARENA, text)
+        except NotRun as error:
+            printed = str(error)
+    return missing
+
+
+def _reason(printed: str) -> str:
+    """Return what TFLM says of the operator that it refuses, in one line."""
+    lines = [_SOURCE.sub("", line.strip()) for line in printed.splitlines() if line.strip()]
+    refused = _REFUSED.search(printed)
+    if refused is None:
+        return lines[0] if lines else "it gives no reason"
+    said = [line for line in lines if not _REFUSED.search(line)]
+    return f"{refused[1]} (operator {refused[2]}): {said[0] if said else 'it gives no reason'}"
+
+
+@contextmanager
+def _printed() -> Iterator[Any]:
+    """Yield a function that returns, and forgets, what native code has printed to standard error."""
+    kept = os.dup(2)
+    with tempfile.TemporaryFile() as file:
+        os.dup2(file.fileno(), 2)
+
+        def text() -> str:
+            file.seek(0)
+            found = file.read().decode("utf-8", "replace")
+            file.seek(0)
+            file.truncate()
+            return found
+
+        try:
+            yield text
+        finally:
+            os.dup2(kept, 2)
+            os.close(kept)

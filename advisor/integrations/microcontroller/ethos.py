@@ -50,8 +50,7 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 def unit_named(name: str) -> Unit:
     """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
 
-    Raises:
-        UsageError: there is no such configuration or memory mode, or the unit does not have this mode.
+    Raises UsageError: there is no such configuration or memory mode, or the unit does not have this mode.
     """
     asked, _, mode = name.partition(":")
     found = DEFAULTS.get(asked, asked)
@@ -70,9 +69,8 @@ def unit_named(name: str) -> Unit:
 def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstimate:
     """Compile a file in a child process and return the compiler's estimates.
 
-    Raises:
-        UsageError: the compiler is not installed, or the file is damaged.
-        StageError: the compiler refuses the file or runs out of time.
+    Raises UsageError: the compiler is not installed, or the file is damaged. StageError: the compiler refuses the file
+    or runs out of time.
     """
     if find_spec("ethosu") is None:
         raise UsageError("Arm's compiler ethos-u-vela is not installed", install_extra(EXTRA))

@@ -48,16 +48,10 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def firmware(content: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> dict[str, str]:
-    """Return the sources by their path in the bundle.
+    """Return the sources by their path in the bundle, for a file with integer input and output, as it was measured.
 
-    Args:
-        content: the file as it was measured, with integer input and output.
-        mean: normalisation of RGB values 0..255.
-        std: the same.
-
-    Raises:
-        UsageError: TensorFlow Lite Micro does not run the file; the message names the operator.
-        StageError: the interpreter crashed.
+    Raises UsageError: TensorFlow Lite Micro does not run the file; the message names the operator. StageError: the
+    interpreter crashed.
     """
     arena, origin = _arena(content)
     model = read(content)

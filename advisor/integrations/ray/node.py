@@ -29,16 +29,12 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True)
 class FileRef:
-    """Replaces a path in the arguments of a call.
+    """Replaces a path in the arguments of a call."""
 
-    Attributes:
-        bundle: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes,
-            ``folder`` is a folder that the call fills, ``kept`` is a file that stays for the next attempt.
-        position: index of the file in the bundle, or the name of the file or folder to write.
-    """
-
+    #: key of the bundle that contains the file. Other values: ``out`` is a file that the call writes, ``folder`` is a
+    #: folder that the call fills, ``kept`` is a file that stays for the next attempt.
     bundle: str
-    position: int | str
+    position: int | str  #: index of the file in the bundle, or the name of the file or folder to write
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -47,12 +43,10 @@ OUT, FOLDER, KEPT = "out", "folder", "kept"
 
 
 def replaced(value: object, swap: Callable[[Sequence[Item]], Sequence[object]], kind: type[Item]) -> object:
-    """Return ``value`` with everything of ``kind`` in it replaced; return the same object if it contains none.
+    """Return ``value`` with every path or :class:`FileRef` in it replaced; return the same object if it has none.
 
-    Args:
-        value: tuples, lists, mappings and dataclasses are searched to any depth.
-        swap: returns the replacements. It gets the items of one list or tuple together, such as many images.
-        kind: :class:`pathlib.Path` or :class:`FileRef`.
+    Tuples, lists, mappings and dataclasses are searched to any depth. ``swap`` returns the replacements; it gets the
+    items of one list or tuple together, such as many images.
     """
     if isinstance(value, kind):
         return swap([value])[0]
@@ -94,9 +88,8 @@ def contents(paths: Sequence[Path]) -> list[tuple[int, str, bytes]]:
 class Outgoing:
     """Packs the arguments of one call, and writes the files that come back.
 
-    Args:
-        send: stores the files of a bundle under its key, and returns a handle for the transfer.
-        shared: a folder that the other machine sees under the same name: paths in it stay as they are.
+    ``send`` stores the files of a bundle under its key, and returns a handle for the transfer. Paths in ``shared``, a
+    folder that the other machine sees under the same name, stay as they are.
     """
 
     def __init__(self, send: Callable[[str, Sequence[Path]], object], shared: Path | None) -> None:
@@ -153,19 +146,12 @@ Bundle: TypeAlias = Sequence[tuple[int, str, bytes]]
 
 @dataclass(frozen=True)
 class CallResult:
-    """Result or error of a call, and the files that it wrote.
+    """Result or error of a call, and the files that it wrote."""
 
-    Attributes:
-        value: the returned value.
-        error: the raised error, None if the call returned.
-        files: contents by name.
-        peak_bytes: highest resident memory of any child process on this machine.
-    """
-
-    value: object
-    error: AdvisorError | None
-    files: Mapping[str, bytes]
-    peak_bytes: int = 0
+    value: object  #: the returned value
+    error: AdvisorError | None  #: the raised error, None if the call returned
+    files: Mapping[str, bytes]  #: contents by name
+    peak_bytes: int = 0  #: highest resident memory of any child process on this machine
 
 
 def work(
@@ -175,14 +161,9 @@ def work(
     bundles: Mapping[str, object],
     fetch: Callable[[object], Bundle],
 ) -> CallResult:
-    """Fetch the files of the arguments, run the call, and return its result.
+    """Fetch the files that the arguments refer to into the search's folder, run the call, and return its result.
 
-    Args:
-        call: takes the arguments with paths.
-        session: name of the search's folder on this machine.
-        arguments: with file references instead of paths.
-        bundles: the handle of each bundle.
-        fetch: returns the files of a bundle. It is called only for bundles that are not on this machine yet.
+    ``fetch`` returns the files of a bundle by its handle; bundles that are on this machine are not fetched again.
     """
     folder = spool() / session
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,14 +1,19 @@
 """``advisor serve``: show a folder of runs as web pages on this machine."""
 
+import contextlib
+import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from advisor.cli.commands import IntegrationCommand
-from advisor.cli.options import AsJson
+from advisor.cli.options import AsJson, IntegrationCommand
 from advisor.cli.output import note, print_json
 from advisor.core.errors import UsageError, install_extra
+
+CLOSING_S = 2
+"""Seconds that open requests have to end."""
 
 
 def serve(
@@ -25,10 +30,6 @@ def serve(
 
     Example: advisor serve --runs runs --open
     """
-    try:
-        from advisor.integrations.serve.server import serve as start
-    except ImportError:
-        raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
 
     def tell(address: str) -> None:
         if as_json:
@@ -40,6 +41,51 @@ def serve(
             typer.launch(address)
 
     start(Path(runs), port, tell)
+
+
+def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
+    """Serve a folder of runs until the process is interrupted; ``tell`` gets the address when it accepts requests.
+
+    Raises UsageError: the packages are not installed, there is no such folder, or the port cannot be used.
+    """
+    try:
+        import uvicorn
+
+        from advisor.integrations.serve.access import HOST, Access
+        from advisor.integrations.serve.pages import Pages
+    except ImportError:
+        raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
+    from advisor.integrations.serve.runs import Runs
+
+    shown = Runs(runs)
+    with bound(HOST, port) as opened:
+        access = Access(opened.getsockname()[1])
+        config = uvicorn.Config(
+            Pages(shown, access).app(),
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=CLOSING_S,
+        )
+        opened.listen()
+        tell(f"http://{HOST}:{access.port}{access.root}/")
+        with contextlib.suppress(KeyboardInterrupt):  # this is how it ends
+            uvicorn.Server(config).run(sockets=[opened])
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """Return a socket at a port, or at a free one for 0."""
+    opened = socket.socket()
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        opened.bind((host, port))
+    except OSError as error:
+        opened.close()
+        raise UsageError(
+            f"--port: {port} cannot be used ({error.strerror})", "choose another, or leave --port out for a free one"
+        ) from None
+    return opened
 
 
 COMMAND = IntegrationCommand(serve, "Show runs as local web pages.")

@@ -33,15 +33,11 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Access:
-    """The rules of one server.
+    """The rules of one server."""
 
-    Attributes:
-        port: port of the server.
-        token: the secret that each address begins with. It is in each link instead of in a cookie, because
-            cookies are shared by all ports of this machine.
-    """
-
-    port: int
+    port: int  #: port of the server
+    #: the secret that each address begins with. It is in each link instead of in a cookie, because cookies are shared
+    #: by all ports of this machine.
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
 
     @property

@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from advisor import api, devices
 from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, last_line, message_of
-from advisor.core.figures import HOST, name as evaluation_name
+from advisor.core.evaluation import HOST, name as evaluation_name
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
 from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard
@@ -58,18 +58,12 @@ def _environment() -> dict[str, str]:
 
 @dataclass
 class ReevaluationJob:
-    """A re-evaluation.
+    """A re-evaluation."""
 
-    Attributes:
-        device: the device that it is for; empty for this machine.
-        lines: what the command said on standard error.
-        ended: it has ended.
-        answer: the document that it printed; empty while it runs, and if it failed.
-    """
-
-    device: str
-    lines: list[str] = field(default_factory=list)
-    ended: bool = False
+    device: str  #: the device that it is for; empty for this machine
+    lines: list[str] = field(default_factory=list)  #: what the command said on standard error
+    ended: bool = False  #: it has ended
+    #: the document that it printed; empty while it runs, and if it failed.
     answer: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -86,11 +80,7 @@ class Reevaluations:
         return self._jobs.get(run)
 
     def start(self, run: Path, device: str) -> None:
-        """Start a re-evaluation of a run, for a device if one is named.
-
-        Raises:
-            UsageError: another one is running.
-        """
+        """Start a re-evaluation of a run, for a device if one is named. Raises UsageError: another one is running."""
         with self._lock:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
@@ -130,8 +120,7 @@ class Reevaluations:
 def bundle(run: Path, folder: Path) -> Path:
     """Export the pick of a run to ``folder``, and return the bundle as a zip file.
 
-    Raises:
-        StageError: the command refused, or took too long.
+    Raises StageError: the command refused, or took too long.
     """
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
@@ -151,12 +140,7 @@ LABELLED = 12
 
 
 class Pages:
-    """The pages of one server.
-
-    Args:
-        runs: the runs that they show.
-        access: who may ask.
-    """
+    """The pages of one server."""
 
     def __init__(self, runs: Runs, access: Access) -> None:
         self._runs, self._access = runs, access
@@ -316,11 +300,7 @@ def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> s
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        UsageError: it is larger than ``most`` bytes.
-    """
+    """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes."""
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:
         raise too_large

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import network_of
+from advisor.core.evaluation import Evaluation, Status, network_of
 from advisor.core.posterior import FLOAT
 from advisor.core.tasks import TASKS
 from advisor.exporting.shipping import Found
@@ -25,23 +24,14 @@ INT8 = "int8"
 
 @dataclass(frozen=True)
 class FormAnswer:
-    """The answer of one file.
+    """The answer of one file."""
 
-    Attributes:
-        form: its compression recipe.
-        key: key of its evaluation.
-        size_bytes: size of the shipped file.
-        picked: it is the pick.
-        found: the most probable classes, or the objects that the app shows, the surest first.
-        least: least probability or score (0-1) that the app shows; 0 if it shows all.
-    """
-
-    form: str
-    key: str
-    size_bytes: int
-    picked: bool
-    found: tuple[Found, ...]
-    least: float = 0.0
+    form: str  #: its compression recipe
+    key: str  #: key of its evaluation
+    size_bytes: int  #: size of the shipped file
+    picked: bool  #: it is the pick
+    found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
+    least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
 
     @property
     def by_class(self) -> Mapping[str, list[float]]:
@@ -54,21 +44,13 @@ class FormAnswer:
 
 @dataclass(frozen=True)
 class PhotographAnswers:
-    """The answers of several files to one photograph.
+    """The answers of several files to one photograph."""
 
-    Attributes:
-        task: the task of the run.
-        labels: the classes of its files.
-        width: of the upright photograph, in pixels.
-        height: in pixels.
-        forms: the answers: float32, int8 and the form of the pick, as far as there are files.
-    """
-
-    task: str
-    labels: tuple[str, ...]
-    width: int
-    height: int
-    forms: tuple[FormAnswer, ...]
+    task: str  #: the task of the run
+    labels: tuple[str, ...]  #: the classes of its files
+    width: int  #: of the upright photograph, in pixels
+    height: int  #: in pixels
+    forms: tuple[FormAnswer, ...]  #: the answers: float32, int8 and the form of the pick, as far as there are files
 
     @property
     def classes(self) -> bool:
@@ -103,9 +85,8 @@ class Answerer:
     def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
         """Return the answers of the files of the pick's network.
 
-        Raises:
-            UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
-            StageError: the work exceeded a limit, or a file cannot run.
+        Raises UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
+        StageError: the work exceeded a limit, or a file cannot run.
         """
         with self._lock:
             path = self._scratch.path / "photograph"
@@ -140,8 +121,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels.
 
-    Raises:
-        UsageError: it is not an image that can be read.
+    Raises UsageError: it is not an image that can be read.
     """
     from advisor.datasets.boxes.reading import Frame
     from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason

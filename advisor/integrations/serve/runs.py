@@ -12,9 +12,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_json import evaluation_from_json
-from advisor.core.figures import HOST, latency_of, show_figure, show_latency, size_of
+from advisor.core.evaluation import (
+    HOST,
+    Evaluation,
+    Status,
+    evaluation_from_json,
+    latency_of,
+    show_figure,
+    show_latency,
+    size_of,
+)
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
@@ -42,41 +49,23 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run.
+    """One run."""
 
-    Attributes:
-        name: name of its folder.
-        state: its state.
-        why: why it was interrupted or is damaged.
-        task: its task.
-        metric: what its accuracy is, as a heading begins.
-        limits: the options of its question with their values, as the user wrote them.
-        reason: the decision in words.
-        pick: the recommended evaluation, as far as there is one.
-        feasible: the pick meets the limits.
-        done: numbers of configurations with a result by status.
-        configurations: all configurations of the search; 0 if not known.
-        latest: the last evaluation that is ok, while the search runs.
-        standing: what the search is doing, while it runs.
-        changed: date and time of the last result, with the time zone.
-        report: it has a ``report.html``.
-    """
-
-    name: str
-    state: RunState
-    why: str = ""
-    task: str = ""
-    metric: str = "Accuracy"
-    limits: tuple[tuple[str, str], ...] = ()
-    reason: str = ""
-    pick: Evaluation | None = None
-    feasible: bool = False
-    done: Mapping[str, int] = field(default_factory=dict)
-    configurations: int = 0
-    latest: Evaluation | None = None
-    standing: Standing | None = None
-    changed: str = ""
-    report: bool = False
+    name: str  #: name of its folder
+    state: RunState  #: its state
+    why: str = ""  #: why it was interrupted or is damaged
+    task: str = ""  #: its task
+    metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
+    limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
+    reason: str = ""  #: the decision in words
+    pick: Evaluation | None = None  #: the recommended evaluation, as far as there is one
+    feasible: bool = False  #: the pick meets the limits
+    done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
+    configurations: int = 0  #: all configurations of the search; 0 if not known
+    latest: Evaluation | None = None  #: the last evaluation that is ok, while the search runs
+    standing: Standing | None = None  #: what the search is doing, while it runs
+    changed: str = ""  #: date and time of the last result, with the time zone
+    report: bool = False  #: it has a ``report.html``
 
     @property
     def evaluated(self) -> int:
@@ -130,14 +119,7 @@ SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
 
 
 class Runs:
-    """The runs that are directly in one folder; links are left out, because they can lead out of it.
-
-    Args:
-        folder: the folder.
-
-    Raises:
-        UsageError: it is not a folder.
-    """
+    """The runs that are directly in one folder; links are left out, because they can lead out of it."""
 
     def __init__(self, folder: Path) -> None:
         if not folder.is_dir():
@@ -152,11 +134,7 @@ class Runs:
         return sorted((path.name for path in folders if _is_run(path)), reverse=True)
 
     def path(self, name: str) -> Path:
-        """Return the folder of a run.
-
-        Raises:
-            UsageError: there is no run of this name.
-        """
+        """Return the folder of a run. Raises UsageError: there is no run of this name."""
         names = self.names()
         if name not in names:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
@@ -169,8 +147,7 @@ class Runs:
     def row(self, name: str) -> RunRow:
         """Return one run; it is read again only if its files changed.
 
-        Raises:
-            UsageError: there is no run of this name.
+        Raises UsageError: there is no run of this name.
         """
         return self._row(self.path(name))
 
@@ -208,11 +185,7 @@ def _read(path: Path, running: bool) -> RunRow:
 
 
 def _row(run: RunFolder, running: bool) -> RunRow:
-    """Return the row of a run.
-
-    Raises:
-        UsageError: its request is damaged.
-    """
+    """Return the row of a run. Raises UsageError: its request is damaged."""
     request, manifest = run.read_request(), run.read_json(MANIFEST)
     document = read_document(run.path / ANSWER) if (run.path / ANSWER).exists() else None
     answer = document.entries if document else {}

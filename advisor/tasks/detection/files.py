@@ -15,10 +15,9 @@ from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.catalog.weights.readers import Array
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox, JudgedImage
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
 from advisor.core.quantity import Interval, paired_shares
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored

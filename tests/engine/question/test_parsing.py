@@ -12,7 +12,7 @@ import yaml
 
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
-from advisor.core.preference import PREFERENCES
+from advisor.core.metrics import PREFERENCES
 from advisor.core.tasks import TASKS
 from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, Execution, Question, Request, resolve
 from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, collect_options, read_file

@@ -15,7 +15,7 @@ from advisor.core.decision import decide
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.forms import FORM_GAIN
-from advisor.core.preference import BALANCED, Preference, parse_preference
+from advisor.core.metrics import BALANCED, Preference, parse_preference
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds

@@ -11,10 +11,9 @@ import pytest
 from optuna.storages import InMemoryStorage
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import TimeSummary, TimingFacts
+from advisor.core.evaluation_facts import TimeSummary, TimingFacts, UnknownFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve

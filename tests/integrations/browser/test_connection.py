@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.downloads.files import FetchOptions
-from advisor.integrations.browser import connection
+from advisor.integrations import browser as connection
+from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetched
 from advisor.integrations.browser.agent import BrowserPage, open_page
-from advisor.integrations.browser.connection import LITERT, BrowserConnection, chromium_program, fetched
 from advisor.isolation.agent import AgentError
 from tests.browsers import chromium, require_runtime
 from tests.measurement import small_models

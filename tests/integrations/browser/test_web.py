@@ -24,7 +24,7 @@ from advisor.core.errors import UsageError
 from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, _check_targets, export
 from advisor.exporting.shipping import prepare
-from advisor.integrations.browser.connection import LITERT
+from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION

@@ -2,7 +2,7 @@
 
 import pytest
 
-from advisor.integrations.ray.cluster import needs
+from advisor.integrations.ray import needs
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY, LIGHT, TRAINERS
 
 

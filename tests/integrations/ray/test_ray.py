@@ -24,8 +24,8 @@ DRIVER = """
 
     from advisor.core.errors import AdvisorError
     from advisor.isolation import Pause
-    from advisor.integrations.ray import cluster
-    from advisor.integrations.ray.cluster import RayExecutor
+    from advisor.integrations import ray as cluster
+    from advisor.integrations.ray import RayExecutor
     from tests.integrations.ray.jobs import Named
     from tests.processes import until
 
@@ -117,18 +117,7 @@ def test_a_search_loses_nothing_with_a_node_but_time(
     through_client = "client" in request.node.callspec.params["two_nodes"]
     executor = f"ray://{two_nodes.client}" if through_client else "ray"
     environment = {**two_nodes.environment, "ADVISOR_CACHE_DIR": str(linked_cache(tmp_path / "cache"))}
-    options = (
-        "--candidates",
-        SMALLEST,
-        "--data",
-        str(photos),
-        "--threads",
-        "1",
-        "--budget",
-        "50ms",
-        "--training",
-        "head",
-    )
+    options = f"--candidates {SMALLEST} --data {photos} --threads 1 --budget 50ms --training head".split()
     search = subprocess.Popen(
         command("--out", str(tmp_path / "runs"), "--executor", executor, *options),
         env=environment,

@@ -11,12 +11,11 @@ import pytest
 import uvicorn
 from PIL import Image
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes
-from advisor.core.evaluation_facts import ImageAnswers
-from advisor.integrations.serve.access import Access
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
+from advisor.integrations.serve import bound
+from advisor.integrations.serve.access import HOST, Access
 from advisor.integrations.serve.pages import Pages
 from advisor.integrations.serve.runs import Runs
-from advisor.integrations.serve.server import _bound
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
@@ -57,7 +56,7 @@ def client(runs: Path, access: Access) -> Iterator[Client]:
 @pytest.fixture
 def address(runs: Path) -> Iterator[str]:
     """The address of a server in a thread."""
-    with _bound(0) as opened:
+    with bound(HOST, 0) as opened:
         access = Access(opened.getsockname()[1])
         config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)

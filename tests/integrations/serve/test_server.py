@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.integrations.serve.server import serve
+from advisor.integrations.serve import start as serve
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 

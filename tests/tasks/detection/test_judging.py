@@ -7,8 +7,7 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored

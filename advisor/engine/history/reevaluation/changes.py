@@ -10,9 +10,7 @@ from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import AdvisorError, UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_json import evaluation_to_json
-from advisor.core.figures import HOST
+from advisor.core.evaluation import HOST, Evaluation, evaluation_to_json
 from advisor.devices.profiles.runtimes import runtime_of
 from advisor.engine.history.loaded_run import CATALOGS, INPUTS, LoadedRun, section
 from advisor.engine.pipeline.materials import versions

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation, Status, facts_from_json
 from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
-from advisor.core.evaluation_json import facts_from_json
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from advisor.catalog.cards import Card
-from advisor.core.box_facts import OtherThings, UnknownFacts
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import OtherThings, UnknownFacts
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Interval, wilson
 from advisor.datasets.split import HOLDOUT

@@ -8,8 +8,8 @@ from typing import Any
 
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION
 from advisor.core.codec import parse
+from advisor.core.evaluation import facts_from_json
 from advisor.core.evaluation_facts import TimingFacts
-from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Quantity
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from advisor.core.codec import to_json
 from advisor.core.errors import StageError
+from advisor.core.evaluation import facts_from_json
 from advisor.core.evaluation_facts import RemoteFacts
-from advisor.core.evaluation_json import facts_from_json
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.jobs import timing_facts

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.codec import parse
+from advisor.core.evaluation_facts import UnknownFacts
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.images import Role

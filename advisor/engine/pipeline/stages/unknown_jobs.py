@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.box_facts import LeftOut, UnknownFacts
+from advisor.core.evaluation_facts import LeftOut, UnknownFacts
 from advisor.datasets.images import InputSpec
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
 
@@ -127,7 +127,7 @@ def add_unknown(
         path: where to write.
 
     Returns:
-        :class:`~advisor.core.box_facts.UnknownFacts` as JSON.
+        :class:`~advisor.core.evaluation_facts.UnknownFacts` as JSON.
     """
     from advisor.measurement.confidence import temperature
     from advisor.tflite.quantization import to_float_io

@@ -40,14 +40,9 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     """Return the files of the page by their paths within the bundle.
 
-    Args:
-        model: the shipped classifier.
-        evaluation: the exported evaluation.
-
-    Raises:
-        UsageError: the runtime is not cached and cannot be fetched.
+    Raises UsageError: the runtime is not cached and cannot be fetched.
     """
-    from advisor.integrations.browser.connection import LITERT, fetched
+    from advisor.integrations.browser import LITERT, fetched
 
     runtime = fetched(LITERT)
     found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}

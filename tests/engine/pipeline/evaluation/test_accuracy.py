@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
-from advisor.core.evaluation_facts import ConditionAccuracy
+from advisor.core.evaluation_facts import ConditionAccuracy, UnknownFacts
 from advisor.core.quantity import Provenance, wilson
 from advisor.datasets.capture import TESTS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint

@@ -18,9 +18,9 @@ from advisor.catalog.convert import convert
 from advisor.compression.calibration import CalibrationImages
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.recipes.mixed import answers
-from advisor.core.box_facts import UnknownFacts
 from advisor.core.codec import parse
 from advisor.core.evaluation import Status
+from advisor.core.evaluation_facts import UnknownFacts
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split

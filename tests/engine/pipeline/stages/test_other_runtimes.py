@@ -18,7 +18,7 @@ from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted,
 from advisor.engine.pipeline.stages import other_runtimes_jobs
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations import microcontroller as micro
-from advisor.integrations.browser.connection import LITERT, ONNXRUNTIME
+from advisor.integrations.browser import LITERT, ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root
 from advisor.store.files import sha256_file

@@ -1,25 +1,102 @@
-"""Write the ONNX export of a ``.tflite`` file with tf2onnx, and compare the two; runs in a child process."""
+"""ONNX Runtime on this machine's CPU, and the ONNX exports of files, made with tf2onnx and compared with their files.
+
+Other runtimes may run the exports too.
+"""
 
 from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.core.errors import StageError, first_line
-from advisor.isolation import Scratch
+from advisor.core.errors import StageError, UsageError, install_extra, message_of
+from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
+from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.isolation import CallLimits, Scratch
 from advisor.tflite.rewrite import content_of, operator_name, pack, unpack
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
+    from advisor.devices.connections.protocol import Connection
+
     Array = NDArray[Any]
+
+PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
+"""Packages that make ONNX exports and run them."""
+
+FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
+"""Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it, as LiteRT does on
+loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
+
+TITLE = "ONNX"
+VERSION = "3"
+LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
+
+
+class OnnxRuntime:
+    """ONNX Runtime on this machine's CPU, which runs the ONNX export of a file."""
+
+    name = f"{HOST}:onnxruntime"
+    title = "ONNX Runtime"
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        from advisor.devices.profiles.runtimes import host_profile
+
+        here, installed = host_profile(), runtimes.installed_version("onnxruntime")
+        targets = tuple(
+            replace(target, runtime="onnxruntime", version=installed, precisions=("float32", "int8"), forms=FORMS)
+            for target in here.targets
+        )
+        return replace(here, name=self.name, title=runtimes.on_this_machine(self.title, here), targets=targets)
+
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        return versions()
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        lacking = [package for package, found in versions().items() if not found]
+        if not lacking:
+            return "", ""
+        return f"needs {', '.join(lacking)}", install_extra("onnx")
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        from advisor.devices.connections.host import HostConnection
+
+        return HostConnection()
+
+
+RUNTIME = OnnxRuntime()
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions of the packages; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    return {package: runtimes.installed_version(package) for package in PACKAGES}
+
+
+def inputs(sha256: str) -> dict[str, str]:
+    """Return what an export depends on; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    found = versions()
+    for package in PACKAGES:
+        if not found[package]:
+            raise UsageError(f"ONNX Runtime needs {package}, which is not installed", install_extra("onnx"))
+    return {"artefact": sha256, **found}
+
+
+def write(model: Path, folder: Path) -> None:
+    """Write the ONNX export of a file; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    keep_export(write_onnx(str(model), str(folder / "model.onnx"), SMALL_DIFFERENCE), folder, TITLE)
+
 
 OPSET = 17
 """The version of the ONNX operators: the newest that tf2onnx 1.17 writes without a warning."""
@@ -30,23 +107,17 @@ SEED = 20_261
 
 @dataclass(frozen=True)
 class ExportFacts:
-    """Comparison of an export with its file, on the same inputs.
+    """Comparison of an export with its file, on the same inputs."""
 
-    Attributes:
-        inputs: number of inputs.
-        same_answers: inputs on which the largest value of every output has the same index.
-        largest_difference: largest difference of an output value, as a share of the output's range: of the values of
-            a float output, of the type of an integer one.
-        kernels_difference: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs
-            little, so that they were not compared.
-        transposes: number of Transpose operators in the export; one brings the image into ONNX's order.
-    """
-
-    inputs: int
-    same_answers: int
+    inputs: int  #: number of inputs
+    same_answers: int  #: inputs on which the largest value of every output has the same index
+    #: largest difference of an output value, as a share of the output's range: of the values of a float output, of the
+    #: type of an integer one.
     largest_difference: float
+    #: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs little, so that they
+    #: were not compared.
     kernels_difference: float
-    transposes: int
+    transposes: int  #: number of Transpose operators in the export; one brings the image into ONNX's order
 
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
@@ -76,9 +147,7 @@ def _converted(model: str) -> ModelProto:
             plain.write_bytes(plain_tables(Path(model).read_bytes()))
             proto, _ = convert.from_tflite(str(plain), opset=OPSET)
     except Exception as error:  # tf2onnx raises whatever its handlers meet
-        raise StageError(
-            f"tf2onnx cannot convert the file: {first_line(str(error)) or type(error).__name__}"
-        ) from error
+        raise StageError(f"tf2onnx cannot convert the file: {message_of(error)}") from error
     made: ModelProto = proto
     return made
 
@@ -150,9 +219,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
 def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
     """Return on how many inputs all answers are the same, and the largest difference as a share of a range.
 
-    Args:
-        ours: for each input, the outputs of the ``.tflite`` file.
-        theirs: for each input, the outputs of its export.
+    Both are outputs for each input: those of the ``.tflite`` file and those of its export.
     """
     import numpy as np
 
@@ -183,7 +250,7 @@ def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list
         inputs = [_inputs(interpreter, index) for index in range(INPUTS)]
         return inputs, [_run(interpreter, each) for each in inputs]
     except (RuntimeError, ValueError) as error:
-        raise StageError(f"LiteRT cannot run the file: {_words(error)}") from error
+        raise StageError(f"LiteRT cannot run the file: {message_of(error)}") from error
 
 
 def _inputs(interpreter: Any, index: int) -> list[Array]:
@@ -225,11 +292,5 @@ def _run_onnx(export: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array
             outputs = session.run(None, dict(zip(names, shifted, strict=True)))
             found.append([v.astype(np.int16) - 128 if v.dtype == np.uint8 else v for v in outputs])
     except Exception as error:  # ONNX Runtime's errors have no common class
-        raise StageError(
-            f"ONNX Runtime cannot run the export: {first_line(str(error)) or type(error).__name__}"
-        ) from error
+        raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error
     return found
-
-
-def _words(error: Exception) -> str:
-    return first_line(str(error)) or type(error).__name__

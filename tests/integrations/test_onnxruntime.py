@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.devices.connections.protocol import difference_of
-from advisor.integrations.onnxruntime.export import INPUTS, compared, plain_tables, to_uint8, write_onnx
+from advisor.integrations.onnxruntime import INPUTS, compared, plain_tables, to_uint8, write_onnx
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
