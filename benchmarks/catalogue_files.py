@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.devices.kernels.files import as_int8
-from advisor.devices.latency.network_times import OPERATORS_FILE, write_operators
+from advisor.devices.kernels import as_int8
+from advisor.devices.latency.operator_times import OPERATORS_FILE, write_operators
 from advisor.devices.profiles import shipped_profiles
 from advisor.store import ArtifactCache
 from advisor.tflite.macs import counted, works_of

@@ -219,7 +219,7 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError: no run folder.
     """
-    from advisor.store.integrity import integrity_problems
+    from advisor.store.run_folder import integrity_problems
 
     return tuple(str(problem) for problem in integrity_problems(RunFolder.open(Path(run)), artefacts))
 

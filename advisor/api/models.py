@@ -196,7 +196,7 @@ def benchmark_device(
     Raises:
         UsageError: an option is invalid, or no file can be measured.
     """
-    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.profiles.values import ConnectionSettings
     from advisor.engine.targets import benchmarking
 
     settings = ConnectionSettings.from_options(

@@ -1,6 +1,6 @@
 """Run calls in the child process: import a function by name, call it, send back its value or its error.
 
-:class:`advisor.isolation.worker.Worker` starts it as ``python -m advisor.isolation.child FD``, where FD is one end of a
+:class:`advisor.isolation.pool.Worker` starts it as ``python -m advisor.isolation.child FD``, where FD is one end of a
 socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the caller's main script again: a script
 without a ``__main__`` guard would start the search inside every child.
 """

@@ -5,14 +5,229 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import signal
 import socket
 import struct
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
 from pathlib import Path
+from socket import socketpair
 from typing import Any, Protocol
 
-from advisor.isolation.worker import ENDS_WITH_PARENT, CallLimits, Pause, Worker
+import psutil
+
+from advisor.core.errors import StageError
+from advisor.core.units import show_bytes, show_seconds
+from advisor.isolation.process import ENDS_IN_S, ChildProcess
+from advisor.isolation.resources import VARIABLE, Scratch
+
+_POLL_S = 0.2
+
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Limits of one call. A call that exceeds one is stopped and fails."""
+
+    seconds: float = 600.0  # wall-clock time
+    memory_bytes: int = 3_000_000_000  # resident memory of the child
+    # how many processes the child may have started; their memory counts too. None: not looked at
+    processes: int | None = None
+
+
+class Pause:
+    """Pauses and resumes the child process of one call with SIGSTOP and SIGCONT.
+
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
+    (:data:`ENDS_WITH_PARENT`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._send_signal: Callable[[int], None] | None = None
+        self._paused = False
+        self._clock = clock
+        self._since = self._paused_s = 0.0
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
+        with self._lock:
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        with self._lock:
+            self._send_signal = send_signal
+            if self._paused:
+                send_signal(signal.SIGSTOP)
+
+    def detach(self) -> None:
+        """Detach the call, which is done; its child process continues with other calls."""
+        with self._lock:
+            if self._paused:
+                self._send(signal.SIGCONT)
+            self._send_signal = None
+
+    def pause(self) -> None:
+        """Pause the call now, or as soon as it is attached."""
+        with self._lock:
+            if not self._paused:
+                self._since = self._clock()
+            self._paused = True
+            self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the call."""
+        with self._lock:
+            if self._paused:
+                self._paused_s += self._clock() - self._since
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        if self._send_signal is not None:
+            self._send_signal(number)
+
+
+class Worker:
+    """A child process that runs many calls, so that heavy imports are paid once.
+
+    Args:
+        log: file that takes the child's output, None to show it.
+        environment: variables added to those of this process.
+    """
+
+    def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
+        self._log = log
+        self._environment = environment
+        self._process: ChildProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self._scratch: Scratch | None = None
+        self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
+        self.peak_bytes = 0
+
+    def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` in the child and return its value.
+
+        Raises:
+            StageError: the call crashed or exceeded a limit; the next call gets a new child.
+            AdvisorError: the function itself raised it.
+        """
+        process, connection = self._started()
+        held = pause or Pause()
+        held.attach(process.send)
+        try:
+            connection.send((function, args))
+            succeeded, value = self._wait(process, connection, limits)
+        except (EOFError, OSError, psutil.NoSuchProcess):
+            raise StageError(self._death(process)) from None
+        finally:
+            held.detach()
+        if not succeeded:
+            raise value
+        return value
+
+    def stop(self) -> None:
+        """End the child, also while it works; any thread may call this. The child has ended on return."""
+        with self._changing:
+            process, scratch = self._process, self._scratch
+            # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
+            self._process = self._connection = self._scratch = None
+            if process is not None:
+                process.kill()
+            if scratch is not None:
+                _end_started_by(scratch)
+                scratch.remove()
+
+    def _started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
+        with self._changing:
+            if self._process is None or self._process.status is not None or self._connection is None:
+                self.stop()
+                self._scratch = Scratch()
+                environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+                self._process, self._connection = _start(self._log, environment)
+            return self._process, self._connection
+
+    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits) -> Any:
+        deadline = time.monotonic() + limits.seconds
+        watched = psutil.Process(process.pid)
+        while not connection.poll(_POLL_S):
+            started = [] if limits.processes is None else watched.children(recursive=True)
+            used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
+            self.peak_bytes = max(self.peak_bytes, used)
+            exceeded = ""
+            if time.monotonic() > deadline:
+                exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
+            elif used > limits.memory_bytes:
+                exceeded = (
+                    f"used {show_bytes(used)} of memory, more than its limit of {show_bytes(limits.memory_bytes)}"
+                )
+            elif limits.processes is not None and len(started) > limits.processes:
+                exceeded = f"started {len(started)} processes, more than its limit of {limits.processes}"
+            if exceeded:
+                self.stop()
+                raise StageError(exceeded)
+        self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
+        return connection.recv()
+
+    def _death(self, process: ChildProcess) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.popen.wait(timeout=60)  # the system may write a core file first
+        code = process.popen.returncode
+        self.stop()
+        if code == -signal.SIGKILL:
+            return "killed by the system (SIGKILL), most likely because memory ran out"
+        if code is not None and code < 0:
+            return f"crashed with {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def _end_started_by(scratch: Scratch) -> None:
+    """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
+    until = time.monotonic() + ENDS_IN_S
+    while time.monotonic() < until:
+        found = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(VARIABLE) == str(scratch.path):
+                    process.kill()
+                    found = True
+        if not found:
+            return
+        time.sleep(_POLL_S / 10)
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    try:
+        return int(process.memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
+    ours, theirs = socketpair()
+    output = log.open("ab") if log else None
+    try:
+        process = ChildProcess(
+            [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
+            environment={**os.environ, **environment},
+            output=output or sys.stderr.fileno(),
+            descriptors=[theirs.fileno()],
+        )
+    finally:
+        theirs.close()
+        if output:
+            output.close()
+    return process, Connection(ours.detach())
+
 
 # Take the network, other programs and foreign folders away from a child process, where the kernel allows it.
 #

@@ -24,17 +24,11 @@ class TimedOut(StageError):
 
 @dataclass(frozen=True)
 class Finished:
-    """The result of a program.
+    """The result of a program."""
 
-    Attributes:
-        status: exit status; negative if a signal ended it.
-        stdout: standard output.
-        stderr: standard error.
-    """
-
-    status: int
-    stdout: str
-    stderr: str
+    status: int  # exit status; negative if a signal ended it
+    stdout: str  # standard output
+    stderr: str  # standard error
 
     @property
     def complaint(self) -> str:

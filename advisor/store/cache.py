@@ -148,17 +148,12 @@ _LISTED = "requirements.txt"
 
 @dataclass(frozen=True)
 class Packages:
-    """Packages in a folder of the cache, beside those of this environment.
+    """Packages in a folder of the cache, beside those of this environment."""
 
-    Attributes:
-        name: of the folder, and in errors: the package that is wanted.
-        requirements: lines of a requirements file: every package with its exact version, and best with its hash.
-        options: more options of ``pip install``, such as ``--no-deps``.
-    """
-
-    name: str
+    name: str  # of the folder, and in errors: the package that is wanted
+    # lines of a requirements file: every package with its exact version, and best with its hash
     requirements: tuple[str, ...]
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # more options of ``pip install``, such as ``--no-deps``
 
 
 def is_installed(packages: Packages) -> bool:

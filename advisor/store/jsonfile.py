@@ -120,15 +120,10 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Document:
-    """A JSON document as far as it can be used.
+    """A JSON document as far as it can be used."""
 
-    Attributes:
-        entries: the entries without those of a wrong type; empty if the document is missing or damaged.
-        problems: what is wrong with the document, and the consequence.
-    """
-
-    entries: Mapping[str, Any]
-    problems: tuple[str, ...] = ()
+    entries: Mapping[str, Any]  # the entries without those of a wrong type; empty if the document is missing or damaged
+    problems: tuple[str, ...] = ()  # what is wrong with the document, and the consequence
 
 
 def read_document(path: Path) -> Document:

@@ -14,7 +14,7 @@ import pytest
 
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
-from advisor.devices.prediction.predictor import Predictor, fit_predictor
+from advisor.devices.prediction import Predictor, fit_predictor
 from advisor.devices.profiles import Profiles, load_profiles
 from advisor.isolation import agent
 from tests.devices.debug_daemon import DebugDaemon

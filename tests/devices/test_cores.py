@@ -13,16 +13,15 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.latency.base import fit_base
 from advisor.devices.latency.features import ModelFeatures, features_of
 from advisor.devices.latency.model import estimate, queries_of, queries_of_known
+from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.references import UNSTATED, distance
-from advisor.devices.latency.releases import change
-from advisor.devices.latency.table import LatencyTable, arithmetic, running_cores, target_vector
-from advisor.devices.prediction.predictor import RUNTIME_BYTES, predicted_memory
+from advisor.devices.latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
+from advisor.devices.prediction import RUNTIME_BYTES, predicted_memory
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
 from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, find_core, read_cores
 from advisor.tflite.levels import to_float16

@@ -16,13 +16,12 @@ from rich.console import Console
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.host import HostConnection
+from advisor.devices import kernels as timing
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Timing
-from advisor.devices.kernels import timing
-from advisor.devices.kernels.files import as_int8, kernel_file
-from advisor.devices.kernels.timing import MOST_COPIES, copies_of, design, rounds_us, time_kernels
+from advisor.devices.kernels import MOST_COPIES, as_int8, copies_of, design, kernel_file, rounds_us, time_kernels
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.predictor import CALIBRATED, Predictor
+from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import DeviceProfile, read_profile
 from advisor.devices.profiles.listing import remove_profile, write_profile
 from advisor.devices.profiles.measurements import KERNEL_COLUMNS, SOURCE, Kernel, Measurement

@@ -20,13 +20,17 @@ from hypothesis import given, strategies as st
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.devices.connections.adb import parse_output
-from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
-from advisor.devices.kernels.timing import design
-from advisor.devices.latency.base import fit_base
-from advisor.devices.latency.contrasts import agreeing, student
+from advisor.devices.connections.agent import rising, slowdown, throttling, timings_of_agent
+from advisor.devices.kernels import design
+from advisor.devices.latency.base import agreeing, fit_base, student
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
-from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
-from advisor.devices.latency.operator_times import OperatorTimes
+from advisor.devices.latency.operator_times import (
+    OPERATORS_FILE,
+    NetworkTimes,
+    OperatorTimes,
+    model_operators,
+    write_operators,
+)
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
@@ -97,7 +101,7 @@ def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None
 
 
 def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.devices.latency.network_times.shipped_profiles", lambda: tmp_path)
+    monkeypatch.setattr("advisor.devices.latency.operator_times.shipped_profiles", lambda: tmp_path)
     works = {"b": ((Work("ADD", 4, 4, read=32), 2),), "a": ((Work(DENSE, 1, 5, 7, read=7), 1),)}
     write_operators(tmp_path / OPERATORS_FILE, works)
     assert model_operators.__wrapped__() == works

@@ -11,10 +11,9 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.prediction.predictor import Predictor
+from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.engine.targets.target_devices import TargetDevice, form_rejection
 from advisor.measurement.on_device.benchmark import benchmark_on_device

@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices import list_devices, show
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.predictor import CALIBRATED, Prediction, Predictor, fit_predictor
+from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, load_profiles, runtimes
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of

@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.isolation.worker import CallLimits, Worker
+from advisor.isolation.pool import CallLimits, Worker
 
 pytestmark = pytest.mark.integration
 

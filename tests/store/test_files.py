@@ -19,7 +19,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import ensure_output_dir, is_full_disk, write_atomically
-from advisor.store.integrity import artefact_problem, integrity_problems
+from advisor.store.run_folder import artefact_problem, integrity_problems
 from tests.run_folders import lines, write_run
 
 

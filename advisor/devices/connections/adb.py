@@ -136,19 +136,12 @@ def check_serial(serial: str) -> None:
 
 @dataclass(frozen=True)
 class AdbConnection:
-    """Measures on one attached phone.
+    """Measures on one attached phone."""
 
-    Attributes:
-        serial: serial of the attached device.
-        binary: the user's ``benchmark_model`` for the phone; it is copied to the phone.
-        cores: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty.
-        arguments: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``.
-    """
-
-    serial: str
-    binary: Path
-    cores: str = ""
-    arguments: tuple[str, ...] = ()
+    serial: str  # serial of the attached device
+    binary: Path  # the user's ``benchmark_model`` for the phone; it is copied to the phone
+    cores: str = ""  # hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
+    arguments: tuple[str, ...] = ()  # further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
 
     def __post_init__(self) -> None:
         check_serial(self.serial)

@@ -129,15 +129,10 @@ _REFUSED, _FACTS = "refused.txt", "facts.json"
 
 @dataclass(frozen=True)
 class RuntimeFile:
-    """A file for another runtime that computes the same as a ``.tflite`` file.
+    """A file for another runtime that computes the same as a ``.tflite`` file."""
 
-    Attributes:
-        path: the file; the ``.tflite`` file itself for a runtime that runs it.
-        facts: comparison of the two (:meth:`Exporter.write`); empty for the file itself.
-    """
-
-    path: Path
-    facts: Mapping[str, float]
+    path: Path  # the file; the ``.tflite`` file itself for a runtime that runs it
+    facts: Mapping[str, float]  # comparison of the two (:meth:`Exporter.write`); empty for the file itself
 
 
 class Exporter(Protocol):

@@ -34,26 +34,16 @@ _PER_CONVOLUTION = {
 
 @dataclass(frozen=True)
 class ModelFeatures:
-    """The features of one model.
+    """The features of one model."""
 
-    Attributes:
-        name: its name; known latencies of this name are used.
-        family: its family.
-        macs: multiply-accumulates of one inference.
-        params: number of weights.
-        input_size: side of the square input in pixels.
-        layers: operators of its float ``.tflite``; each has a small fixed cost.
-        traits: shape of the architecture.
-        operators: different operators of its file, each with its number; empty if they are not known.
-    """
-
-    name: str
-    family: str
-    macs: float
-    params: float
-    input_size: int
-    layers: float
-    traits: Traits = field(default_factory=Traits)
+    name: str  # its name; known latencies of this name are used
+    family: str  # its family
+    macs: float  # multiply-accumulates of one inference
+    params: float  # number of weights
+    input_size: int  # side of the square input in pixels
+    layers: float  # operators of its float ``.tflite``; each has a small fixed cost
+    traits: Traits = field(default_factory=Traits)  # shape of the architecture
+    # different operators of its file, each with its number; empty if they are not known
     operators: Works = field(default=(), repr=False)
 
     @property
@@ -89,19 +79,12 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
 
 @dataclass(frozen=True)
 class Architecture:
-    """The features that models with the same beginning of their names share.
+    """The features that models with the same beginning of their names share."""
 
-    Attributes:
-        prefix: beginning of the names.
-        family: their family.
-        layers: operators of their float ``.tflite``.
-        traits: shape of the architecture.
-    """
-
-    prefix: str
-    family: str
-    layers: float
-    traits: Traits
+    prefix: str  # beginning of the names
+    family: str  # their family
+    layers: float  # operators of their float ``.tflite``
+    traits: Traits  # shape of the architecture
 
 
 _PLAIN = Architecture("", "", 80, Traits())
@@ -109,15 +92,10 @@ _PLAIN = Architecture("", "", 80, Traits())
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Features of the models that the shipped measurements name.
+    """Features of the models that the shipped measurements name."""
 
-    Attributes:
-        models: features by model name.
-        architectures: shared features by the beginning of the name; the longest beginning wins.
-    """
-
-    models: Mapping[str, ModelFeatures]
-    architectures: tuple[Architecture, ...]
+    models: Mapping[str, ModelFeatures]  # features by model name
+    architectures: tuple[Architecture, ...]  # shared features by the beginning of the name; the longest beginning wins
 
     def architecture(self, name: str) -> Architecture | None:
         """Return the architecture with the longest beginning of ``name``, or None."""

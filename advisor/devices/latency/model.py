@@ -7,8 +7,17 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, LEVEL_VARIANCE, Base
-from advisor.devices.latency.contrasts import COUNTS, DOUBTED, PECULIARITY, Contrasts, Indices
+from advisor.devices.latency.base import (
+    CONSENSUS_SCALE,
+    COUNTS,
+    DOUBTED,
+    IDENTITY_SCALE,
+    LEVEL_VARIANCE,
+    PECULIARITY,
+    Base,
+    Contrasts,
+    Indices,
+)
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
 from advisor.devices.latency.table import Column, Floats, ModelSpace, inverse, self_covariance
@@ -33,44 +42,26 @@ all others on every target says little about them, even if it varies much."""
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The models to predict, described relative to the fitted model.
+    """The models to predict, described relative to the fitted model."""
 
-    Attributes:
-        known: (queries,) index of the model in the table, or -1.
-        families: (queries,) code of the family, or -1.
-        estimates: (queries, base columns) estimates of the additive model.
-        towards: (queries, known models) kernel.
-        itself: (queries,) kernel of each model with itself.
-        variance: (queries,) variance of an estimate from features alone.
-        counts: (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown.
-    """
-
-    known: NDArray[np.intp]
-    families: NDArray[np.intp]
-    estimates: Floats
-    towards: Floats
-    itself: Floats
-    variance: Floats
-    counts: Floats
+    known: NDArray[np.intp]  # (queries,) index of the model in the table, or -1
+    families: NDArray[np.intp]  # (queries,) code of the family, or -1
+    estimates: Floats  # (queries, base columns) estimates of the additive model
+    towards: Floats  # (queries, known models) kernel
+    itself: Floats  # (queries,) kernel of each model with itself
+    variance: Floats  # (queries,) variance of an estimate from features alone
+    counts: Floats  # (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Predictions (queries,) on one target in the logarithm of milliseconds.
+    """Predictions (queries,) on one target in the logarithm of milliseconds."""
 
-    Attributes:
-        mean: log latency.
-        deviation: standard deviation before calibration, towards shorter latencies.
-        above: the same towards longer latencies.
-        support: index into :data:`advisor.devices.latency.posterior.SUPPORT`.
-        outside: distance (log) of its size from the measured range, 0 within.
-    """
-
-    mean: Floats
-    deviation: Floats
-    above: Floats
-    support: NDArray[np.intp]
-    outside: Floats
+    mean: Floats  # log latency
+    deviation: Floats  # standard deviation before calibration, towards shorter latencies
+    above: Floats  # the same towards longer latencies
+    support: NDArray[np.intp]  # index into :data:`advisor.devices.latency.posterior.SUPPORT`
+    outside: Floats  # distance (log) of its size from the measured range, 0 within
 
 
 def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:

@@ -8,12 +8,9 @@ import numpy as np
 
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
-from advisor.devices.latency.base import LEVEL_VARIANCE, Base
-from advisor.devices.latency.contrasts import COUNTS, Contrasts, Indices, agreeing, student
-from advisor.devices.latency.placement import place
-from advisor.devices.latency.references import other_release, reference_of
-from advisor.devices.latency.releases import with_releases
-from advisor.devices.latency.table import Column, Floats, inverse
+from advisor.devices.latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
+from advisor.devices.latency.placement import place, with_releases
+from advisor.devices.latency.table import Column, Floats, inverse, other_release, reference_of
 from advisor.store.jsonfile import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -35,46 +32,29 @@ _OTHER_RELEASE = 5.0
 
 @dataclass(frozen=True, eq=False)
 class LatencyPosterior:
-    """A column's latencies as a combination of other columns and of its measured models.
+    """A column's latencies as a combination of other columns and of its measured models."""
 
-    Attributes:
-        base: the additive model, with the target's other releases as they would be at its release.
-        column: the target.
-        seen: (n,) indices of the models measured on it.
-        shares: (base columns,) how much it resembles each column.
-        combination: (base columns,) weights of the columns' estimates.
-        coefficients: (n,) weights of the covariances with the measured models.
-        level: constant added to the combination.
-        scale: standard deviation of the deviation from the combination.
-        contrasts: the directions in which models differ on targets like this one.
-        seen_contrasts: (n, directions) coordinates of the measured models.
-        inverse: (n, n) inverse covariance of the measured values at that scale.
-        spread: standard deviation (log) between the predictions of the resembled columns.
-        reference: how comparable the known columns are (:func:`advisor.devices.latency.references.reference_of`).
-        doubts: (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.contrasts.agreeing`).
-    """
-
-    base: Base
-    column: Column
-    seen: Indices
-    shares: Floats
-    combination: Floats
-    coefficients: Floats
-    level: float
-    scale: float
-    contrasts: Contrasts
-    seen_contrasts: Floats
-    inverse: Floats
-    spread: float
-    reference: str
-    doubts: Floats
+    base: Base  # the additive model, with the target's other releases as they would be at its release
+    column: Column  # the target
+    seen: Indices  # (n,) indices of the models measured on it
+    shares: Floats  # (base columns,) how much it resembles each column
+    combination: Floats  # (base columns,) weights of the columns' estimates
+    coefficients: Floats  # (n,) weights of the covariances with the measured models
+    level: float  # constant added to the combination
+    scale: float  # standard deviation of the deviation from the combination
+    contrasts: Contrasts  # the directions in which models differ on targets like this one
+    seen_contrasts: Floats  # (n, directions) coordinates of the measured models
+    inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
+    spread: float  # standard deviation (log) between the predictions of the resembled columns
+    reference: str  # how comparable the known columns are (:func:`advisor.devices.latency.table.reference_of`)
+    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.base.agreeing`)
 
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
         Args:
             estimates: (queries, base columns) of :class:`Base`.
-            counts: (queries, COUNTS) logarithms of the counts (:data:`advisor.devices.latency.contrasts.COUNTS`).
+            counts: (queries, COUNTS) logarithms of the counts (:data:`advisor.devices.latency.base.COUNTS`).
             towards: (queries, known models) kernel.
             itself: (queries,) kernel of each model with itself.
         """
@@ -224,7 +204,7 @@ LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
 
 TAIL = 4
 """Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
-freedom, as of the measurements (:data:`advisor.devices.latency.contrasts.DEGREES_OF_FREEDOM`)."""
+freedom, as of the measurements (:data:`advisor.devices.latency.base.DEGREES_OF_FREEDOM`)."""
 
 _LEAST_END = 1.0
 """The scale of a tail is at least one standard deviation, also where all known errors have one sign."""
@@ -238,7 +218,7 @@ def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
 
     Args:
         kind: kind of the target (:class:`advisor.devices.latency.table.Column`).
-        reference: what is known about targets like it (:data:`advisor.devices.latency.references.REFERENCES`).
+        reference: what is known about targets like it (:data:`advisor.devices.latency.table.REFERENCES`).
         measured: number of models measured on the target.
         support: one of :data:`SUPPORT`, on the target or on targets that it resembles.
     """
@@ -247,20 +227,15 @@ def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Quantiles of standardised errors by regime.
+    """Quantiles of standardised errors by regime."""
 
-    Attributes:
-        data_hash: fingerprint of the table that the errors belong to.
-        quantiles: by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log).
-            Further keys are each kind and :data:`EVERYTHING`: all its targets without measurements.
-        counts: by regime, the number of errors.
-        units: by regime, the number of independent errors that these are worth: those on one silicon (or design of
-            cores) are alike.
-    """
-
-    data_hash: str
+    data_hash: str  # fingerprint of the table that the errors belong to
+    # by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log). Further keys
+    # are each kind and :data:`EVERYTHING`: all its targets without measurements
     quantiles: Mapping[str, tuple[float, ...]]
-    counts: Mapping[str, int]
+    counts: Mapping[str, int]  # by regime, the number of errors
+    # by regime, the number of independent errors that these are worth: those on one silicon (or design of cores)
+    # are alike
     units: Mapping[str, float]
 
     def is_wide(self, regime: str) -> bool:

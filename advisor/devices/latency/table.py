@@ -1,5 +1,7 @@
 """Collect the measurements of many profiles in one table: targets by models, in log milliseconds."""
 
+from __future__ import annotations
+
 import hashlib
 import math
 import re
@@ -28,19 +30,12 @@ FAMILY_RADIUS = 2.5
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Models in the space of their features.
+    """Models in the space of their features."""
 
-    Attributes:
-        features: (models, features) standardised, zero if unknown.
-        known: (models,) True if the features are known.
-        families: (models,) code of the family, -1 for an unknown family.
-        log_macs: (models,) natural logarithm of the MACs, 0 if unknown.
-    """
-
-    features: Floats
-    known: NDArray[np.bool_]
-    families: NDArray[np.intp]
-    log_macs: Floats
+    features: Floats  # (models, features) standardised, zero if unknown
+    known: NDArray[np.bool_]  # (models,) True if the features are known
+    families: NDArray[np.intp]  # (models,) code of the family, -1 for an unknown family
+    log_macs: Floats  # (models,) natural logarithm of the MACs, 0 if unknown
 
 
 class ModelSpace:
@@ -176,48 +171,29 @@ def running_cores(profile: DeviceProfile, target: DeviceTarget) -> list[tuple[Co
 
 @dataclass(frozen=True, order=True)
 class Column:
-    """The identity of a column: a target and the form of the artefact.
+    """The identity of a column: a target and the form of the artefact."""
 
-    Attributes:
-        device: name of the profile.
-        target: name of the target in the profile.
-        precision: form of the artefact.
-        runtime: the target's runtime.
-        version: its version, or empty.
-        kind: ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs.
-        silicon: name of the silicon; devices with the same chip share it.
-        speed: figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty.
-        core: design of the fastest core that runs, or empty.
-    """
-
-    device: str
-    target: str
-    precision: str
-    runtime: str
-    version: str
-    kind: str
-    silicon: str
+    device: str  # name of the profile
+    target: str  # name of the target in the profile
+    precision: str  # form of the artefact
+    runtime: str  # the target's runtime
+    version: str  # its version, or empty
+    kind: str  # ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs
+    silicon: str  # name of the silicon; devices with the same chip share it
+    # figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty
     speed: tuple[float, ...] = ()
-    core: str = ""
+    core: str = ""  # design of the fastest core that runs, or empty
 
 
 @dataclass(frozen=True, eq=False)
 class LatencyTable:
-    """A table of log latencies.
+    """A table of log latencies."""
 
-    Attributes:
-        models: names of the models, in the order of the rows.
-        families: family of each model, its name if the family is unknown.
-        features: (models, features), rows of NaN if unknown.
-        columns: identity of each column.
-        values: (columns, models) natural logarithm of milliseconds, NaN if not measured.
-    """
-
-    models: tuple[str, ...]
-    families: tuple[str, ...]
-    features: Floats
-    columns: tuple[Column, ...]
-    values: Floats
+    models: tuple[str, ...]  # names of the models, in the order of the rows
+    families: tuple[str, ...]  # family of each model, its name if the family is unknown
+    features: Floats  # (models, features), rows of NaN if unknown
+    columns: tuple[Column, ...]  # identity of each column
+    values: Floats  # (columns, models) natural logarithm of milliseconds, NaN if not measured
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that a fit depends on."""
@@ -295,3 +271,66 @@ def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str,
 def silicon(profile: DeviceProfile) -> str:
     """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
+
+
+REFERENCES = ("release", "same", "version", "runtime", "core")
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
+silicon only, in the runtime's version, in the runtime, or in the design of the core."""
+
+MAJOR = 10
+"""Minor releases that a major one counts as."""
+
+UNSTATED = 8
+"""Minor releases between two versions if one is not stated, or if they have no part in common."""
+
+_PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
+
+
+def reference_of(column: Column, others: Iterable[Column]) -> str:
+    """Return which of :data:`REFERENCES` the targets ``others`` are for ``column``.
+
+    A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
+    processor that is not stated, are taken as known.
+    """
+    kind = [other for other in others if other.kind == column.kind]
+    if column.core and all(other.core != column.core for other in kind):
+        return "core"
+    runtime = [each for each in kind if runtime_family(each.runtime) == runtime_family(column.runtime)]
+    if not runtime:
+        return "runtime"
+    versions = {_release(each.version) for each in runtime} - {""}
+    return "version" if column.version and versions and _release(column.version) not in versions else "same"
+
+
+def _release(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def distance(one: str, other: str) -> int:
+    """Return the number of minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``.
+
+    Parts of one name are compared, and the largest distance counts.
+    """
+    if one == other:
+        return 0
+    left, right = (
+        {name: (int(major), int(minor)) for name, major, minor in _PART.findall(version)} for version in (one, other)
+    )
+    steps = [
+        MAJOR * abs(left[name][0] - right[name][0])
+        + (abs(left[name][1] - right[name][1]) if left[name][0] == right[name][0] else 0)
+        for name in left.keys() & right.keys()
+    ]
+    return max(steps) if steps else UNSTATED
+
+
+def other_release(one: Column, other: Column) -> bool:
+    """Return whether both targets state the version of their runtime, and these are different releases."""
+    return bool(one.version and other.version) and distance(one.version, other.version) > 0
+
+
+def related_releases(other: Column, column: Column) -> bool:
+    """Return whether two targets are releases of one runtime on the same silicon."""
+    same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
+    same = same and runtime_family(other.runtime) == runtime_family(column.runtime) and other.speed == column.speed
+    return same and other_release(other, column)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from advisor.catalog.catalogue import config_root
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.loading import (
     Profiles,
     checked_profile,
@@ -20,7 +19,7 @@ from advisor.devices.profiles.loading import (
 )
 from advisor.devices.profiles.measurements import SUFFIX, write_kernels, write_measurements
 from advisor.devices.profiles.runtimes import core_remarks, local_runtimes
-from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import HOST, NAME_PATTERN, ConnectionSettings, DeviceProfile, DeviceTarget
 
 COLUMNS = (
     "device", "title", "kind", "soc", "target", "is_default", "runtime", "version", "accelerator", "threads",
@@ -146,19 +145,12 @@ def _connection(profile: DeviceProfile) -> dict[str, str] | None:
 
 @dataclass(frozen=True)
 class NewDevice:
-    """A profile that was added to the team's folder.
+    """A profile that was added to the team's folder."""
 
-    Attributes:
-        profile: the profile as read.
-        path: the file that now contains it.
-        replaced: True if it replaced a profile of this name there.
-        hides_shipped: True if it is used instead of a shipped profile of this name.
-    """
-
-    profile: DeviceProfile
-    path: Path
-    replaced: bool
-    hides_shipped: bool
+    profile: DeviceProfile  # the profile as read
+    path: Path  # the file that now contains it
+    replaced: bool  # True if it replaced a profile of this name there
+    hides_shipped: bool  # True if it is used instead of a shipped profile of this name
 
 
 def own_folder() -> Path:

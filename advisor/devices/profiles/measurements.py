@@ -42,36 +42,21 @@ MAX_LATENCY_MS = 1e7
 
 @dataclass(frozen=True)
 class Measurement:
-    """One latency of one model on one target.
+    """One latency of one model on one target."""
 
-    Attributes:
-        target: name of the target within its profile, such as ``tflite-npu``.
-        model: name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``).
-        precision: form of the artefact, one of :data:`PRECISIONS`.
-        latency_ms: milliseconds of one inference at batch size 1.
-        statistic: statistic of the repetitions, one of :data:`STATISTICS`.
-        peak_memory_bytes: peak memory as the source defines it, None if not stated.
-        flag: the reason why the row is not used for predictions (:data:`FLAGS`), or empty.
-        source_repo: repository or site of the figure, or ``calibrated``.
-        source_path: file or address in it.
-        job: the source's identifier of the run, or empty.
-        input_side: side of the network's square input in pixels, None if not stated.
-        graph: version of the network's graph as the source names it; ``unstated`` or empty if it does not.
-        runtime_version: versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty.
-    """
-
-    target: str
-    model: str
-    precision: str
-    latency_ms: float
-    statistic: str = "unstated"
-    peak_memory_bytes: int | None = None
-    flag: str = ""
-    source_repo: str = ""
-    source_path: str = ""
-    job: str = ""
-    input_side: int | None = None
-    graph: str = ""
+    target: str  # name of the target within its profile, such as ``tflite-npu``
+    model: str  # name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``)
+    precision: str  # form of the artefact, one of :data:`PRECISIONS`
+    latency_ms: float  # milliseconds of one inference at batch size 1
+    statistic: str = "unstated"  # statistic of the repetitions, one of :data:`STATISTICS`
+    peak_memory_bytes: int | None = None  # peak memory as the source defines it, None if not stated
+    flag: str = ""  # the reason why the row is not used for predictions (:data:`FLAGS`), or empty
+    source_repo: str = ""  # repository or site of the figure, or ``calibrated``
+    source_path: str = ""  # file or address in it
+    job: str = ""  # the source's identifier of the run, or empty
+    input_side: int | None = None  # side of the network's square input in pixels, None if not stated
+    graph: str = ""  # version of the network's graph as the source names it; ``unstated`` or empty if it does not
+    # versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty
     runtime_version: str = ""
 
     @property
@@ -246,19 +231,12 @@ _AGAIN = "time the kernels again: advisor devices calibrate --kernels"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One operator, timed alone on a target.
+    """One operator, timed alone on a target."""
 
-    Attributes:
-        target: name of the target within its profile.
-        form: one of :data:`FORMS`.
-        work: the operator.
-        microseconds: its time.
-    """
-
-    target: str
-    form: str
-    work: Work
-    microseconds: float
+    target: str  # name of the target within its profile
+    form: str  # one of :data:`FORMS`
+    work: Work  # the operator
+    microseconds: float  # its time
 
 
 def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:

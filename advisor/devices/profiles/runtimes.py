@@ -187,31 +187,18 @@ _MOST_NEAREST = 3
 
 @dataclass(frozen=True)
 class Core:
-    """A core and its arithmetic per cycle.
+    """A core and its arithmetic per cycle."""
 
-    Attributes:
-        name: its name, such as ``Cortex-A76``.
-        macs: float32 multiply-accumulates per cycle.
-        mhz: usual highest clock, used where a profile states none.
-        fp16: computes in 16-bit float.
-        dot: has an 8-bit dot product.
-        i8mm: has an 8-bit matrix multiplication.
-        in_order: issues instructions in program order.
-        int8: 8-bit multiply-accumulates per cycle if the flags do not give them.
-        source: where the figures are from.
-        assumed: names of the figures that no source confirms.
-    """
-
-    name: str
-    macs: float
-    mhz: float
-    fp16: bool = False
-    dot: bool = False
-    i8mm: bool = False
-    in_order: bool = False
-    int8: float | None = None
-    source: str = ""
-    assumed: tuple[str, ...] = ()
+    name: str  # its name, such as ``Cortex-A76``
+    macs: float  # float32 multiply-accumulates per cycle
+    mhz: float  # usual highest clock, used where a profile states none
+    fp16: bool = False  # computes in 16-bit float
+    dot: bool = False  # has an 8-bit dot product
+    i8mm: bool = False  # has an 8-bit matrix multiplication
+    in_order: bool = False  # issues instructions in program order
+    int8: float | None = None  # 8-bit multiply-accumulates per cycle if the flags do not give them
+    source: str = ""  # where the figures are from
+    assumed: tuple[str, ...] = ()  # names of the figures that no source confirms
 
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""

@@ -11,11 +11,18 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.connections.adb import check_serial
-from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.connections.ssh import check_destination, check_interpreter
+from advisor.devices.connections.agent import check_destination, check_interpreter
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.runtimes import core_named
-from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceLimits, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import (
+    KINDS,
+    NAME_PATTERN,
+    Cluster,
+    ConnectionSettings,
+    DeviceLimits,
+    DeviceProfile,
+    DeviceTarget,
+)
 from advisor.store.yamlfile import YamlDocument
 
 MAX_YAML_BYTES = 4_000_000
@@ -26,19 +33,12 @@ Schema = TypeVar("Schema", bound=BaseModel)
 
 @dataclass(frozen=True)
 class FileKind(Generic[Schema]):
-    """A kind of file and its schema.
+    """A kind of file and its schema."""
 
-    Attributes:
-        noun: name of the described thing, such as ``profile``.
-        schema: schema of the whole file. It has a ``name``, which must be the file's name.
-        parts: schemas of the values under its keys; errors list their valid keys.
-        example: hint that says where to find an example.
-    """
-
-    noun: str
-    schema: type[Schema]
-    parts: Mapping[str, type[BaseModel]]
-    example: str
+    noun: str  # name of the described thing, such as ``profile``
+    schema: type[Schema]  # schema of the whole file. It has a ``name``, which must be the file's name
+    parts: Mapping[str, type[BaseModel]]  # schemas of the values under its keys; errors list their valid keys
+    example: str  # hint that says where to find an example
 
     def validated(self, document: YamlDocument) -> Schema:
         """Return the validated content of the file.

@@ -15,7 +15,8 @@ from advisor.core.evaluation import Target
 from advisor.devices.profiles.measurements import Kernel, Measurement
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.connections.protocol import Connection
+
 
 HOST = "host"
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
@@ -58,32 +59,20 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """A group of equal cores of a processor.
+    """A group of equal cores of a processor."""
 
-    Attributes:
-        core: name of the core, such as ``Cortex-A76``.
-        count: number of such cores.
-        max_mhz: highest clock in MHz, None if it is not known.
-    """
-
-    core: str
-    count: int
-    max_mhz: int | None = None
+    core: str  # name of the core, such as ``Cortex-A76``
+    count: int  # number of such cores
+    max_mhz: int | None = None  # highest clock in MHz, None if it is not known
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Hard limits of a device; None means no limit.
+    """Hard limits of a device; None means no limit."""
 
-    Attributes:
-        arena_bytes: memory for activations (the RAM of a microcontroller).
-        flash_bytes: storage for the model.
-        package_bytes: size of the application that an app store or a team allows.
-    """
-
-    arena_bytes: int | None = None
-    flash_bytes: int | None = None
-    package_bytes: int | None = None
+    arena_bytes: int | None = None  # memory for activations (the RAM of a microcontroller)
+    flash_bytes: int | None = None  # storage for the model
+    package_bytes: int | None = None  # size of the application that an app store or a team allows
 
     @property
     def file_bytes(self) -> int | None:
@@ -93,26 +82,18 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class DeviceTarget:
-    """One way to run a model on the device.
+    """One way to run a model on the device."""
 
-    Attributes:
-        name: unique within the profile, such as ``tflite-cpu-x4``.
-        runtime: name of the runtime: ``tflite``, ``qnn``, ``ncnn``, ...
-        version: its version, empty if the source does not state it.
-        accelerator: ``cpu``, ``gpu``, ``npu``, ``tpu``.
-        threads: CPU threads; 1 for an accelerator.
-        precisions: forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`).
-        operators: names of the operators that it supports; empty if it supports all or the list is not known.
-        forms: the only forms of files that it runs; empty if its precisions decide.
-    """
-
-    name: str
-    runtime: str
-    accelerator: str
-    threads: int = 1
-    version: str = ""
+    name: str  # unique within the profile, such as ``tflite-cpu-x4``
+    runtime: str  # name of the runtime: ``tflite``, ``qnn``, ``ncnn``, ..
+    accelerator: str  # ``cpu``, ``gpu``, ``npu``, ``tpu``
+    threads: int = 1  # CPU threads; 1 for an accelerator
+    version: str = ""  # its version, empty if the source does not state it
+    # forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`)
     precisions: tuple[str, ...] = ("float32",)
+    # names of the operators that it supports; empty if it supports all or the list is not known
     operators: tuple[str, ...] = ()
+    # the only forms of files that it runs; empty if its precisions decide
     forms: tuple[str, ...] = field(default=(), repr=False)
 
     def of(self, device: str) -> Target:
@@ -137,45 +118,26 @@ class DeviceTarget:
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """One device.
+    """One device."""
 
-    Attributes:
-        name: short name used in commands, such as ``raspberry-pi-4``.
-        title: its name as people read it.
-        kind: one of :data:`KINDS`.
-        soc: system on chip.
-        isa: instruction set of its CPU, such as ``armv8.2-a``.
-        cores: clusters of cores, fastest first; empty if not known.
-        npu: name of its neural accelerator, or empty.
-        memory_bytes: RAM, None if not known.
-        storage_bytes: storage, None if not known.
-        targets: the ways to run a model on it.
-        default_target: the target that the device's name alone means.
-        limits: hard limits.
-        sources: origin of the facts.
-        measurements: known latencies.
-        kernels: operators that were timed alone on it.
-        connection: the connection to it, None if the profile names none. Predictions do not depend on it.
-        origin: the file that it was read from, None for this machine.
-    """
-
-    name: str
-    title: str
-    kind: str
-    soc: str
-    targets: tuple[DeviceTarget, ...]
-    default_target: str
-    isa: str = ""
-    cores: tuple[Cluster, ...] = ()
-    npu: str = ""
-    memory_bytes: int | None = None
-    storage_bytes: int | None = None
-    limits: DeviceLimits = field(default_factory=DeviceLimits)
-    sources: tuple[str, ...] = ()
-    measurements: tuple[Measurement, ...] = field(default=(), repr=False)
-    kernels: tuple[Kernel, ...] = field(default=(), repr=False)
+    name: str  # short name used in commands, such as ``raspberry-pi-4``
+    title: str  # its name as people read it
+    kind: str  # one of :data:`KINDS`
+    soc: str  # system on chip
+    targets: tuple[DeviceTarget, ...]  # the ways to run a model on it
+    default_target: str  # the target that the device's name alone means
+    isa: str = ""  # instruction set of its CPU, such as ``armv8.2-a``
+    cores: tuple[Cluster, ...] = ()  # clusters of cores, fastest first; empty if not known
+    npu: str = ""  # name of its neural accelerator, or empty
+    memory_bytes: int | None = None  # RAM, None if not known
+    storage_bytes: int | None = None  # storage, None if not known
+    limits: DeviceLimits = field(default_factory=DeviceLimits)  # hard limits
+    sources: tuple[str, ...] = ()  # origin of the facts
+    measurements: tuple[Measurement, ...] = field(default=(), repr=False)  # known latencies
+    kernels: tuple[Kernel, ...] = field(default=(), repr=False)  # operators that were timed alone on it
+    # the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
-    origin: Path | None = field(default=None, compare=False)
+    origin: Path | None = field(default=None, compare=False)  # the file that it was read from, None for this machine
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, or the default one if ``name`` is empty.
@@ -298,3 +260,82 @@ def _possible_ms(profile: DeviceProfile, target: DeviceTarget, macs: float | Non
         return 0.0, float("inf")
     cycles_per_ms = sum(sorted(clocks, reverse=True)[: target.threads]) * 1e3
     return macs / (cycles_per_ms * _MOST_MACS), macs / (cycles_per_ms * _FEWEST_MACS)
+
+
+DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """The connection to a device: over ssh, over adb, or this machine itself."""
+
+    ssh: str = ""  # host, ``user@host`` or a name of the user's ssh configuration
+    adb: str = ""  # serial of an attached phone
+    here: bool = False  # the device is this machine
+    port: int | None = None  # port for ssh, None for that of the ssh configuration
+    python: str = "python3"  # Python interpreter on the device, for ssh
+    benchmark_model: Path | None = None  # the binary for the phone, for adb
+    cores: str = ""  # hexadecimal mask of the cores to pin it to, for adb
+
+    @classmethod
+    def from_options(
+        cls,
+        ssh: str = "",
+        adb: str = "",
+        here: bool = False,
+        python: str = "python3",
+        benchmark_model: str | Path | None = None,
+        cores: str = "",
+    ) -> ConnectionSettings | None:
+        """Return the settings that these options describe, or None if they name no connection.
+
+        Raises:
+            UsageError: there are options for adb but no serial.
+        """
+        if ssh or adb or here:
+            binary = Path(benchmark_model) if benchmark_model else None
+            return cls(ssh, adb, here, None, python, binary, cores)
+        if benchmark_model or cores:
+            raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
+        return None
+
+    def connect(self, accelerator: str = "cpu") -> Connection:
+        """Return the connection object; it does not contact the device yet.
+
+        Args:
+            accelerator: kind of the target; the agent measures on the CPU only.
+
+        Raises:
+            UsageError: the settings name no connection or several, or one that is not valid.
+        """
+        if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
+            raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
+        if self.adb:
+            return self._adb(accelerator)
+        if accelerator != "cpu":
+            raise UsageError(
+                f"over {'ssh' if self.ssh else 'the host'} the agent measures CPU targets only, not '{accelerator}'",
+                "name a CPU target of the device, or connect to a phone over adb",
+            )
+        if self.ssh:
+            from advisor.devices.connections.agent import SshConnection
+
+            return SshConnection(self.ssh, self.python, self.port)
+        from advisor.devices.connections.agent import HostConnection
+
+        return HostConnection()
+
+    def _adb(self, accelerator: str) -> Connection:
+        from advisor.devices.connections.adb import AdbConnection
+
+        if accelerator not in DELEGATES:
+            raise UsageError(
+                f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
+            )
+        if self.benchmark_model is None or not self.benchmark_model.is_file():
+            raise UsageError(
+                f"--benchmark-model: '{self.benchmark_model or ''}' is not a file",
+                "download TensorFlow Lite's benchmark_model for the phone's processor",
+            )
+        return AdbConnection(self.adb, self.benchmark_model, self.cores, DELEGATES[accelerator])

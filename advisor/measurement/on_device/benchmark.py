@@ -24,7 +24,7 @@ from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes.model_file import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.predictor import Predictor
+    from advisor.devices.prediction import Predictor
     from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
 Tell = Callable[[str], None]

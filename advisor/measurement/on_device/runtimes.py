@@ -7,7 +7,7 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing, file_for
 from advisor.measurement import host
 from advisor.measurement.accelerators.delegation import delegate

@@ -1,4 +1,4 @@
-"""Predict the latency and memory of any model on any target, and the probability of meeting a budget."""
+"""Predict the latency and the memory of models on devices that are not available."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
-from advisor.devices.latency.network_times import NetworkTimes, network_times, operators_of
+from advisor.devices.latency.operator_times import NetworkTimes, network_times, operators_of
+from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import (
+    NOISE,
     SUPPORT,
     WIDE,
     Calibration,
@@ -25,11 +27,63 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.table import build_table, column_of
-from advisor.devices.prediction.measured import MeasuredLatency, measured_latency, measured_quantity
+from advisor.devices.latency.table import LatencyTable, build_table, column_of, distance
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import SOURCE, Measurement
+
+
+class MeasuredLatency(NamedTuple):
+    """A measured latency (ms) with its source, its deviation (log), and whether another release measured it."""
+
+    milliseconds: float
+    source: str
+    deviation: float
+    other_release: bool
+
+
+def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[Measurement]) -> MeasuredLatency:
+    """Return the latency of one model from its measurements on a target: their geometric mean.
+
+    If another release of the runtime measured it, the deviation grows with the distance of the releases.
+
+    Args:
+        table: all measurements; they show what a release changes.
+        target: the target.
+        rows: the measurements of the model on it, at least one.
+    """
+    milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
+    steps = [distance(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version]
+    furthest = max(steps, default=0)
+    deviation = float(np.hypot(NOISE, change(table, target.runtime, furthest)))
+    return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
+
+
+def measured_quantity(
+    measured: MeasuredLatency, provenance: Provenance, device: str, expected: float | None, level: float
+) -> Quantity:
+    """Return a measurement as a quantity.
+
+    Args:
+        measured: the measurement.
+        provenance: measured by the user, or published.
+        device: name of the device.
+        expected: what the target's other models expect (ms) if they contradict it, else None.
+        level: confidence of the interval.
+    """
+    half_width = measured.deviation * NormalDist().inv_cdf((1 + level) / 2)
+    remarks = "; measured with another release" if measured.other_release else ""
+    remarks += f"; contradicts the other models, which expect {expected:.3g} ms" if expected else ""
+    return Quantity(
+        measured.milliseconds,
+        "ms",
+        provenance,
+        measured.milliseconds * float(np.exp(-half_width)),
+        measured.milliseconds * float(np.exp(half_width)),
+        level,
+        source=f"{measured.source} on {device}{remarks}",
+    )
+
 
 CALIBRATED = "calibrated"
 """``source_repo`` of measurements that a user made with ``advisor devices calibrate``."""
@@ -62,26 +116,17 @@ def fit_predictor(profiles: Profiles) -> Predictor:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted or known latency of one model on one target.
+    """The predicted or known latency of one model on one target."""
 
-    Attributes:
-        latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
-        mean_log: expected natural logarithm of the milliseconds.
-        deviation: standard deviation of the logarithm before calibration, towards shorter latencies.
-        above: the same towards longer latencies.
-        regime: the knowledge of the target and the model (:func:`advisor.devices.latency.posterior.regime_of`); empty
-            for a measured latency or one from kernels, whose errors are normally distributed.
-        outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
-        calibration: the known errors of predictions.
-    """
-
-    latency: Quantity
-    mean_log: float
-    deviation: float
-    above: float
+    latency: Quantity  # milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known
+    mean_log: float  # expected natural logarithm of the milliseconds
+    deviation: float  # standard deviation of the logarithm before calibration, towards shorter latencies
+    above: float  # the same towards longer latencies
+    # the knowledge of the target and the model (:func:`advisor.devices.latency.posterior.regime_of`); empty for a
+    # measured latency or one from kernels, whose errors are normally distributed
     regime: str
-    outside: float
-    calibration: Calibration = field(repr=False)
+    outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
+    calibration: Calibration = field(repr=False)  # the known errors of predictions
 
     def probability(self, budget_ms: float) -> float:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
@@ -96,21 +141,14 @@ class Prediction:
 
 
 class _Known(NamedTuple):
-    """Knowledge of a target before a prediction.
+    """Knowledge of a target before a prediction."""
 
-    Attributes:
-        posterior: its measured models, and the targets that it resembles.
-        log_sd: deviation (log) that using the latencies of a similar form adds.
-        measured: measurements on the target by index of the model; empty for another form.
-        contradicting: names of measured models whose latencies contradict the others, each with what these expect (ms).
-        networks: predictions from the target's kernels; None if none were timed.
-    """
-
-    posterior: LatencyPosterior
-    log_sd: float
-    measured: Mapping[int, MeasuredLatency]
+    posterior: LatencyPosterior  # its measured models, and the targets that it resembles
+    log_sd: float  # deviation (log) that using the latencies of a similar form adds
+    measured: Mapping[int, MeasuredLatency]  # measurements on the target by index of the model; empty for another form
+    # names of measured models whose latencies contradict the others, each with what these expect (ms)
     contradicting: Mapping[str, float]
-    networks: NetworkTimes | None
+    networks: NetworkTimes | None  # predictions from the target's kernels; None if none were timed
 
 
 class Predictor:
