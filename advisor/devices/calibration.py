@@ -110,8 +110,7 @@ def expected_error(
 
 Tell = Callable[[str], None]
 
-Latencies = Mapping[tuple[str, str], float]
-"""Milliseconds by name of the model and form."""
+Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model and form
 
 
 @dataclass(frozen=True)

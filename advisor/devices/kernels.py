@@ -1,14 +1,12 @@
-from __future__ import annotations
+"""Make files of one operator, and time them on a device in short interleaved rounds."""
 
-import contextlib
 import io
 import math
 import statistics
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
-from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -23,8 +21,7 @@ from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign
 
 _RELU6 = schema.ActivationFunctionType.RELU6
 _SEED = 17
-_RANGE = 6.0
-"""Made-up range of every activation; the latency does not depend on it."""
+_RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
 
 
 class _Graph:
@@ -51,8 +48,8 @@ class _Graph:
         return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
     def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
-        name = f"c{len(self.graph.tensors)}"
-        return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
+        name, data = f"c{len(self.graph.tensors)}", content.tobytes()
+        return add_tensor(self.model, self.graph, name, content.shape, dtype, data)
 
     def operator(self, kind: str, inputs: list[int], shape: tuple[int, ...], options: object = None) -> int:
         output = self.tensor(*shape)
@@ -62,16 +59,10 @@ class _Graph:
 
 
 def kernel_file(work: Work, copies: int = 1) -> bytes:
-    """Return a float32 file that runs an operator on one input.
-
-    Args:
-        work: the operator; its output is square.
-        copies: number of equal operators with weights of their own.
-    """
+    """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
     made = _Graph()
     source = made.tensor(*_input_shape(work))
-    build = _BUILDERS.get(work.kind, _elementwise)
-    outputs = [build(made, work, source) for _ in range(copies)]
+    outputs = [_operator(made, work, source) for _ in range(copies)]
     made.graph.inputs = [source]
     sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
     return pack(made.model)
@@ -88,126 +79,77 @@ def as_int8(data: bytes) -> bytes:
         for tensor in model.tensors
         if not tensor.is_constant and tensor.dtype == "float32"
     }
-    with contextlib.redirect_stderr(io.StringIO()):
+    with redirect_stderr(io.StringIO()):
         tool = quantizer.Quantizer(data)
         tool.load_quantization_recipe(recipe.static_wi8_ai8())
         result = tool.quantize(ranges, enable_progress_bar=False, enable_progress_report=False)
     return bytes(result.quantized_model)
 
 
-def _side(work: Work) -> int:
-    return math.isqrt(work.pixels)
-
-
 def _input_shape(work: Work) -> tuple[int, ...]:
-    side = _side(work)
+    side, channels = math.isqrt(work.pixels), work.channels
     match work.kind:
         case "FULLY_CONNECTED":
             return 1, work.depth
-        case "CONV_2D":
-            return 1, side * work.stride, side * work.stride, work.depth
         case "SOFTMAX":
-            return 1, work.channels
+            return 1, channels
         case "TRANSPOSE":
-            return 1, side, side, 2, work.channels // 2
+            return 1, side, side, 2, channels // 2
+        case "CONV_2D":
+            side, channels = side * work.stride, work.depth
         case "PAD":
-            return 1, side - 2, side - 2, work.channels
+            side -= 2
         case "CONCATENATION":
-            return 1, side, side, work.channels // 2
+            channels //= 2
         case "MEAN":
-            side = math.isqrt(work.read // work.channels)
-            return 1, side, side, work.channels
-    return 1, side * work.stride, side * work.stride, work.channels
+            side = math.isqrt(work.read // channels)
+        case _:
+            side *= work.stride
+    return 1, side, side, channels
 
 
-def _output_shape(work: Work) -> tuple[int, ...]:
-    return 1, _side(work), _side(work), work.channels
-
-
-def _window(work: Work) -> tuple[int, int]:
-    side = math.isqrt(work.taps)
-    return (side, side) if side**2 == work.taps else (1, work.taps)
-
-
-def _convolution(made: _Graph, work: Work, source: int) -> int:
-    inputs = [source, made.weights(work.channels, *_window(work), work.depth), made.weights(work.channels)]
-    options = schema.Conv2DOptionsT(strideW=work.stride, strideH=work.stride, fusedActivationFunction=_RELU6)
-    return made.operator(work.kind, inputs, _output_shape(work), options)
-
-
-def _depthwise(made: _Graph, work: Work, source: int) -> int:
-    inputs = [source, made.weights(1, *_window(work), work.channels), made.weights(work.channels)]
-    options = schema.DepthwiseConv2DOptionsT(
-        strideW=work.stride, strideH=work.stride, depthMultiplier=1, fusedActivationFunction=_RELU6
-    )
-    return made.operator(work.kind, inputs, _output_shape(work), options)
-
-
-def _dense(made: _Graph, work: Work, source: int) -> int:
-    inputs = [source, made.weights(work.channels, work.depth), made.weights(work.channels)]
-    return made.operator(work.kind, inputs, (1, work.channels), schema.FullyConnectedOptionsT())
-
-
-def _pool(made: _Graph, work: Work, source: int) -> int:
-    height, width = _window(work)
-    options = schema.Pool2DOptionsT(strideW=work.stride, strideH=work.stride, filterHeight=height, filterWidth=width)
-    return made.operator(work.kind, [source], _output_shape(work), options)
-
-
-def _mean(made: _Graph, work: Work, source: int) -> int:
-    return made.operator(work.kind, [source, made.integers([1, 2])], (1, work.channels), schema.ReducerOptionsT())
-
-
-def _add(made: _Graph, work: Work, source: int) -> int:
-    options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
-    other = source if work.read > work.written else made.weights(work.channels)
-    return made.operator(work.kind, [source, other], _output_shape(work), options)
-
-
-def _concatenation(made: _Graph, work: Work, source: int) -> int:
-    return made.operator(work.kind, [source, source], _output_shape(work), schema.ConcatenationOptionsT(axis=3))
-
-
-def _softmax(made: _Graph, work: Work, source: int) -> int:
-    return made.operator(work.kind, [source], (1, work.channels), schema.SoftmaxOptionsT(beta=1.0))
-
-
-def _transpose(made: _Graph, work: Work, source: int) -> int:
-    shape = (1, _side(work), _side(work), work.channels // 2, 2)
-    return made.operator(work.kind, [source, made.integers([0, 1, 2, 4, 3])], shape, schema.TransposeOptionsT())
-
-
-def _reshape(made: _Graph, work: Work, source: int) -> int:
-    shape = (1, work.pixels, work.channels)
-    return made.operator(work.kind, [source, made.integers(shape)], shape, schema.ReshapeOptionsT(newShape=shape))
-
-
-def _pad(made: _Graph, work: Work, source: int) -> int:
-    margins = made.integers([[0, 0], [1, 1], [1, 1], [0, 0]])
-    return made.operator(work.kind, [source, margins], _output_shape(work), schema.PadOptionsT())
-
-
-def _elementwise(made: _Graph, work: Work, source: int) -> int:
-    return made.operator(work.kind, [source], _output_shape(work))
-
-
-_BUILDERS: Mapping[str, Callable[[_Graph, Work, int], int]] = MappingProxyType(
-    {
-        CONVOLUTION: _convolution,
-        DEPTHWISE: _depthwise,
-        DENSE: _dense,
-        "AVERAGE_POOL_2D": _pool,
-        "MAX_POOL_2D": _pool,
-        "MEAN": _mean,
-        "ADD": _add,
-        "MUL": _add,
-        "CONCATENATION": _concatenation,
-        "SOFTMAX": _softmax,
-        "TRANSPOSE": _transpose,
-        "RESHAPE": _reshape,
-        "PAD": _pad,
-    }
-)
+def _operator(made: _Graph, work: Work, source: int) -> int:
+    """Add an operator to a file, and return its output."""
+    side, window, stride, channels = math.isqrt(work.pixels), math.isqrt(work.taps), work.stride, work.channels
+    height, width = (window, window) if window**2 == work.taps else (1, work.taps)
+    inputs, options = [source], None
+    shape: tuple[int, ...] = 1, side, side, channels
+    match work.kind:
+        case "CONV_2D":
+            inputs += [made.weights(channels, height, width, work.depth), made.weights(channels)]
+            options = schema.Conv2DOptionsT(strideW=stride, strideH=stride, fusedActivationFunction=_RELU6)
+        case "DEPTHWISE_CONV_2D":
+            inputs += [made.weights(1, height, width, channels), made.weights(channels)]
+            options = schema.DepthwiseConv2DOptionsT(
+                strideW=stride, strideH=stride, depthMultiplier=1, fusedActivationFunction=_RELU6
+            )
+        case "FULLY_CONNECTED":
+            inputs += [made.weights(channels, work.depth), made.weights(channels)]
+            shape, options = (1, channels), schema.FullyConnectedOptionsT()
+        case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
+            options = schema.Pool2DOptionsT(strideW=stride, strideH=stride, filterHeight=height, filterWidth=width)
+        case "MEAN":
+            inputs.append(made.integers([1, 2]))
+            shape, options = (1, channels), schema.ReducerOptionsT()
+        case "ADD" | "MUL":
+            inputs.append(source if work.read > work.written else made.weights(channels))
+            options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
+        case "CONCATENATION":
+            inputs.append(source)
+            options = schema.ConcatenationOptionsT(axis=3)
+        case "SOFTMAX":
+            shape, options = (1, channels), schema.SoftmaxOptionsT(beta=1.0)
+        case "TRANSPOSE":
+            inputs.append(made.integers([0, 1, 2, 4, 3]))
+            shape, options = (1, side, side, channels // 2, 2), schema.TransposeOptionsT()
+        case "RESHAPE":
+            shape = 1, work.pixels, channels
+            inputs.append(made.integers(shape))
+            options = schema.ReshapeOptionsT(newShape=shape)
+        case "PAD":
+            inputs.append(made.integers([[0, 0], [1, 1], [1, 1], [0, 0]]))
+            options = schema.PadOptionsT()
+    return made.operator(work.kind, inputs, shape, options)
 
 
 MOST_COPIES = 8
@@ -225,8 +167,7 @@ _MOST_MACS, _MOST_WRITTEN = 200_000_000, 1_000_000
 billion MACs a second, and outputs should not fill the caches."""
 
 _COLOURS = 3
-_VALUE = 20
-"""Multiply-accumulates in the time that one value takes to be read or written."""
+_VALUE = 20  # Multiply-accumulates in the time that one value takes to be read or written
 
 # Side of the output, output channels, input channels.
 _POINTWISE = (
@@ -253,27 +194,47 @@ _DEPTHWISE = (
 # Outputs, inputs.
 _DENSE = ((1000, 2048), (1001, 1024), (144, 576), (288, 72), (40, 144))
 
-# Side of the output, channels.
-_ELEMENTWISE = {
-    "ADD": ((56, 64), (28, 32), (10, 232)),
-    "MUL": ((56, 64), (14, 384)),
-    "HARD_SWISH": ((112, 16), (14, 192)),
-    "LOGISTIC": ((56, 64), (14, 192)),
-    "RELU": ((56, 64), (14, 192)),
-    "RESHAPE": ((56, 64), (14, 192)),
-    "TRANSPOSE": ((56, 64), (14, 192)),
-}
+# Kind, inputs of the output's size, and the side and channels of each output. A single input of ADD and MUL is added to
+# or multiplied by a vector, as in a normalization or a squeeze-and-excite.
+_ELEMENTWISE = (
+    ("ADD", 2, ((56, 64), (28, 32), (10, 232))), ("MUL", 2, ((56, 64), (14, 384))),
+    ("HARD_SWISH", 1, ((112, 16), (14, 192))), ("LOGISTIC", 1, ((56, 64), (14, 192))),
+    ("RELU", 1, ((56, 64), (14, 192))), ("RESHAPE", 1, ((56, 64), (14, 192))), ("TRANSPOSE", 1, ((56, 64), (14, 192))),
+    ("ADD", 1, ((28, 128), (14, 320))), ("MUL", 1, ((28, 128), (14, 320))),
+)  # fmt: skip
 
-# Side of the output, channels, positions of the window, stride.
-_POOLS = {
-    "AVERAGE_POOL_2D": ((35, 192, 9, 1), (14, 64, 9, 1)),
-    "MAX_POOL_2D": ((56, 64, 9, 2), (14, 192, 9, 2)),
-}
+# Kind, side of the output, channels, positions of the window, stride.
+_POOLS = (
+    ("AVERAGE_POOL_2D", 35, 192, 9, 1), ("AVERAGE_POOL_2D", 14, 64, 9, 1),
+    ("MAX_POOL_2D", 56, 64, 9, 2), ("MAX_POOL_2D", 14, 192, 9, 2),
+)  # fmt: skip
 
 
 def design() -> tuple[Work, ...]:
     """Return the operators to time."""
-    return tuple(_works())
+    return (
+        *(Work(CONVOLUTION, side**2, channels, depth, read=side**2 * depth) for side, channels, depth in _POINTWISE),
+        *(
+            Work(CONVOLUTION, side**2, channels, depth, taps, stride, (side * stride) ** 2 * depth)
+            for side, channels, depth, taps, stride in _WINDOWED
+        ),
+        *(_by_channel(DEPTHWISE, *sizes) for sizes in _DEPTHWISE),
+        *(Work(DENSE, 1, channels, depth, read=depth) for channels, depth in _DENSE),
+        *(
+            Work(kind, side**2, channels, read=inputs * side**2 * channels)
+            for kind, inputs, sizes in _ELEMENTWISE
+            for side, channels in sizes
+        ),
+        *(_by_channel(*pool) for pool in _POOLS),
+        *(Work("PAD", (side + 2) ** 2, channels, read=side**2 * channels) for side, channels in ((56, 64), (14, 192))),
+        *(Work("CONCATENATION", side**2, 2 * each, read=2 * side**2 * each) for side, each in ((28, 64), (8, 448))),
+        *(Work("MEAN", 1, channels, read=side**2 * channels) for side, channels in ((7, 1280), (28, 96))),
+        Work("SOFTMAX", 1, 1000, read=1000),
+    )
+
+
+def _by_channel(kind: str, side: int, channels: int, taps: int, stride: int) -> Work:
+    return Work(kind, side**2, channels, 1, taps, stride, (side * stride) ** 2 * channels)
 
 
 def copies_of(work: Work) -> int:
@@ -293,59 +254,21 @@ def copies_of(work: Work) -> int:
     return copies
 
 
-def _works() -> Iterator[Work]:
-    for side, channels, depth in _POINTWISE:
-        yield Work(CONVOLUTION, side**2, channels, depth, read=side**2 * depth)
-    for side, channels, depth, taps, stride in _WINDOWED:
-        yield Work(CONVOLUTION, side**2, channels, depth, taps, stride, (side * stride) ** 2 * depth)
-    for side, channels, taps, stride in _DEPTHWISE:
-        yield Work(DEPTHWISE, side**2, channels, 1, taps, stride, (side * stride) ** 2 * channels)
-    for channels, depth in _DENSE:
-        yield Work(DENSE, 1, channels, depth, read=depth)
-    for kind, sizes in _ELEMENTWISE.items():
-        for side, channels in sizes:
-            yield Work(kind, side**2, channels, read=side**2 * channels * (2 if kind in ("ADD", "MUL") else 1))
-    for kind in ("ADD", "MUL"):  # of a vector, as a normalization or a squeeze-and-excite has it
-        for side, channels in ((28, 128), (14, 320)):
-            yield Work(kind, side**2, channels, read=side**2 * channels)
-    for kind, windows in _POOLS.items():
-        for side, channels, taps, stride in windows:
-            yield Work(kind, side**2, channels, 1, taps, stride, (side * stride) ** 2 * channels)
-    for side, channels in ((56, 64), (14, 192)):
-        yield Work("PAD", (side + 2) ** 2, channels, read=side**2 * channels)
-    for side, channels in ((28, 64), (8, 448)):
-        yield Work("CONCATENATION", side**2, 2 * channels, read=2 * side**2 * channels)
-    for side, channels in ((7, 1280), (28, 96)):
-        yield Work("MEAN", 1, channels, read=side**2 * channels)
-    yield Work("SOFTMAX", 1, 1000, read=1000)
-
-
 Tell = Callable[[str], None]
 
-EFFORT = "survey"
-"""Effort of the agent: eight rounds, in half a second for each file at most."""
-
-BATCH = 48
-"""Files of one job: their rounds take turns."""
+EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
+BATCH = 48  # Files of one job: their rounds take turns
 
 SECONDS = 6.0
 """Longest time of one file. On slow boards a large kernel takes half a second, and eight rounds run it twice."""
 
-START_S = 60.0
-"""Longest time of a job in addition: starting the runtime, and loading."""
-
-UNSTEADY = 3.0
-"""A kernel is left out if its usual round takes this many times as long as its best ones."""
-
-MOST_IN_A_ROW = 3
-"""Files that may fail one after the other before the device itself counts as failed."""
-
-MOST_LEFT_OUT = 0.25
-"""Share of the kernels that may be left out; with more, the device cannot be trusted."""
+START_S = 60.0  # Longest time of a job in addition: starting the runtime, and loading
+UNSTEADY = 3.0  # A kernel is left out if its usual round takes this many times as long as its best ones
+MOST_IN_A_ROW = 3  # Files that may fail one after the other before the device itself counts as failed
+MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, the device cannot be trusted
 
 
-@dataclass(frozen=True)
-class TimedKernels:
+class TimedKernels(NamedTuple):
     """Kernels that were timed on a device."""
 
     kernels: tuple[Kernel, ...]  # the kernels
@@ -362,22 +285,18 @@ def time_kernels(
     tell: Tell,
     works: Sequence[Work] = (),
 ) -> TimedKernels:
-    """Time the design's operators in every form.
+    """Time operators (the design's by default) in every form, whose files ``folder`` takes; ``tell`` gets a line for
+    each step.
 
-    Args:
-        connection: the connection to the device.
-        target: name of the target that the kernels belong to.
-        threads: number of threads.
-        forms: forms of the files.
-        folder: takes the files.
-        tell: called with a line for each step.
-        works: operators to time instead of the design's.
-
-    Raises:
-        UsageError: the connection cannot be made.
-        StageError: the device failed, slowed down, or timed too few kernels.
+    Raises StageError if the device failed or slowed down, or too few kernels were timed.
     """
-    files = _files(works or design(), forms, folder)
+    files = {}
+    for place, work in enumerate(works or design()):
+        plain = kernel_file(work, copies_of(work))
+        for form in forms:
+            path = folder / f"kernel{place}-{form}.tflite"
+            path.write_bytes(as_int8(plain) if form == "int8" else plain)
+            files[path] = (work, form)
     names, kernels, left_out, runtime = list(files), list[Kernel](), list[str](), ""
     for start in range(0, len(names), BATCH):
         tell(f"timing kernels {start + 1} to {min(start + BATCH, len(names))} of {len(names)} on {connection.label}")
@@ -401,28 +320,16 @@ def time_kernels(
 
 
 def rounds_us(timing: Timing) -> tuple[float, float]:
-    """Return the microseconds of one run in the usual round, and in the second best one.
+    """Return the microseconds of one run in the usual round, the median as for networks, and in the second best one.
 
-    The usual round is the median, as it is for networks. On a machine that others share, a core is faster while its
-    neighbours rest, and the best rounds of a short kernel show that more often than those of a network. A tool that
-    reports no rounds gives its median and its shortest run.
+    On a shared machine, a core is faster while its neighbours rest, and the best rounds of a short kernel show that
+    more often than those of a network. A tool that reports no rounds gives its median and its shortest run.
     """
     blocks = timing.details.get("blocks")
     if not blocks:
         return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
     medians = sorted(statistics.median(map(float, block["wall_ns"])) / 1e3 for block in blocks)
     return statistics.median(medians), medians[min(1, len(medians) - 1)]
-
-
-def _files(works: Sequence[Work], forms: Sequence[str], folder: Path) -> Mapping[Path, tuple[Work, str]]:
-    found = {}
-    for place, work in enumerate(works):
-        plain = kernel_file(work, copies_of(work))
-        for form in forms:
-            path = folder / f"kernel{place}-{form}.tflite"
-            path.write_bytes(as_int8(plain) if form == "int8" else plain)
-            found[path] = (work, form)
-    return found
 
 
 def _timed(

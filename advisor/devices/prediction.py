@@ -85,8 +85,7 @@ def measured_quantity(
     )
 
 
-CALIBRATED = "calibrated"
-"""``source_repo`` of measurements that a user made with ``advisor devices calibrate``."""
+CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
 
 _SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 
@@ -343,8 +342,7 @@ SLACK = 1.06
 """Memory of the runtime on a CPU, and the factor that its kernels add to arena and weights. Both are fitted to the
 private memory of processes that ran 53 files (six networks, six forms; LiteRT 2, XNNPACK). Median error: 4 %."""
 
-WIDEST = 1.2
-"""The prediction of all 53 files was within this factor."""
+WIDEST = 1.2  # The prediction of all 53 files was within this factor
 
 
 def arena_of(file: FileFeatures, runtime: str) -> int:

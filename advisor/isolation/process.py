@@ -14,8 +14,7 @@ import psutil
 
 from advisor.core.errors import StageError, UsageError, last_line
 
-ENDS_IN_S = 10.0
-"""Seconds that killed processes may take to end."""
+ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
 
 
 class TimedOut(StageError):

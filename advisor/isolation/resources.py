@@ -14,8 +14,7 @@ import psutil
 GROWS_S = 15.0
 """A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
 
-KEPT_FREE_BYTES = 300_000_000
-"""Reserve for this process, which grows with its evaluations, and for other programs."""
+KEPT_FREE_BYTES = 300_000_000  # Reserve for this process, which grows with its evaluations, and for other programs
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -76,11 +75,8 @@ class MemoryGate:
 # ended. A child deletes its own folder if its parent is gone. If both were killed at once, the next parent finds the
 # folder unlocked and deletes it. The same holds for the parent's own temporary folders.
 
-VARIABLE = "TMPDIR"
-"""The environment variable that :mod:`tempfile` reads first."""
-
-_PREFIX = "advisor-scratch-"
-"""Followed by the id of the process that made the folder."""
+VARIABLE = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
+_PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
 
 _LOCKED_WITHIN_S = 60.0
 

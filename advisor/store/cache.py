@@ -18,8 +18,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.isolation.process import TimedOut, run_program
 from advisor.store.files import full_disk, is_full_disk, sha256_json
 
-_MAKING = ".making-"
-"""Begin of the name of an unfinished result, followed by its key."""
+_MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
 
 def cache_root() -> Path:

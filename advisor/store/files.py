@@ -36,8 +36,7 @@ _MESSAGES = re.compile(
 UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
 
-_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")
-"""Name of a temporary file, with the process that writes it."""
+_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 

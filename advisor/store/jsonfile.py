@@ -18,16 +18,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MAX_BYTES = 2**28
-"""Bytes of a file: the split of a million images fits."""
-
-MAX_STRING = 2**16
-"""Characters of a string; the longest path has 4,096."""
+MAX_BYTES = 2**28  # Bytes of a file: the split of a million images fits
+MAX_STRING = 2**16  # Characters of a string; the longest path has 4,096
 
 MAX_INTEGER = 2**63
 
-_SHOWN = 40
-"""Characters of a key in an error."""
+_SHOWN = 40  # Characters of a key in an error
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:

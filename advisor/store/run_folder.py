@@ -31,8 +31,7 @@ from advisor.store.files import (
 from advisor.store.jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json, read_document
 from advisor.store.yamlfile import read_text, read_yaml
 
-REQUEST_BYTES = 4 * 2**20
-"""Largest request in bytes: a command line is at most half as long."""
+REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
 
 
 def answers_file(name: str) -> str:
@@ -282,8 +281,7 @@ def _evaluation(line: str) -> Evaluation | None:
     return None
 
 
-SHOWN = 5
-"""Most line numbers in a message."""
+SHOWN = 5  # Most line numbers in a message
 
 
 @dataclass(frozen=True)

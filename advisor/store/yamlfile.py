@@ -14,8 +14,7 @@ from advisor.core.units import show_bytes
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
-MAX_NUMBER = 64
-"""Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many."""
+MAX_NUMBER = 64  # Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 

@@ -29,7 +29,6 @@ from advisor.devices.latency.operator_times import (
     NetworkTimes,
     OperatorTimes,
     model_operators,
-    write_operators,
 )
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
@@ -37,6 +36,7 @@ from advisor.isolation import ChildPool
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.surgery import select_output
+from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide

@@ -110,8 +110,7 @@ def exclusive(label: str) -> FileLock:
 EXPORTERS = "advisor.exporters"
 """Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
 
-SAME_ANSWERS = 0.9
-"""Least share of inputs with the same answer."""
+SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
 
 SMALL_DIFFERENCE = 0.03
 """Difference as a share of an output's range up to which other answers are near ties. Most exports have 0 in int8 and

@@ -55,10 +55,8 @@ def fit_base(table: LatencyTable) -> Base:
     space = ModelSpace(table.features, table.families)
     gram = space.within()
     middle = float(np.nanmean(table.values))
-    cells: Measured = []
-    for row in table.values:
-        seen = np.flatnonzero(~np.isnan(row))
-        cells.append((seen, row[seen] - middle))
+    seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
+    cells: Measured = [(found, row[found] - middle) for found, row in zip(seen, table.values, strict=True)]
     kinds = sorted({column.kind for column in table.columns})
     kind_of = np.array([kinds.index(column.kind) for column in table.columns], dtype=np.intp)
     scales = np.full(len(cells), _FIRST_SCALE)
@@ -67,7 +65,10 @@ def fit_base(table: LatencyTable) -> Base:
         scales = _column_scales(cells, gram, consensus + by_kind[kind_of])
     shared = consensus + by_kind[kind_of]
     deviations, deviation_weights, levels = _columns(cells, scales, gram, shared)
-    weights = _new_model_weights(gram, consensus, by_kind)[:, kind_of] + deviation_weights
+    # The coefficients (models, kinds) that extend the consensus to new models.
+    common_prior, kind_prior = _priors(gram)
+    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
+    weights = (common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T))[:, kind_of] + deviation_weights
     levels = levels + middle
     smooth = levels[:, None] + shared + deviations
     filled = np.where(np.isnan(table.values), smooth, table.values)
@@ -82,11 +83,8 @@ def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
 
 def _priors(gram: Floats) -> tuple[Floats, Floats]:
     """Return the prior covariances of the consensus and of a kind's consensus: features plus an individual part."""
-    individual = np.eye(len(gram))
-    return (
-        CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * individual,
-        KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * individual,
-    )
+    one = np.eye(len(gram))
+    return CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * one, KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * one
 
 
 def _consensus(cells: Measured, scales: Floats, gram: Floats, kind_of: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -117,10 +115,8 @@ def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
     found = []
     for (seen, values), consensus in zip(cells, shared, strict=True):
         residual = values - consensus[seen]
-        evidences = []
-        for scale in COLUMN_SCALES:
-            cover = _cover(gram, seen, scale)
-            evidences.append(-0.5 * float(residual @ solve(cover, residual)) - 0.5 * float(np.linalg.slogdet(cover)[1]))
+        covers = [_cover(gram, seen, scale) for scale in COLUMN_SCALES]
+        evidences = [-0.5 * (residual @ solve(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1] for cover in covers]
         found.append(COLUMN_SCALES[int(np.argmax(evidences))])
     return np.array(found)
 
@@ -138,14 +134,6 @@ def _columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> t
     return deviations, weights, levels
 
 
-def _new_model_weights(gram: Floats, consensus: Floats, by_kind: Floats) -> Floats:
-    """Return the coefficients (models, kinds) of the kernel that extend the consensus to new models."""
-    common_prior, kind_prior = _priors(gram)
-    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
-    out: Floats = common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T)
-    return out
-
-
 # Describe how the latencies of models differ between targets of one kind.
 #
 # The differences come from known targets, and from the parts of a model's time: launching it, starting its operators,
@@ -161,16 +149,12 @@ PECULIARITY = 5.0
 SHARES = 0.5
 """Weight of each share of a model's time on an NPU. On other processors the shares did not improve predictions."""
 
-COUNTS = 4
-"""Number of a model's features that are counts: log MACs, log parameters, log input size, log layers."""
+COUNTS = 4  # Number of a model's features that are counts: log MACs, log parameters, log input size, log layers
 
 _MEASURED_ENOUGH = 8
 _PEERS = 4
-_MOST_LAYERS = 1000.0
-"""Above this number, operators are parts of an unrolled recurrence, which runtimes merge."""
-
-_FAR = 4.0
-"""Shares are clipped at this many standard deviations from the known models."""
+_MOST_LAYERS = 1000.0  # Above this number, operators are parts of an unrolled recurrence, which runtimes merge
+_FAR = 4.0  # Shares are clipped at this many standard deviations from the known models
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,10 +182,8 @@ class Contrasts:
     def coordinates(self, estimates: Floats, counts: Floats, peculiarity: float = PECULIARITY) -> Floats:
         """Return the coordinates (n, p + s) of models in these directions; their inner products are a covariance.
 
-        Args:
-            estimates: (n, base columns) of :class:`Base`.
-            counts: (n, COUNTS) logarithms, NaN where unknown.
-            peculiarity: weight of the observed directions.
+        ``estimates`` (n, base columns) are those of :class:`Base`, ``counts`` (n, COUNTS) logarithms with NaN where
+        unknown, ``peculiarity`` is the weight of the observed directions.
         """
         if not len(self.peers):
             return np.zeros((len(estimates), 0))
@@ -228,13 +210,9 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns with enough measurements that show how models differ on targets like this one."""
     table = base.table
     counts = (~np.isnan(table.values)).sum(axis=1)
-    alike = [
-        i
-        for i in candidates
-        if table.columns[i].kind == column.kind
-        and table.columns[i].precision == column.precision
-        and counts[i] >= _MEASURED_ENOUGH
-    ]
+    form = column.kind, column.precision
+    alike = [i for i in candidates if (table.columns[i].kind, table.columns[i].precision) == form]
+    alike = [i for i in alike if counts[i] >= _MEASURED_ENOUGH]
     same = [i for i in alike if table.columns[i].runtime == column.runtime]
     release = [i for i in same if not other_release(table.columns[i], column)]
     chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
@@ -249,14 +227,9 @@ WRONG_SHARE = 0.05
 """Share of measurements that are wrong, before they are compared: 45 of 9,143 shipped rows are flagged for it, and
 people mistake names and units more often."""
 
-WRONG_RANGE = log(1e2)
-"""Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000."""
-
-_AT_MOST = 3
-"""At most one of this many measurements can be wrong; otherwise nothing tells which ones are right."""
-
-DOUBTED = 0.5
-"""A measurement that is more likely wrong than right is named."""
+WRONG_RANGE = log(1e2)  # Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000
+_AT_MOST = 3  # At most one of this many measurements can be wrong; otherwise nothing tells which ones are right
+DOUBTED = 0.5  # A measurement that is more likely wrong than right is named
 
 _POSSIBLE = 0.05
 
@@ -264,10 +237,7 @@ _POSSIBLE = 0.05
 def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
     """Return the log density of n values under a multivariate Student t distribution.
 
-    Args:
-        squares: squared distances of the values by their precision.
-        log_determinant: of the precision.
-        n: number of values.
+    ``squares`` are squared distances of the values by their precision, ``log_determinant`` is that of the precision.
     """
     freedom = DEGREES_OF_FREEDOM
     constant = lgamma((freedom + n) / 2) - lgamma(freedom / 2) - n / 2 * log(pi * freedom)
@@ -279,12 +249,9 @@ def agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list
     """Return which measurements to believe: sets of them, each with its probability.
 
     One measurement after the other is set aside while that explains the rest better than chance would
-    (:data:`WRONG_SHARE`). Usually no measurement is: then one set of all has the probability 1.
-
-    Args:
-        prior: (candidates,) log weight of each reference.
-        residuals: (candidates, n) the measurements minus the reference's.
-        covers: for each scale of deviation, the covariance (n, n) of the measurements.
+    (:data:`WRONG_SHARE`). Usually no measurement is: then one set of all has the probability 1. ``prior`` (candidates,)
+    is the log weight of each reference, ``residuals`` (candidates, n) the measurements minus the reference's,
+    ``covers`` their covariance (n, n) for each scale of deviation.
     """
     kept = np.arange(residuals.shape[1])
     for _ in range(len(kept) // _AT_MOST):

@@ -22,8 +22,7 @@ from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
 from advisor.devices.latency.table import Column, Floats, ModelSpace, inverse, self_covariance
 
-SUPPORTED = 0.5
-"""A model or family counts as known if at least this share of the resembled targets has measured it."""
+SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
 
 NAMED = 1.5
 """A measurement is named if it contradicts the others by more than this factor: networks such as vision transformers
@@ -172,18 +171,17 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 def choose(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
-    """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
+    """Choose ``wanted`` models greedily by how much variance of all candidates each measurement removes; the best
+    first.
 
-    Args:
-        base: the additive model.
-        column: the target to be measured.
-        candidates: indices of the available models.
-        wanted: number of models to choose; all if there are fewer.
-        costs: cost of each candidate (such as the size of its file) relative to 1 for a free one. The information is
-            divided by it. None if all cost the same.
+    ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
+    cost of each (such as the size of its file), relative to 1 for a free one.
     """
     index = np.array(candidates, dtype=np.intp)
-    cover = _prior_cover(base, column, index)
+    # The covariance of the models' latencies on a target of this kind before any measurement there.
+    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
+    seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
+    cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
@@ -193,12 +191,3 @@ def choose(
         chosen.append(best)
         cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + _ANCHOR_NOISE**2)
     return tuple(int(index[i]) for i in chosen)
-
-
-def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
-    """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
-    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
-    counts = base.table.features[models, :COUNTS]
-    seen = contrasts.coordinates(base.filled.T[models], counts, _ANCHOR_PECULIARITY)
-    out: Floats = _TYPICAL_SCALE**2 * (base.gram[np.ix_(models, models)] + seen @ seen.T) + LEVEL_VARIANCE
-    return out

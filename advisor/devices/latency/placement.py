@@ -1,6 +1,4 @@
-"""Place a target that nobody measured among the measured ones, by what is known about its processor."""
-
-from __future__ import annotations
+"""Place a target among the measured ones: by other releases of its runtime, or by what is known of its processor."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -37,16 +35,11 @@ _LOCAL_NOISE = 0.2
 
 
 def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
-    """Return the weights (base columns,) of the measured targets, and the expected error of the level (log).
+    """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
     arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
     A target whose processor is not known gets the mean of its kind.
-
-    Args:
-        base: the additive model.
-        column: the target.
-        candidates: columns of the base that can be references.
     """
     combination = np.zeros(len(base.table.columns))
     known = _comparable(base, column, candidates)
@@ -69,12 +62,11 @@ def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
     target's runtime if it was measured with it.
     """
-    columns, size = base.table.columns, len(column.speed)
-    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size]
-    if not size:
-        kind = []
+    columns, size, floats = base.table.columns, len(column.speed), ("float32", "float16")
+    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size > 0]
     if column.kind == "cpu":
-        alike = [i for i in kind if _numbers(columns[i].precision) == _numbers(column.precision)]
+        forms = floats if column.precision in floats else (column.precision,)
+        alike = [i for i in kind if columns[i].precision in forms]
         return np.array(alike if len(alike) >= _ENOUGH_TARGETS else [], dtype=np.intp)
     alike = [i for i in kind if columns[i].precision == column.precision]
     of_silicon: dict[str, int] = {}
@@ -83,20 +75,14 @@ def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
 
 
-def _numbers(precision: str) -> str:
-    return "float" if precision in ("float32", "float16") else precision
-
-
 def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns of the same kind, precision and runtime; drop conditions until there are enough columns."""
     columns = base.table.columns
     kind = [i for i in candidates if columns[i].kind == column.kind]
     precision = [i for i in kind if columns[i].precision == column.precision]
     runtime = [i for i in precision if columns[i].runtime == column.runtime]
-    for chosen in (runtime, precision, kind):
-        if len(chosen) >= _ENOUGH_TARGETS:
-            return np.array(chosen, dtype=np.intp)
-    return candidates
+    chosen = next((found for found in (runtime, precision, kind) if len(found) >= _ENOUGH_TARGETS), candidates)
+    return np.array(chosen, dtype=np.intp)
 
 
 def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
@@ -120,15 +106,10 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
     # Half of a runtime's deviation belongs to the package, half to all packages of the runtime.
-    out += _RUNTIME**2 / 2 * _equal([c.runtime for c in ones], [c.runtime for c in others])
-    families = [[runtime_family(c.runtime) for c in side] for side in (ones, others)]
-    out += _RUNTIME**2 / 2 * _equal(*families)
-    out += _SILICON**2 * _equal([c.silicon for c in ones], [c.silicon for c in others])
-    return out
-
-
-def _equal(left: Sequence[str], right: Sequence[str]) -> Floats:
-    out: Floats = (np.array(left)[:, None] == np.array(right)[None]).astype(np.float64)
+    shares = (_RUNTIME**2 / 2, _RUNTIME**2 / 2, _SILICON**2)
+    names = [np.array([(c.runtime, runtime_family(c.runtime), c.silicon) for c in side]).T for side in (ones, others)]
+    for share, mine, theirs in zip(shares, *names, strict=True):
+        out += share * (mine[:, None] == theirs[None])
     return out
 
 
@@ -164,14 +145,12 @@ def _local(left: Floats, right: Floats) -> Floats:
     return out
 
 
-_BY_NETWORK = 0.5
-"""Networks differ by this share of what releases differ by; the rest is common to all networks."""
+_BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
 
 _ON_DEVICE = 0.04
 """Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
 
-_ENOUGH = 5
-"""A release with fewer measured networks on a target tells nothing about the next release."""
+_ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
 
 _LEAST_RATE = 0.01
 _PRIOR_PAIRS = 5
@@ -180,8 +159,8 @@ _PRIOR_PAIRS = 5
 def change(table: LatencyTable, runtime: str, steps: int) -> float:
     """Return the standard deviation (log) of what ``steps`` minor releases of a runtime change.
 
-    It grows with the root of the distance, at a rate that the table's devices show: the runtime's own, drawn to that
-    of all runtimes.
+    It grows with the root of the distance, at a rate that the table's devices show: the runtime's own, drawn to that of
+    all runtimes.
     """
     rates = _rates(table)
     return float(np.sqrt(steps * rates.get(runtime_family(runtime), rates[""])))
@@ -223,18 +202,12 @@ def _pairs(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int,
 
 
 def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
-    """Return the base with a column for each other release that the target's silicon was measured with.
+    """Return the base with a column for each other release that was measured on the silicon, and each level's
+    deviation.
 
-    Each is the other release's latencies times the ratio of the two releases: for every network the one that other
-    devices show, as far as they ran both.
-
-    Args:
-        base: the additive model.
-        column: the target.
-        candidates: columns of the base that can be references.
-
-    Returns:
-        the base; the new columns are its last ones. And the deviation (log) of each one's level.
+    A new column, the last ones of the base, is the other release's latencies times the ratio of the two releases: for
+    every network the one that other devices show, as far as they ran both. ``candidates`` are columns that can be
+    references.
     """
     counts = (~np.isnan(base.table.values)).sum(axis=1)
     siblings = [int(i) for i in candidates if counts[i] >= _ENOUGH and related_releases(base.table.columns[i], column)]
@@ -283,15 +256,14 @@ def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -
 
 def _gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
     """Return (devices, models) log ratios between two releases on devices that ran both."""
+
+    def kind(column: Column) -> tuple[str, ...]:
+        return column.kind, column.precision, runtime_family(column.runtime)
+
     found = []
     for pair in _pairs(table.columns, map(int, candidates)):
         for one, other in (pair, pair[::-1]):
-            column = table.columns[one]
-            comparable = (column.kind, column.precision, runtime_family(column.runtime)) == (
-                new.kind,
-                new.precision,
-                runtime_family(new.runtime),
-            )
-            if comparable and (column.version, table.columns[other].version) == (old.version, new.version):
+            versions = table.columns[one].version, table.columns[other].version
+            if kind(table.columns[one]) == kind(new) and versions == (old.version, new.version):
                 found.append(table.values[other] - table.values[one])
     return np.array(found) if found else np.full((1, len(table.models)), np.nan)

@@ -18,16 +18,16 @@ SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 NOISE = 0.05
 LEAST_SPREAD = 0.05
-DOUBTED_VARIANCE = 4.0
-"""Variance (log) of a measurement that is wrong."""
+DOUBTED_VARIANCE = 4.0  # Variance (log) of a measurement that is wrong
 
 _KEPT = 1e-4
+
+# Log weights of references before any measurement.
 _SAME_KIND = 6.0
 _SAME_RUNTIME = 5.0
 _SAME_PRECISION = 5.0
 _SAME_DEVICE = 4.0
 _OTHER_RELEASE = 5.0
-"""Log weights of references before any measurement."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,11 +52,8 @@ class LatencyPosterior:
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
-        Args:
-            estimates: (queries, base columns) of :class:`Base`.
-            counts: (queries, COUNTS) logarithms of the counts (:data:`advisor.devices.latency.base.COUNTS`).
-            towards: (queries, known models) kernel.
-            itself: (queries,) kernel of each model with itself.
+        ``estimates`` (queries, base columns) are those of :class:`Base`, ``counts`` (queries, COUNTS) logarithms,
+        ``towards`` (queries, known models) is the kernel, ``itself`` (queries,) that of each model with itself.
         """
         mean = estimates @ self.combination + self.level
         if not len(self.seen):
@@ -74,12 +71,8 @@ def posterior_of(
 ) -> LatencyPosterior:
     """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
-    Args:
-        base: the additive model, fitted without or with the column.
-        column: the target.
-        seen: (n,) indices of the models measured on it.
-        values: (n,) their log latencies.
-        excluded: columns of the base that cannot be references (the target itself).
+    ``seen`` (n,) are the models measured on it, ``values`` (n,) their log latencies, ``excluded`` the columns of the
+    base that cannot be references (the target itself).
     """
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
     wider, spreads = with_releases(base, column, candidates)
@@ -125,8 +118,11 @@ def _condition(
 
 def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
     """Return the posterior probability (candidates, scales) of each reference and deviation."""
-    logs = np.stack([prior + _evidence(residuals, precision) for precision in inverses], axis=1)
-    shares: Floats = np.exp(logs - logs.max())
+    logs = []
+    for precision in inverses:
+        squares = ((residuals @ precision) * residuals).sum(axis=1)
+        logs.append(prior + student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
+    shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
     shares[shares < _KEPT] = 0
     shares /= shares.sum()
     return shares
@@ -138,7 +134,6 @@ def _cover(gram: Floats, scale: float) -> Floats:
 
 
 def _prior(reference: Column, column: Column) -> float:
-    """Return the log weight of a reference before any measurement."""
     return (
         _SAME_KIND * (reference.kind == column.kind)
         + _SAME_PRECISION * (reference.precision == column.precision)
@@ -146,12 +141,6 @@ def _prior(reference: Column, column: Column) -> float:
         + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
         - _OTHER_RELEASE * (reference.runtime == column.runtime and other_release(reference, column))
     )
-
-
-def _evidence(residuals: Floats, precision: Floats) -> Floats:
-    """Return the log evidence (candidates,) of residuals (candidates, n), see :func:`student`."""
-    squares = ((residuals @ precision) * residuals).sum(axis=1)
-    return student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1])
 
 
 def _spread(base: Base, shares: Floats) -> float:
@@ -194,33 +183,25 @@ ANCHOR_STEPS = (0, 3, 7, 15)
 SUPPORT = ("model", "family", "none")
 """The most similar model that was measured: the same one, another one of its family, or neither."""
 
-LEAST = 30
-"""A regime with fewer hidden measurements has no quantiles of its own: no device is comparable."""
+LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
 
 WIDE = "wide: no comparable device"
 
-LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
-"""Levels of the stored quantiles."""
+LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
 
 TAIL = 4
 """Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
 freedom, as of the measurements (:data:`advisor.devices.latency.base.DEGREES_OF_FREEDOM`)."""
 
-_LEAST_END = 1.0
-"""The scale of a tail is at least one standard deviation, also where all known errors have one sign."""
-
-EVERYTHING = "all"
-"""Key of the errors of all targets without measurements, for kinds of targets with few errors."""
+_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
+EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
 
 
 def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
-    Args:
-        kind: kind of the target (:class:`advisor.devices.latency.table.Column`).
-        reference: what is known about targets like it (:data:`advisor.devices.latency.table.REFERENCES`).
-        measured: number of models measured on the target.
-        support: one of :data:`SUPPORT`, on the target or on targets that it resembles.
+    ``kind`` is that of the target, ``reference`` one of :data:`advisor.devices.latency.table.REFERENCES`, ``measured``
+    the number of models measured on the target, ``support`` one of :data:`SUPPORT`.
     """
     return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
 
@@ -248,12 +229,14 @@ class Calibration:
 
     def below(self, regime: str, standardised: float) -> float:
         """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
-        known = self.quantiles[self._key(regime)]
+        known, widening = self._known(regime)
         share = float(np.interp(standardised, known, LEVELS))
-        corrected = 0.5 + (share - 0.5) / self._widening(regime)
+        corrected = 0.5 + (share - 0.5) / widening
         if known[0] <= standardised <= known[-1]:
             return corrected
-        left = min(corrected, 1 - corrected) * _beyond(known, standardised) ** -TAIL
+        end = known[0] if standardised < known[0] else known[-1]
+        beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
+        left = min(corrected, 1 - corrected) * beyond**-TAIL
         return left if standardised < known[0] else 1 - left
 
     def quantile(self, regime: str, share: float) -> float:
@@ -263,38 +246,27 @@ class Calibration:
         a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
         probability falls with the power :data:`TAIL` of the error.
         """
-        known = self.quantiles[self._key(regime)]
-        widened = 0.5 + (share - 0.5) * self._widening(regime)
+        known, widening = self._known(regime)
+        widened = 0.5 + (share - 0.5) * widening
         if LEVELS[0] <= widened <= LEVELS[-1]:
             return float(np.interp(widened, LEVELS, known))
         end: float = known[0] if widened < LEVELS[0] else known[-1]
-        at_end = float(0.5 - (0.5 - LEVELS[0]) / self._widening(regime))
+        at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
         further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
         reach: float = max(abs(end), _LEAST_END) * (further - 1)
         return end - reach if share < 0.5 else end + reach
 
-    def _widening(self, regime: str) -> float:
-        """Return the correction of conformal prediction for finite samples."""
-        n = self.units[self._key(regime)]
-        return (n + 1) / n
+    def _known(self, regime: str) -> tuple[tuple[float, ...], float]:
+        """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.
 
-    def _key(self, regime: str) -> str:
-        """Return the regime, or its kind, or everything: the first that has enough errors."""
-        return next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
-
-
-def _beyond(known: Sequence[float], standardised: float) -> float:
-    """Return how far an error is beyond the known ones, relative to the scale of their end; 1 at the end."""
-    end = known[0] if standardised < known[0] else known[-1]
-    return 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
+        Also return the correction of conformal prediction for finite samples.
+        """
+        key = next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
+        return self.quantiles[key], (self.units[key] + 1) / self.units[key]
 
 
 def read_calibration(folder: Path) -> Calibration:
-    """Read the calibration that is stored with the profiles in ``folder``.
-
-    Raises:
-        UsageError: it is missing, or it is another file.
-    """
+    """Read the calibration in a folder of profiles; refuse a missing file and another one (UsageError)."""
     path = folder / CALIBRATION_FILE
     try:
         found: Calibration = parse(Calibration, read_json(path))

@@ -21,11 +21,8 @@ Floats = NDArray[np.float64]
 LINEAR_SHARE = 0.5
 RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
-RADIUS = 1.3
-"""Radius of the radial part, in standard deviations of a feature."""
-
-FAMILY_RADIUS = 2.5
-"""Distance in log MACs over which two models of a family are similar beyond their features."""
+RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
+FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +74,8 @@ class ModelSpace:
 def kernel(left: Points, right: Points) -> Floats:
     """Return the covariance (n, m) at unit scale.
 
-    It has a linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in
-    common beyond its features. A model with unknown features is similar to itself only.
+    A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in common
+    beyond its features. A model with unknown features is similar to itself only.
     """
     size = left.features.shape[1]
     products = left.features @ right.features.T / size
@@ -112,8 +109,7 @@ def inverse(matrix: Floats) -> Floats:
 HALF_PRECISION = frozenset({"ncnn", "mnn"})
 """Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
 
-UNSTATED_THREADS = "-unstated-threads"
-"""End of the name of a target whose source does not state the number of threads."""
+UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
 
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
@@ -133,10 +129,9 @@ def arithmetic(runtime: str, precision: str) -> str:
 def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
     """Return the features of a target's processor, None if it is not known; the length depends on the kind.
 
-    Returns:
-        For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of
-        the runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the
-        cores that issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
+    For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of the
+    runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the cores that
+    issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
     """
     if target.accelerator == "npu":
         generation = _HEXAGON.match(profile.npu)
@@ -228,15 +223,10 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
 def build_table(
     profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
 ) -> LatencyTable:
-    """Return the table of all usable measurements in ``profiles``.
+    """Return the table of all measurements in ``profiles`` with one of these flags; only those without are good enough.
 
     Repeated measurements of a model on a target (other heads, other jobs) are averaged in the logarithm. The table also
     contains models with known features that no target has measured.
-
-    Args:
-        profiles: the devices.
-        features: features of the models.
-        flags: flags of the measurements to use; only those without a flag are good enough for predictions.
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
@@ -253,19 +243,13 @@ def build_table(
     for row_index, column in enumerate(columns):
         for model, repeats in cells[column].items():
             values[row_index, position[model]] = float(np.mean(repeats))
-    return LatencyTable(models, *_describe(models, features), columns, values)
-
-
-def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str, ...], Floats]:
-    families = []
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
-        known = features.models.get(name)
-        architecture = features.architecture(name)
-        families.append(architecture.family if architecture else name)
-        if known:
-            vectors[index] = known.vector
-    return tuple(families), vectors
+        if name in features.models:
+            vectors[index] = features.models[name].vector
+    architectures = map(features.architecture, models)
+    families = tuple(known.family if known else name for name, known in zip(models, architectures, strict=True))
+    return LatencyTable(models, families, vectors, columns, values)
 
 
 def silicon(profile: DeviceProfile) -> str:
@@ -277,11 +261,8 @@ REFERENCES = ("release", "same", "version", "runtime", "core")
 """Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
 silicon only, in the runtime's version, in the runtime, or in the design of the core."""
 
-MAJOR = 10
-"""Minor releases that a major one counts as."""
-
-UNSTATED = 8
-"""Minor releases between two versions if one is not stated, or if they have no part in common."""
+MAJOR = 10  # Minor releases that a major one counts as
+UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
 
 _PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
 
@@ -307,10 +288,7 @@ def _release(version: str) -> str:
 
 
 def distance(one: str, other: str) -> int:
-    """Return the number of minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``.
-
-    Parts of one name are compared, and the largest distance counts.
-    """
+    """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
     if one == other:
         return 0
     left, right = (

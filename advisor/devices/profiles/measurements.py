@@ -30,8 +30,7 @@ FLAGS = {
 }
 """Reasons why a row is kept but not used for predictions."""
 
-UNSTATED = "unstated"
-"""The value of ``graph`` and ``runtime_version`` where a published source does not state them."""
+UNSTATED = "unstated"  # The value of ``graph`` and ``runtime_version`` where a published source does not state them
 
 _VERSION_PART = r"(?:\d+(?:[.-]?\w+)*|[a-z_]+\d+(?:[.-]\w+)+)"
 _VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
@@ -214,15 +213,13 @@ def _duplicates(rows: Iterable[tuple[int, Measurement]], path: Path) -> Iterator
         seen.setdefault(key, line)
 
 
-BYTES = MappingProxyType({"float32": 4, "int8": 1})
-"""Forms in which kernels are timed, with the bytes of a value."""
+BYTES = MappingProxyType({"float32": 4, "int8": 1})  # Forms in which kernels are timed, with the bytes of a value
 
 FORMS = tuple(BYTES)
 
 SUFFIX = ".kernels.csv"
 
-SOURCE = "kernels measured on the device"
-"""Beginning of the source of a latency that was predicted from kernels."""
+SOURCE = "kernels measured on the device"  # Beginning of the source of a latency that was predicted from kernels
 
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9

@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
 
 
-LITERT = f"{HOST}:litert"
-"""Another name of ``host``: this machine's LiteRT."""
-
-RUNTIMES = "advisor.runtimes"
-"""Entry points of :class:`LocalRuntime`."""
+LITERT = f"{HOST}:litert"  # Another name of ``host``: this machine's LiteRT
+RUNTIMES = "advisor.runtimes"  # Entry points of :class:`LocalRuntime`
 
 
 class LocalRuntime(Protocol):

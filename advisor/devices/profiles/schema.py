@@ -25,8 +25,7 @@ from advisor.devices.profiles.values import (
 )
 from advisor.store.yamlfile import YamlDocument
 
-MAX_YAML_BYTES = 4_000_000
-"""A profile has a few kilobytes; one with every published measurement has several hundred."""
+MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every published measurement has several hundred
 
 Schema = TypeVar("Schema", bound=BaseModel)
 

@@ -23,11 +23,8 @@ KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 """Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
 
-MICRO_RUNTIME = "tflite-micro"
-"""TensorFlow Lite Micro, whose interpreter also runs on this machine."""
-
-WEB_RUNTIME = "litert-web"
-"""LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``."""
+MICRO_RUNTIME = "tflite-micro"  # TensorFlow Lite Micro, whose interpreter also runs on this machine
+WEB_RUNTIME = "litert-web"  # LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``
 
 TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"})
 """Runtimes that run a ``.tflite`` file without converting it."""
