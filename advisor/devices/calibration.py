@@ -26,18 +26,25 @@ from advisor.tflite.surgery import select_output
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """The errors of predictions in one form."""
+    """The errors of predictions in one form.
 
-    form: str  # ``float32`` or ``int8``
-    models: tuple[str, ...]  # names of the models measured on the target
-    before: tuple[float, ...]  # relative error of each, predicted without the new measurements
-    # relative error of each, predicted from all other models (leave-one-out); empty for a single model
+    Attributes:
+        form: ``float32`` or ``int8``.
+        models: names of the models measured on the target.
+        before: relative error of each, predicted without the new measurements.
+        after: relative error of each, predicted from all other models (leave-one-out); empty for a single model.
+        expected_before: expected median error of the models of the catalogue that were not measured, as the predictor
+            itself knew before; NaN if there are none.
+        expected_after: the same with the new measurements.
+        contradicting: measured models whose latencies contradict the others, each with what these expect (ms).
+    """
+
+    form: str
+    models: tuple[str, ...]
+    before: tuple[float, ...]
     after: tuple[float, ...]
-    # expected median error of the models of the catalogue that were not measured, as the predictor itself knew
-    # before; NaN if there are none
     expected_before: float
-    expected_after: float  # the same with the new measurements
-    # measured models whose latencies contradict the others, each with what these expect (ms)
+    expected_after: float
     contradicting: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -61,13 +68,8 @@ def calibration_report(
 ) -> CalibrationReport:
     """Compare predictions of the measured models without the new measurements, and from each other.
 
-    Args:
-        predictor: fitted without the new measurements.
-        before: the profile without them.
-        after: the profile with the new measurements.
-        target: the target.
-        models: features of the models that can be measured.
-        form: form of the measured files.
+    ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
+    them; ``models`` are those that can be measured.
     """
     truth = {
         row.model: row.latency_ms
@@ -88,7 +90,6 @@ def calibration_report(
 
 
 def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
-    """Return the profile without the measurements of some models."""
     return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
 
 
@@ -115,15 +116,25 @@ Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The result of a calibration."""
+    """The result of a calibration.
 
-    profile: DeviceProfile  # the profile with the new measurements
-    target: DeviceTarget  # the measured target
-    latency_ms: Latencies  # median of each model by name and form, ms
-    runtime: str  # runtime and version that the device reports
-    reports: tuple[CalibrationReport, ...]  # errors of the predictions before and after, one for each form
-    path: Path  # the file that contains the profile
-    left_out: tuple[str, ...] = ()  # why kernels were left out, one line for each
+    Attributes:
+        profile: the profile with the new measurements.
+        target: the measured target.
+        latency_ms: median of each model by name and form, ms.
+        runtime: runtime and version that the device reports.
+        reports: errors of the predictions before and after, one for each form.
+        path: the file that contains the profile.
+        left_out: why kernels were left out, one line for each.
+    """
+
+    profile: DeviceProfile
+    target: DeviceTarget
+    latency_ms: Latencies
+    runtime: str
+    reports: tuple[CalibrationReport, ...]
+    path: Path
+    left_out: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; a relative error that is not known is NaN."""
@@ -144,11 +155,10 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 
 
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
-    """Refuse a target that cannot be calibrated.
+    """Refuse a target that cannot be calibrated (UsageError).
 
-    Raises:
-        UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs
-            neither float32 nor int8 files.
+    It is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs neither float32 nor
+    int8 files.
     """
     if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
@@ -175,24 +185,11 @@ def calibrate(
     tell: Tell,
     kernels: bool = False,
 ) -> Calibrated:
-    """Measure the most informative models of the catalogue on the device, and write its profile.
+    """Measure the ``wanted`` most informative models of the catalogue on the device, and write its profile.
 
     Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
     Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
-    runs.
-
-    Args:
-        profile: the device.
-        target: its target (:func:`check_target`).
-        connection: the connection to it.
-        predictor: fitted to all known measurements.
-        wanted: number of models to measure.
-        tell: called with a line for each step.
-        kernels: also time single operators, from which all networks are then predicted.
-
-    Raises:
-        UsageError: the connection cannot be made.
-        StageError: a model cannot be made, or the device failed.
+    runs. With ``kernels``, single operators are timed too, from which all networks are then predicted.
     """
     known, forms = load_features().models, forms_of(target)
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
@@ -261,9 +258,7 @@ def measured(
 ) -> tuple[dict[tuple[str, str], float], str]:
     """Return the median latency (ms) of each model by name and form, and the runtime that ran them.
 
-    Raises:
-        UsageError: see :class:`advisor.devices.connections.protocol.Connection`.
-        StageError: the same, or the device slowed down during the measurement.
+    StageError if the device failed, or slowed down during the measurement.
     """
     keys = {path: key for key, path in files.items()}
     timings = connection.measure(MeasurementJob(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
@@ -278,11 +273,8 @@ def measured(
 
 def with_measurements(profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
-    others = [
-        row
-        for row in profile.measurements
-        if not (row.target == target.name and (row.model, row.precision) in latency_ms)
-    ]
+    replaced = {(target.name, model, form) for model, form in latency_ms}
+    others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
     new = [
         Measurement(target.name, model, form, milliseconds, "median", source_repo=CALIBRATED, source_path=profile.name)
         for (model, form), milliseconds in sorted(latency_ms.items())

@@ -241,8 +241,7 @@ def copies_of(work: Work) -> int:
     """Return how often the file of an operator has it.
 
     The operator that reads the image finds neither it nor room for its output in the caches, since all others ran in
-    between. With several copies, each with an output of its own, its kernel does not either. A runtime packs the
-    weights of each copy by themselves, so the weights of many copies are in no near cache either.
+    between. With several copies, each with weights and an output of its own, its kernel does not either.
     """
     if work.kind == CONVOLUTION and work.depth == _COLOURS:
         return MOST_COPIES
@@ -271,9 +270,9 @@ MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, th
 class TimedKernels(NamedTuple):
     """Kernels that were timed on a device."""
 
-    kernels: tuple[Kernel, ...]  # the kernels
+    kernels: tuple[Kernel, ...]
     runtime: str  # runtime and version that the device reports
-    left_out: tuple[str, ...]  # why a kernel was left out, one line for each
+    left_out: tuple[str, ...]  # why each other kernel was left out
 
 
 def time_kernels(
@@ -285,10 +284,9 @@ def time_kernels(
     tell: Tell,
     works: Sequence[Work] = (),
 ) -> TimedKernels:
-    """Time operators (the design's by default) in every form, whose files ``folder`` takes; ``tell`` gets a line for
-    each step.
+    """Time operators (the design's by default) in every form; the files are made in ``folder``.
 
-    Raises StageError if the device failed or slowed down, or too few kernels were timed.
+    StageError if the device failed or slowed down, or too few kernels were timed.
     """
     files = {}
     for place, work in enumerate(works or design()):

@@ -108,8 +108,11 @@ def _precision(space: ModelSpace) -> Floats:
     return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate(posterior: LatencyPosterior, queries: Queries) -> Estimate:
-    """Predict ``queries`` on one target. They are described relative to the posterior's base."""
+def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
+    """Predict ``queries``, described relative to the posterior's base, on one target.
+
+    ``log_sd`` is a further deviation (log), as of latencies of another form.
+    """
     base = posterior.base
     of_model, of_family = _shares(base, posterior, queries)
     mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
@@ -119,7 +122,8 @@ def estimate(posterior: LatencyPosterior, queries: Queries) -> Estimate:
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
     wider = deviation * (1 + np.maximum(below, beyond))
-    return Estimate(mean, wider, deviation * (1 + beyond), support, np.maximum(below, beyond))
+    narrower, wider = np.hypot(deviation * (1 + beyond), log_sd), np.hypot(wider, log_sd)
+    return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
 
 
 def contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:

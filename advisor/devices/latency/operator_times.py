@@ -297,7 +297,7 @@ def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
 
 @lru_cache(maxsize=1)
 def model_operators() -> Mapping[str, Works]:
-    """Return the operators of each network of the catalogue by name; UsageError if the table is missing or not valid."""
+    """Return the operators of each network of the catalogue by name, from the shipped table."""
     path = shipped_profiles() / OPERATORS_FILE
     found: dict[str, list[tuple[Work, int]]] = {}
     try:
