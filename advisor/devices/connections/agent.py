@@ -1,6 +1,4 @@
-"""Measure on this machine with the agent in a new process; read what the agent prints on any device."""
-
-from __future__ import annotations
+"""Measure with the agent: in a new process on this machine, or on a device over the user's OpenSSH client."""
 
 import hashlib
 import json
@@ -41,10 +39,10 @@ machine the share is below 0.01."""
 
 @dataclass(frozen=True)
 class HostConnection:
-    """Measures on this machine."""
+    """Measures on this machine with the agent's file and the Python interpreter that has the runtime."""
 
-    agent: Path = AGENT  # the agent's file
-    python: Path = Path(sys.executable)  # the Python interpreter that has the runtime
+    agent: Path = AGENT
+    python: Path = Path(sys.executable)
 
     @property
     def label(self) -> str:
@@ -67,16 +65,10 @@ def agent_arguments(job: MeasurementJob, names: Sequence[str]) -> list[str]:
 
 
 def read_document(finished: Finished) -> dict[str, Any]:
-    """Return the JSON document in the last line of the agent's output.
-
-    Raises:
-        StageError: there is none: the agent crashed, or the device sent an invalid response.
-    """
-    lines = finished.stdout.strip().splitlines()
-    try:
-        document = json.loads(lines[-1]) if lines else None
-    except ValueError:
-        document = None
+    """Return the JSON document in the last line of the agent's output; StageError if there is none."""
+    document = None
+    with suppress(ValueError, IndexError):
+        document = json.loads(finished.stdout.strip().splitlines()[-1])
     if not isinstance(document, dict):
         ended = (
             f": it {finished.death}" if finished.death else f" (exit status {finished.status}): {finished.complaint}"
@@ -86,15 +78,9 @@ def read_document(finished: Finished) -> dict[str, Any]:
 
 
 def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names: Sequence[str]) -> tuple[Timing, ...]:
-    """Return the timings in the agent's document.
+    """Return the timings in the agent's document of files that are called ``names`` on the device.
 
-    Args:
-        document: the agent's output.
-        models: the files on this machine.
-        names: their names on the device, in the same order.
-
-    Raises:
-        StageError: the agent reports an error, or the document is not complete.
+    StageError if the agent reports an error, or the document is not complete.
     """
     error = document.get("error")
     if isinstance(error, Mapping):
@@ -104,20 +90,14 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
     try:
         memory = int(document["memory"]["private_bytes"]) if document.get("memory") else None
         return tuple(
-            _timing(
-                by_name[series["model"]],
-                series,
-                series.get("runtime", common),
-                memory if index == 0 else None,
-                document["load"],
-            )
-            for index, series in enumerate(document["series"])
+            _timing(by_name[each["model"]], each, common, None if index else memory, document["load"])
+            for index, each in enumerate(document["series"])
         )
     except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
-def _timing(model: Path, series: SeriesDocument, runtime: str, memory: int | None, load: object) -> Timing:
+def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None, load: object) -> Timing:
     walls = [float(wall) for block in series["blocks"] for wall in block["wall_ns"]]
     if min(walls) <= 0:
         raise ValueError("a run took no time")
@@ -129,7 +109,7 @@ def _timing(model: Path, series: SeriesDocument, runtime: str, memory: int | Non
         runs=len(walls),
         first_ms=float(series["first_ns"]) / 1e6,
         load_ms=float(series["load_ns"]) / 1e6,
-        runtime=runtime,
+        runtime=series.get("runtime", common),
         memory_bytes=memory,
         details={**series, "load": load},
         throttled=throttling(_block_medians(series)),
@@ -145,21 +125,19 @@ def _block_medians(series: SeriesDocument) -> list[float]:
     cpu_times = [block["cpu_ns"] for block in series["blocks"] if block.get("cpu_ns")]
     if len(cpu_times) == len(series["blocks"]):
         return [statistics.median(map(float, times or ())) for times in cpu_times]
-    undisturbed = [block for block in series["blocks"] if _waited_share(block, int(series["threads"])) <= WAITED]
+
+    def waited_share(block: Block) -> float:
+        waited = block.get("waited_ns")
+        return 0.0 if waited is None else float(waited) / (int(series["threads"]) * float(block["elapsed_ns"]))
+
+    undisturbed = [block for block in series["blocks"] if waited_share(block) <= WAITED]
     return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
-
-
-def _waited_share(block: Block, threads: int) -> float:
-    """Return the share of time that a thread waited for a processor; 0 if the device does not tell."""
-    waited = block.get("waited_ns")
-    return 0.0 if waited is None else float(waited) / (threads * float(block["elapsed_ns"]))
 
 
 def throttling(medians: Sequence[float]) -> str:
     """Return by how much a device slowed down steadily, in words; empty if it did not.
 
-    Args:
-        medians: median of each block in the order measured, in any unit.
+    ``medians`` are those of the blocks in the order measured, in any unit.
     """
     found = slowdown(medians)
     if found < THROTTLED or rising(medians) < RISING:
@@ -186,19 +164,20 @@ _LOST = 255
 _QUICK_S = 60.0
 _FOLDER = ".cache/advisor-agent"
 _INSTALL = "install the OpenSSH client"
-
-KEYS_ONLY = "write user@host and set up a key: advisor neither asks for passwords nor stores them"
+_KEYS_ONLY = "set up a key: advisor neither asks for passwords nor stores them"
+_OPTIONS = (
+    "BatchMode=yes", "ConnectTimeout=15", "ServerAliveInterval=5", "ServerAliveCountMax=3", "ControlMaster=auto",
+    "ControlPersist=60", "RequestTTY=no", "ForwardAgent=no", "ForwardX11=no",
+)  # fmt: skip
 
 
 def check_destination(destination: str) -> None:
-    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration.
+    """Refuse what is no host, ``user@host`` or alias of the user's ssh configuration, or begins as an option does.
 
-    Raises:
-        UsageError: it contains a password, which the message does not repeat, or a character that no host has, or it
-            begins as an option does.
+    A message never repeats a password.
     """
     if ":" in destination.rpartition("@")[0]:
-        raise UsageError("the ssh address contains a password", KEYS_ONLY)
+        raise UsageError("the ssh address contains a password", f"write user@host and {_KEYS_ONLY}")
     if not _DESTINATION.fullmatch(destination) or destination.startswith("-"):
         raise UsageError(
             f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
@@ -206,13 +185,13 @@ def check_destination(destination: str) -> None:
 
 
 def check_interpreter(python: str) -> None:
-    """Refuse what is not the path of an interpreter on the device.
-
-    Raises:
-        UsageError: it is empty, begins as an option does, or contains control characters.
-    """
+    """Refuse the path of an interpreter that is empty, begins as an option does, or contains control characters."""
     if not python.strip() or python.startswith("-") or any(ord(letter) < 32 for letter in python):
         raise UsageError(f"{python!r} is not the path of a Python interpreter", "give a path such as python3")
+
+
+class _LostConnection(StageError):
+    """The connection broke or could not be made; a retry may succeed."""
 
 
 @dataclass(frozen=True)
@@ -237,48 +216,36 @@ class SshConnection:
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
         """See :class:`advisor.devices.connections.protocol.Connection`.
 
-        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end. After a lost
-        connection, the session reconnects, and complete files are not sent again.
+        Files go into a new folder under ``~/.cache/advisor-agent``, which is deleted at the end, except after a lost
+        connection. Then the session reconnects, and complete files are not sent again.
         """
         job.check()
+        exports = {model: file_for(job.runtime, model) for model in job.models}
+        files = _named([exports[model].path for model in job.models])
+        folder = f"{_FOLDER}/{_key(files, job)}"
+        remove = f"rm -rf -- {shlex.quote(folder)}"
         with Scratch() as sockets:
             session = _Session(self, sockets)
             try:
-                return session.measure(job)
+                finished = session.attempted(folder, files, job)
+                return with_facts(timings_of_agent(read_document(finished), job.models, list(files)[1:]), exports)
+            except _LostConnection as error:
+                remove = ""
+                raise StageError(f"lost the connection to {self.label}: {error}") from error
             finally:
-                session.close()
+                session.close(remove)
 
 
+@dataclass(frozen=True)
 class _Session:
-    """Runs commands over one shared connection."""
+    """Runs commands over one shared connection, whose socket lies in a folder."""
 
-    def __init__(self, connection: SshConnection, sockets: Path) -> None:
-        self._connection = connection
-        self._sockets = sockets
+    connection: SshConnection
+    sockets: Path
 
-    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        """Copy, run, read and clean up; files stay on the device only after a lost connection, for the next attempt."""
-        exports = {model: file_for(job.runtime, model) for model in job.models}
-        files = _named([exports[model].path for model in job.models])
-        folder, lost = f"{_FOLDER}/{_key(files, job)}", False
-        try:
-            finished = self._attempted(folder, files, job)
-            return with_facts(timings_of_agent(read_document(finished), job.models, list(files)[1:]), exports)
-        except _LostConnection as error:
-            lost = True
-            raise StageError(f"lost the connection to {self._connection.label}: {error}") from error
-        finally:
-            if not lost:
-                with suppress(StageError):
-                    self._remote(f"rm -rf -- {shlex.quote(folder)}", _QUICK_S)
-
-    def _attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: MeasurementJob) -> Finished:
-        """Send the files and run the agent; retry if the connection was lost.
-
-        Raises:
-            _LostConnection: the connection was lost in every attempt.
-        """
-        arguments = [self._connection.python, "agent.py", *agent_arguments(job, list(files)[1:])]
+    def attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: MeasurementJob) -> Finished:
+        """Send the files and run the agent; retry, and at last raise, if the connection was lost."""
+        arguments = [self.connection.python, "agent.py", *agent_arguments(job, list(files)[1:])]
         command = f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}"
         attempt = 0
         while True:
@@ -287,14 +254,17 @@ class _Session:
                 return self._remote(command, job.timeout_s)
             except _LostConnection:
                 attempt += 1
-                if attempt > self._connection.retries:
+                if attempt > self.connection.retries:
                     raise
                 time.sleep(0.5 * attempt)
 
-    def close(self) -> None:
-        """End the shared connection."""
+    def close(self, last: str) -> None:
+        """Run a last command if there is one, and end the shared connection."""
         with suppress(StageError, UsageError):
-            run_program([*self._argv(), "-O", "exit", "--", self._connection.destination], timeout_s=10)
+            if last:
+                self._remote(last, _QUICK_S)
+        with suppress(StageError, UsageError):
+            run_program([*self._argv(), "-O", "exit", "--", self.connection.destination], timeout_s=10)
 
     def _send(self, folder: str, files: dict[str, tuple[Path, str]]) -> None:
         """Copy every file into ``folder``, except files that are already there with the right hash."""
@@ -303,28 +273,23 @@ class _Session:
             f"umask 077 && mkdir -p -- {quoted} && cd -- {quoted} && (sha256sum -- * 2>/dev/null || true)", _QUICK_S
         )
         if listing.status:
-            raise StageError(f"{self._connection.label}: cannot create a folder: {listing.complaint}")
+            raise StageError(f"{self.connection.label}: cannot create a folder: {listing.complaint}")
         present = {tuple(line.split(None, 1)[::-1]) for line in listing.stdout.splitlines() if " " in line}
         for name, (path, digest) in files.items():
             if (name, digest) not in present:
-                part = shlex.quote(f"{folder}/{name}.part")
-                target = shlex.quote(f"{folder}/{name}")
+                part, target = shlex.quote(f"{folder}/{name}.part"), shlex.quote(f"{folder}/{name}")
                 limit = _QUICK_S + path.stat().st_size / 1e5  # at least 100 kB/s
                 done = self._remote(f"cat > {part} && mv -f -- {part} {target}", limit, path)
                 if done.status:
-                    raise StageError(f"{self._connection.label}: cannot store {path.name}: {done.complaint}")
+                    raise StageError(f"{self.connection.label}: cannot store {path.name}: {done.complaint}")
 
     def _remote(self, command: str, timeout_s: float, stdin: Path | None = None) -> Finished:
-        """Run ``command`` in the device's shell; every part of it is quoted."""
-        argv = [*self._argv(), "--", self._connection.destination, command]
+        """Run ``command`` in the device's shell; every part of it is quoted. Exit status 255 is a failure of ssh."""
+        argv = [*self._argv(), "--", self.connection.destination, command]
         finished = run_program(argv, timeout_s=timeout_s, stdin=stdin, hint=_INSTALL)
-        if finished.status == _LOST:
-            self._explain(finished)
-        return finished
-
-    def _explain(self, finished: Finished) -> None:
-        """Raise the error behind exit status 255, with which ssh reports its own failures."""
-        label, output = self._connection.label, finished.stderr
+        if finished.status != _LOST:
+            return finished
+        label, output = self.connection.label, finished.stderr
         if "REMOTE HOST IDENTIFICATION HAS CHANGED" in output:
             raise UsageError(
                 f"{label}: the host key has changed; the device was set up again, or somebody intercepts it",
@@ -333,35 +298,15 @@ class _Session:
         if "Host key verification failed" in output:
             raise UsageError(f"{label}: the host key is not known", f"connect once by hand: ssh {label}")
         if "Permission denied" in output:
-            raise UsageError(
-                f"{label}: permission denied", "set up a key: advisor neither asks for passwords nor stores them"
-            )
+            raise UsageError(f"{label}: permission denied", _KEYS_ONLY)
         if "Could not resolve hostname" in output or "Bad configuration option" in output:
             raise UsageError(f"{label}: {finished.complaint}", "check the name and your ssh configuration")
         raise _LostConnection(finished.complaint)
 
     def _argv(self) -> list[str]:
-        connection = self._connection
-        options = [
-            "BatchMode=yes",
-            "ConnectTimeout=15",
-            "ServerAliveInterval=5",
-            "ServerAliveCountMax=3",
-            "ControlMaster=auto",
-            f"ControlPath={self._sockets}/c",
-            "ControlPersist=60",
-            "RequestTTY=no",
-            "ForwardAgent=no",
-            "ForwardX11=no",
-        ]
-        argv = [connection.program]
-        if connection.port is not None:
-            argv += ["-p", str(connection.port)]
-        return [*argv, *(part for option in options for part in ("-o", option))]
-
-
-class _LostConnection(StageError):
-    """The connection broke or could not be made; a retry may succeed."""
+        options = (*_OPTIONS, f"ControlPath={self.sockets}/c")
+        port = [] if self.connection.port is None else ["-p", str(self.connection.port)]
+        return [self.connection.program, *port, *(part for option in options for part in ("-o", option))]
 
 
 def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
