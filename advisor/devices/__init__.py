@@ -34,9 +34,11 @@ def list_devices(*, profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
     Raises:
         UsageError: a profile that is refused.
     """
-    from advisor.devices.profiles.listing import known_devices, ordered
+    from advisor.devices.profiles import HOST
+    from advisor.devices.profiles.listing import known_devices
 
-    return ordered(known_devices(profiles).values())
+    found = known_devices(profiles).values()
+    return tuple(sorted(found, key=lambda each: (each.name != HOST, each.origin is not None, each.name)))
 
 
 def to_frame(*, profiles: Folders = ()) -> pd.DataFrame:

@@ -99,11 +99,7 @@ def title_of(selector: str) -> str:
 
 
 def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine; None for another device.
-
-    Raises:
-        UsageError: the runtime cannot run here; the hint says how to install it.
-    """
+    """Return the runtime of a device of this machine, or None; refuse one that cannot run here (UsageError)."""
     runtime = local_runtimes().get(profile.name)
     if runtime is not None:
         problem, hint = runtime.missing()
@@ -226,11 +222,7 @@ class CoreSchema(BaseModel):
 def read_cores(path: Path | None = None) -> dict[str, Core]:
     """Return the known cores by their names without case, spaces and hyphens; a core has one or more names.
 
-    Args:
-        path: file to read. Default: the shipped one.
-
-    Raises:
-        UsageError: the file is not valid, or two cores share a name.
+    ``path`` is the file to read, by default the shipped one. UsageError if it is not valid, or two cores share a name.
     """
     document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
     found: dict[str, Core] = {}
@@ -261,15 +253,13 @@ def find_core(name: str) -> Core | None:
 
 
 def core_named(name: str) -> Core:
-    """Return the core of a name, as :func:`find_core`.
-
-    Raises:
-        UsageError: no known core has this name. The error names the nearest ones.
-    """
+    """Return the core of a name, as :func:`find_core`; the UsageError for an unknown one names the nearest ones."""
     found = find_core(name)
     if found:
         return found
-    near = _nearest(_design(name), read_cores())
+    known = read_cores()
+    matches = get_close_matches(_key(_design(name)), known, n=2 * _MOST_NEAREST, cutoff=0.5)
+    near = list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
     raise UsageError(
         f"unknown core '{name}'" + (f" (nearest: {', '.join(near)})" if near else ""),
         "write a known core, or the known design in brackets: 'Maker X1 (Cortex-A76)'; or leave the cores out",
@@ -278,16 +268,14 @@ def core_named(name: str) -> Core:
 
 def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence for each core that is unknown, or some of whose figures no source confirms."""
-    return tuple(filter(None, map(_remark, dict.fromkeys(names))))
-
-
-def _remark(name: str) -> str:
-    core = find_core(name)
-    if core is None:
-        return f"Core '{name}' is not known, so a prediction takes the mean of its kind"
-    if core.assumed:
-        return f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family"
-    return ""
+    found = []
+    for name in dict.fromkeys(names):
+        core = find_core(name)
+        if core is None:
+            found.append(f"Core '{name}' is not known, so a prediction takes the mean of its kind")
+        elif core.assumed:
+            found.append(f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family")
+    return tuple(found)
 
 
 def _design(name: str) -> str:
@@ -297,9 +285,3 @@ def _design(name: str) -> str:
 
 def _key(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.casefold())
-
-
-def _nearest(name: str, known: dict[str, Core]) -> list[str]:
-    """Return the names of the most similar cores, the nearest first."""
-    matches: Iterable[str] = get_close_matches(_key(name), known, n=2 * _MOST_NEAREST, cutoff=0.5)
-    return list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
