@@ -27,11 +27,7 @@ _SHOWN = 40  # Characters of a key in an error
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
-    """Return the value in a JSON file.
-
-    Raises:
-        UsageError: the file is missing, no plain file or too large, or :func:`parse_json` refuses its text.
-    """
+    """Return the value in a JSON file; UsageError if it cannot be read, or :func:`parse_json` refuses its text."""
     text = read_text(path, max_bytes)
     try:
         return parse_json(text)
@@ -42,8 +38,7 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
 def parse_json(text: str) -> object:
     """Return the value in a JSON text.
 
-    Raises:
-        ValueError: the text is not JSON, or a value is beyond the limits. The message names the line or the keys.
+    ValueError with the line or the keys if the text is not JSON, or a value is beyond the limits.
     """
     try:
         value: object = json.loads(text)
@@ -180,12 +175,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return a table with these columns; None and a missing key are missing values.
-
-    Args:
-        columns: their names, which also set the types, see :func:`type_of`.
-        rows: values by column.
-    """
+    """Return a table with these columns, typed by :func:`type_of`; None and a missing key are missing values."""
     import pandas as pd
 
     listed = list(rows)

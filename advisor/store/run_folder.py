@@ -52,11 +52,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it.
-
-        Raises:
-            UsageError: the folder is not writable.
-        """
+        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
         try:
@@ -78,9 +74,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run.
 
-        Raises:
-            UsageError: it is not a run folder, its request is damaged, or its schema is newer; or an entry of the
-                folder is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
+        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an entry of the folder
+        is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
         """
         request = path / "request.yaml"
         if not request.is_file() and (path / "artifacts").is_dir():
@@ -108,11 +103,7 @@ class RunFolder:
         return cls(path.resolve())
 
     def hold(self) -> FileLock:
-        """Return the lock of the run, acquired; release it at the end.
-
-        Raises:
-            UsageError: another process uses the run.
-        """
+        """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
         holder = self.path / ".holder"
         try:
             self._lock.acquire(timeout=0)
@@ -149,11 +140,7 @@ class RunFolder:
         write_atomically(self.path / "request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
-        """Return the resolved request.
-
-        Raises:
-            UsageError: the file is damaged.
-        """
+        """Return the resolved request."""
         return _mapping(self.path / "request.yaml")
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
@@ -166,11 +153,7 @@ class RunFolder:
         return dict(read_document(self.path / name).entries)
 
     def append(self, evaluation: Evaluation) -> None:
-        """Add one evaluation; it is on the disk when the call returns.
-
-        Raises:
-            StageError: the disk is full.
-        """
+        """Add one evaluation; it is on the disk when the call returns. StageError if the disk is full."""
         line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
             with self.evaluations_file.open("ab+") as file:
@@ -296,14 +279,19 @@ class Problem:
 
 
 def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
-    """Return all problems of a run; files without a problem are reliable.
-
-    Args:
-        run: the run.
-        artefacts: also hash every artefact (a second a gigabyte).
-    """
-    found = [problem for name in KINDS for problem in _document(run, name)]
-    found += _lines(run)
+    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
+    found: list[Problem] = []
+    for name in KINDS:
+        if (path := run.path / name).exists():
+            found += [Problem(name, what) for what in read_document(path).problems]
+        elif name == "manifest.json":
+            found.append(Problem(name, "is missing: versions, host and weights are not known"))
+    lines, unread = run.evaluations_file, run.unread_lines()
+    if not lines.is_file():
+        found.append(Problem(lines.name, "is missing: nothing was evaluated"))
+    if unread:
+        shown = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
+        found.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
     evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
     for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
         if not (run.path / name).is_file():
@@ -326,23 +314,3 @@ def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
     if sha256_file(path) != evaluation.artefact_sha256:
         return Problem(evaluation.artefact, "has changed since it was measured (its hash differs): it is not used")
     return None
-
-
-def _document(run: RunFolder, name: str) -> Iterator[Problem]:
-    path = run.path / name
-    if not path.exists():
-        if name == "manifest.json":
-            yield Problem(name, "is missing: versions, host and weights are not known")
-        return
-    yield from (Problem(name, what) for what in read_document(path).problems)
-
-
-def _lines(run: RunFolder) -> Iterator[Problem]:
-    name = run.evaluations_file.name
-    if not run.evaluations_file.is_file():
-        yield Problem(name, "is missing: nothing was evaluated")
-        return
-    unread = run.unread_lines()
-    if unread:
-        shown = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
-        yield Problem(name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored")

@@ -44,10 +44,14 @@ class YamlDocument:
         node = self.root
         line = node.start_mark.line + 1
         for step in location:
-            child = _child(node, step)
-            if child is None:
+            entries: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
+            if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                entries = [(value, value) for value in node.value[step : step + 1]]
+            elif entries:
+                entries = [(key, value) for key, value in entries if key.value == step]
+            if not entries:
                 break
-            line, node = child[0].start_mark.line + 1, child[1]
+            line, node = entries[0][0].start_mark.line + 1, entries[0][1]
         return line
 
     def at(self, location: Sequence[str | int] = ()) -> str:
@@ -56,15 +60,9 @@ class YamlDocument:
 
 
 def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> YamlDocument:
-    """Parse ``path`` as plain data.
+    """Parse ``path`` as plain data; with ``number_keys``, whole numbers as keys become text.
 
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-        number_keys: accept whole numbers as keys; they become text.
-
-    Raises:
-        UsageError: the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
+    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
@@ -77,16 +75,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False)
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
-    """Return the text of a file.
-
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-        errors: what :meth:`bytes.decode` does where the file is not UTF-8.
-
-    Raises:
-        UsageError: the file is not UTF-8, or as of :func:`read_bytes`.
-    """
+    """Return the text of a file; ``errors`` is what :meth:`bytes.decode` does where it is not UTF-8."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8", errors)
     except ValueError as error:
@@ -96,12 +85,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file.
 
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-
-    Raises:
-        UsageError: the file is missing, not readable, too large, or no plain file: a pipe or a device has no end.
+    UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -125,15 +109,11 @@ class _Reading:
     """
 
     def __init__(self, path: Path, loader: Any, number_keys: bool) -> None:
-        self._path = path
-        self._loader = loader
-        self._number_keys = number_keys
-        self._next = loader.get_event
+        self._path, self._loader, self._number_keys, self._next = path, loader, number_keys, loader.get_event
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._plain: dict[str, Any] = {}
 
     def document(self) -> object:
-        """Return the value of the file's only document."""
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
             raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
@@ -230,11 +210,3 @@ class _Reading:
 
     def _refused(self, event: Any, what: str) -> UsageError:
         return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")
-
-
-def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
-    return None

@@ -117,7 +117,7 @@ def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path
 
 
 def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) -> None:
-    if pool.call("advisor.isolation.pool:has_network"):
+    if pool.call("advisor.isolation.child:has_network"):
         pytest.skip("this system lets a child have a network")
     with socket.create_server(("127.0.0.1", 0)) as server:
         functions.connect(server.getsockname()[1])

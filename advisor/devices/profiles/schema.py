@@ -61,7 +61,7 @@ class FileKind(Generic[Schema]):
 
     def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
         found = error.errors(include_url=False)
-        misspelt, told = set(), set()
+        misspelt, told = set[tuple[str | int, ...]](), set[tuple[str | int, ...]]()
         for each in found:
             if each["type"] == "extra_forbidden":
                 valid = list(self._schema_at(each["loc"]).model_fields)
