@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
+
+from advisor.core.keywords import takes_options
+from advisor.core.options import DEVICES, RUNNING, DeviceBenchmarkKeywords, Option, Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,19 +105,30 @@ def remove(name: str, *, folder: str | Path | None = None) -> tuple[Path, ...]:
     return remove_profile(name, folder)
 
 
+_SHARED: Mapping[str, Option] = {
+    name: get_args(hint)[1] for name, hint in get_type_hints(DeviceBenchmarkKeywords, include_extras=True).items()
+}
+
+
+class CalibrateKeywords(TypedDict, total=False):
+    """The options of :func:`calibrate`."""
+
+    ssh: Annotated[str, _SHARED["ssh"]]
+    adb: Annotated[str, _SHARED["adb"]]
+    here: Annotated[bool, Option(DEVICES, "", "The device is this machine.", False)]
+    python: Annotated[str, _SHARED["python"]]
+    benchmark_model: Annotated[Place, _SHARED["benchmark_model"]]
+    cores: Annotated[str, _SHARED["cores"]]
+    models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
+    kernels: Annotated[
+        bool, Option(RUNNING, "", "Also time single operators; networks are then predicted as their sum.", False)
+    ]
+    profiles: Annotated[Folders, _SHARED["profiles"]]
+
+
+@takes_options(CalibrateKeywords, stated=True)
 def calibrate(
-    device: str,
-    *,
-    ssh: str = "",
-    adb: str = "",
-    here: bool = False,
-    python: str = "python3",
-    benchmark_model: str | Path | None = None,
-    cores: str = "",
-    models: int = 5,
-    kernels: bool = False,
-    profiles: Folders = (),
-    tell: Callable[[str], None] | None = None,
+    device: str, *, tell: Callable[[str], None] | None = None, **options: Unpack[CalibrateKeywords]
 ) -> Calibrated:
     """Measure the most informative models on a device and add the measurements to its profile.
 
@@ -130,15 +144,6 @@ def calibrate(
 
     Args:
         device: name of a device, or ``name:target``.
-        ssh: host to connect to over ssh: ``host``, ``user@host``, or a name of your ssh configuration.
-        adb: serial of the phone to connect to over adb.
-        here: the device is this machine.
-        python: Python interpreter of the device that has a TFLite runtime (ssh).
-        benchmark_model: TensorFlow Lite's ``benchmark_model`` for the phone's processor (adb).
-        cores: hexadecimal mask of the cores that run the models (adb).
-        models: number of models to measure.
-        kernels: also time single operators; all networks are then predicted as the sum of their operators.
-        profiles: further folders of your own device profiles.
         tell: called with a line about each step.
 
     Raises:
@@ -150,11 +155,13 @@ def calibrate(
     from advisor.devices.profiles.listing import known_devices
     from advisor.devices.profiles.values import ConnectionSettings
 
-    profile, target = known_devices(profiles).select(device)
+    profile, target = known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
-    stated = ConnectionSettings.from_options(ssh, adb, here, python, benchmark_model, cores)
+    stated = ConnectionSettings.from_options(
+        options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
+    )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
-    say = tell or (lambda _text: None)
+    say, models, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
     return calibration.calibrate(profile, target, connection, device_predictor(), models, say, kernels)
 
 
