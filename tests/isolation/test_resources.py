@@ -1,0 +1,139 @@
+"""Temporary folders whose owner is gone are removed; those that are in use, or were made just now, are not."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from advisor.engine.pipeline.walker import run_coroutine
+from advisor.isolation import Scratch
+from advisor.isolation.resources import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes, sweep
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    return tmp_path
+
+
+def left(folder: Path) -> list[Path]:
+    return list(folder.glob("advisor-scratch-*"))
+
+
+def test_a_folder_is_removed_at_the_end_of_its_block(temporary: Path) -> None:
+    with Scratch() as folder:
+        (folder / "file").write_text("x")
+        assert left(temporary) == [folder]
+    assert left(temporary) == []
+
+
+def test_what_is_abandoned_goes_without_a_new_folder(temporary: Path) -> None:
+    (temporary / "advisor-scratch-999999999-dead").mkdir()
+    sweep()
+    assert left(temporary) == []
+
+
+def test_a_folder_in_use_is_not_removed(temporary: Path) -> None:
+    with Scratch() as first:
+        os.utime(first, (0, 0))
+        with Scratch():
+            assert first.is_dir()
+
+
+def test_a_folder_that_a_living_process_made_just_now_is_not_removed(temporary: Path) -> None:
+    (temporary / f"advisor-scratch-{os.getpid()}-new").mkdir()
+    with Scratch():
+        assert len(left(temporary)) == 2
+
+
+@pytest.mark.parametrize("hours", [-24, 24])
+def test_a_folder_of_a_process_id_that_was_given_again_is_removed_whatever_the_clock(
+    temporary: Path, hours: int
+) -> None:
+    old = temporary / f"advisor-scratch-{os.getpid()}-old"
+    old.mkdir()
+    os.utime(old, (time.time() + 3600 * hours,) * 2)
+    with Scratch():
+        assert not old.exists()
+
+
+@pytest.mark.integration
+def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: Path) -> None:
+    script = "import os; from advisor.isolation import Scratch; Scratch(); os.kill(os.getpid(), 9)"
+    killed = {**os.environ, "TMPDIR": str(temporary)}
+    subprocess.run([sys.executable, "-c", script], env=killed, check=False)
+    assert len(left(temporary)) == 1
+    with Scratch() as folder:
+        assert left(temporary) == [folder]
+
+
+GB = 10**9
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
+    room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
+    assert room.admits(2 * GB, running=1)
+    assert not room.admits(2 * GB + 1, running=1)
+
+
+def test_a_job_that_runs_alone_may_always_begin() -> None:
+    assert MemoryGate(lambda: 0).admits(100 * GB, running=0)
+
+
+def test_what_began_just_now_counts_until_it_has_grown() -> None:
+    clock = Clock()
+    room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
+    room.note_start(2 * GB)
+    assert not room.admits(2 * GB, running=1)
+    clock.now = GROWS_S + 1
+    assert room.admits(2 * GB, running=1)
+
+
+def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
+    assert _within_cgroup(tmp_path) == 250
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _within_cgroup(tmp_path) > 1 << 60
+    assert free_bytes() > 0
+
+
+async def _thread_after(seconds: float) -> threading.Thread:
+    await asyncio.sleep(seconds)
+    return threading.current_thread()
+
+
+async def _failing() -> None:
+    raise ValueError("refused")
+
+
+def test_the_result_comes_from_another_thread() -> None:
+    assert run_coroutine(_thread_after(0.0)) is not threading.current_thread()
+
+
+def test_it_runs_where_an_event_loop_runs_already() -> None:
+    async def inside() -> threading.Thread:
+        return run_coroutine(_thread_after(0.0))
+
+    assert asyncio.run(inside()) is not threading.current_thread()
+
+
+def test_the_coroutine_s_error_is_raised() -> None:
+    with pytest.raises(ValueError, match="refused"):
+        run_coroutine(_failing())
