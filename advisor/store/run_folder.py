@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import psutil
 import yaml
@@ -157,9 +157,10 @@ class RunFolder:
         line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
             with self.evaluations_file.open("ab+") as file:
-                if _incomplete(file):
-                    line = "\n" + line
-                file.write(line.encode())
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - 1, 0))
+                torn = file.read(1) not in (b"", b"\n")  # the last line has no end
+                file.write(("\n" * torn + line).encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -208,7 +209,8 @@ class RunFolder:
         """
         target = self.path / name
         target.parent.mkdir(exist_ok=True)
-        if not (target.is_file() and _same_content(source, target)):
+        same = target.is_file() and (source.samefile(target) or sha256_file(source) == sha256_file(target))
+        if not same:
             copy_atomically(source, target)
         return target
 
@@ -216,10 +218,6 @@ class RunFolder:
 def _inside(entry: Path) -> bool:
     """Return whether an entry of a run folder is a file or a folder that does not lead out of it."""
     return (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(entry.parent.resolve())
-
-
-def _same_content(first: Path, second: Path) -> bool:
-    return first.samefile(second) or sha256_file(first) == sha256_file(second)
 
 
 def _new_folder(out: Path, name: str) -> Path:
@@ -246,14 +244,6 @@ def _damaged(file: Path, why: str) -> UsageError:
         f"the run folder '{file.parent}' is damaged: {file.name} cannot be read ({why})",
         "restore this file; advisor does not change the other files of the run",
     )
-
-
-def _incomplete(file: BinaryIO) -> bool:
-    """Return True if the last line of a file has no end."""
-    if file.seek(0, os.SEEK_END) == 0:
-        return False
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) != b"\n")
 
 
 def _evaluation(line: str) -> Evaluation | None:

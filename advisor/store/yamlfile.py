@@ -128,25 +128,27 @@ class _Reading:
         if type(event) is yaml.ScalarEvent and event.anchor is None:
             return self._scalar(event), 1
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            if event.anchor not in self._anchors:
+                raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
+            if self._anchors[event.anchor][1] == 0:
+                raise self._refused(event, "a value that contains itself")
+            return self._anchors[event.anchor]
         if depth > MAX_DEPTH:
             raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
         if event.anchor is not None:
             self._anchors[event.anchor] = (None, 0)
-        value, size = self._content(event, depth)
+        if isinstance(event, yaml.ScalarEvent):
+            value, size = self._scalar(event), 1
+        else:
+            is_sequence = isinstance(event, yaml.SequenceStartEvent)
+            if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
+                raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
+            value, size = self._sequence(depth) if is_sequence else self._mapping(depth)
         if size > MAX_VALUES:
             raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, size)
         return value, size
-
-    def _content(self, event: Any, depth: int) -> tuple[Any, int]:
-        if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event), 1
-        is_sequence = isinstance(event, yaml.SequenceStartEvent)
-        if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
-            raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
-        return self._sequence(depth) if is_sequence else self._mapping(depth)
 
     def _sequence(self, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
@@ -173,14 +175,6 @@ class _Reading:
             values[key], size = self._value(self._next(), depth + 1)
             total += size + 1
         return values, total
-
-    def _alias(self, event: Any) -> tuple[Any, int]:
-        if event.anchor not in self._anchors:
-            raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
-        value, size = self._anchors[event.anchor]
-        if size == 0:
-            raise self._refused(event, "a value that contains itself")
-        return value, size
 
     def _scalar(self, event: Any) -> Any:
         if event.tag is not None or not event.implicit[0]:

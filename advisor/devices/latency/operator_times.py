@@ -163,7 +163,14 @@ def _kind_of(work: Work) -> str:
 
 def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     works, times = [work for work, _ in rows], np.array([microseconds for _, microseconds in rows])
-    setting = min(kind.settings, key=lambda each: _error(kind.parts(works, each), times))
+
+    def error(setting: Setting) -> float:
+        """Return the mean squared error (log) of the best coefficients."""
+        parts = kind.parts(works, setting)
+        found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
+        return round(float(np.square(np.log(found / times)).mean()), 9)
+
+    setting = min(kind.settings, key=error)
     fitted = _with(kind, setting, works, times, _FEW_SD)
     if len(works) < _ENOUGH:
         return fitted
@@ -182,12 +189,6 @@ def _with(kind: _Kind, setting: Setting, works: Sequence[Work], times: Floats, l
     cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
     corrections = np.asarray(np.linalg.solve(cover, left), dtype=np.float64)
     return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
-
-
-def _error(parts: Floats, times: Floats) -> float:
-    """Return the mean squared error (log) of the best coefficients."""
-    found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
-    return round(float(np.square(np.log(found / times)).mean()), 9)
 
 
 def _coefficients(parts: Floats, times: Floats) -> Floats:

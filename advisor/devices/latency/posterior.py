@@ -108,11 +108,16 @@ def _condition(
     resemblance = np.zeros(len(base.table.columns))
     resemblance[candidates] = shares.sum(axis=1)
     scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
+    # The standard deviation between the references' shapes, weighted by their shares.
+    used = np.flatnonzero(resemblance)
+    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
+    departure = shapes - resemblance[used] @ shapes
+    spread = float(np.sqrt((resemblance[used] @ np.square(departure)).mean()))
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = inverse(_cover(gram, scale) + doubted)
     return LatencyPosterior(
         base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
-        _spread(base, resemblance), reference, np.maximum(doubts, 0.0),
+        spread, reference, np.maximum(doubts, 0.0),
     )  # fmt: skip
 
 
@@ -141,14 +146,6 @@ def _prior(reference: Column, column: Column) -> float:
         + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
         - _OTHER_RELEASE * (reference.runtime == column.runtime and other_release(reference, column))
     )
-
-
-def _spread(base: Base, shares: Floats) -> float:
-    """Return the standard deviation between the references' shapes, weighted by their shares."""
-    used = np.flatnonzero(shares)
-    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
-    departure = shapes - shares[used] @ shapes
-    return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
 def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:

@@ -156,7 +156,12 @@ def implausible(
     """
     same = [other for other in shipped if _plain(other.soc) == _plain(profile.soc) and other.cores]
     for cluster in profile.cores:
-        if same and not any(_holds(other.cores, cluster, profile.cores) for other in same):
+        # A SoC has at least as many cores of a name as the profile states.
+        stated, *held = (
+            sum(each.count for each in cores if _names(each) & _names(cluster))
+            for cores in (profile.cores, *(other.cores for other in same))
+        )
+        if held and max(held) < stated:
             cores = ", ".join(f"{each.count} x {each.core}" for each in same[0].cores)
             yield UsageError(
                 f"{profile.origin or profile.name}: the cores {cluster.count} x {cluster.core} contradict the SoC "
@@ -166,12 +171,6 @@ def implausible(
     bounds = bounds_of(shipped)
     for target in profile.targets:
         yield from _wrong_unit(profile, target, bounds, macs)
-
-
-def _holds(cores: Sequence[Cluster], cluster: Cluster, stated: Sequence[Cluster]) -> bool:
-    """Return whether a SoC has at least as many cores of a cluster's name as the profile states."""
-    wanted = sum(each.count for each in stated if _names(each) & _names(cluster))
-    return sum(each.count for each in cores if _names(each) & _names(cluster)) >= wanted
 
 
 def _names(cluster: Cluster) -> set[str]:

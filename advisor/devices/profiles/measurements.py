@@ -158,8 +158,9 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
 def _parse(
     row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
 ) -> Measurement:
-    if not row["model"].strip():
-        raise UsageError(f"{at}: the model has no name", "advisor catalog list shows the names")
+    model, names = row["model"], "advisor catalog list shows the names"
+    if not model.strip():
+        raise UsageError(f"{at}: the model has no name", names)
     flag, version = row.get("flag", ""), row.get("runtime_version", "")
     if flag:
         _one_of(flag, FLAGS, "flag", at)
@@ -167,9 +168,13 @@ def _parse(
         check_version("" if version == UNSTATED else version)
     except ValueError as error:
         raise UsageError(f"{at}: runtime_version {error}", "such as 2.17.0") from None
+    target = row["target"] if targets is None else _one_of(row["target"], targets, "target", at)
+    if models is not None and model not in models:
+        hint = f"{names}; advisor catalog add adds a model of your own"
+        raise UsageError(f"{at}: unknown model '{model}'{nearest(model, models)}", hint)
     return Measurement(
-        target=row["target"] if targets is None else _one_of(row["target"], targets, "target", at),
-        model=row["model"] if models is None else _known_model(row["model"], models, at),
+        target=target,
+        model=model,
         precision=_one_of(row["precision"], PRECISIONS, "precision", at),
         latency_ms=_latency(row["latency_ms"], at),
         statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
@@ -182,15 +187,6 @@ def _parse(
         graph=row.get("graph", ""),
         runtime_version=version,
     )
-
-
-def _known_model(name: str, models: Collection[str], at: str) -> str:
-    if name not in models:
-        raise UsageError(
-            f"{at}: unknown model '{name}'{nearest(name, models)}",
-            "advisor catalog list shows the names; advisor catalog add adds a model of your own",
-        )
-    return name
 
 
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
