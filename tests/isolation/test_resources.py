@@ -1,7 +1,5 @@
 """Temporary folders whose owner is gone are removed; those that are in use, or were made just now, are not."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

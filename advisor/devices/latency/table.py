@@ -1,7 +1,5 @@
 """Collect the measurements of many profiles in one table: targets by models, in log milliseconds."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re

@@ -52,20 +52,32 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """A group of equal cores of a processor."""
+    """A group of equal cores of a processor.
 
-    core: str  # name of the core, such as ``Cortex-A76``
-    count: int  # number of such cores
-    max_mhz: int | None = None  # highest clock in MHz, None if it is not known
+    Attributes:
+        core: name of the core, such as ``Cortex-A76``.
+        count: number of such cores.
+        max_mhz: highest clock in MHz, None if it is not known.
+    """
+
+    core: str
+    count: int
+    max_mhz: int | None = None
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Hard limits of a device; None means no limit."""
+    """Hard limits of a device; None means no limit.
 
-    arena_bytes: int | None = None  # memory for activations (the RAM of a microcontroller)
-    flash_bytes: int | None = None  # storage for the model
-    package_bytes: int | None = None  # size of the application that an app store or a team allows
+    Attributes:
+        arena_bytes: memory for activations (the RAM of a microcontroller).
+        flash_bytes: storage for the model.
+        package_bytes: size of the application that an app store or a team allows.
+    """
+
+    arena_bytes: int | None = None
+    flash_bytes: int | None = None
+    package_bytes: int | None = None
 
     @property
     def file_bytes(self) -> int | None:
@@ -177,15 +189,25 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, or this machine itself."""
+    """The connection to a device: over ssh, over adb, or this machine itself.
 
-    ssh: str = ""  # host, ``user@host`` or a name of the user's ssh configuration
-    adb: str = ""  # serial of an attached phone
-    here: bool = False  # the device is this machine
-    port: int | None = None  # port for ssh, None for that of the ssh configuration
-    python: str = "python3"  # Python interpreter on the device, for ssh
-    benchmark_model: Path | None = None  # the binary for the phone, for adb
-    cores: str = ""  # hexadecimal mask of the cores to pin it to, for adb
+    Attributes:
+        ssh: host, ``user@host`` or a name of the user's ssh configuration.
+        adb: serial of an attached phone.
+        here: the device is this machine.
+        port: port for ssh, None for that of the ssh configuration.
+        python: Python interpreter on the device, for ssh.
+        benchmark_model: the binary for the phone, for adb.
+        cores: hexadecimal mask of the cores to pin it to, for adb.
+    """
+
+    ssh: str = ""
+    adb: str = ""
+    here: bool = False
+    port: int | None = None
+    python: str = "python3"
+    benchmark_model: Path | None = None
+    cores: str = ""
 
     @classmethod
     def from_options(
