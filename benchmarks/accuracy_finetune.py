@@ -97,7 +97,6 @@ def _row(case: Case, name: str) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite.levels import attach_head
     from advisor.training.finetune import FINETUNING, TuningImages, tune
-    from advisor.training.finetune.hyperparameters import FINETUNING
     from advisor.training.head import train_head
 
     card = load_catalogue()[name]

@@ -3,16 +3,17 @@
 python -m benchmarks.catalogue_files        # writes device_profiles/model_operators.csv; about 15 minutes
 """
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.devices.kernels.files import as_int8
-from advisor.devices.latency.network_times import OPERATORS_FILE, write_operators
+from advisor.devices.kernels import as_int8
+from advisor.devices.latency.operator_times import OPERATORS_FILE
 from advisor.devices.profiles import shipped_profiles
 from advisor.store import ArtifactCache
-from advisor.tflite.macs import counted, works_of
+from advisor.tflite.macs import SIZES, Works, counted, works_of
 from advisor.tflite.model import read
 
 FORMS = ("float32", "int8")
@@ -40,6 +41,16 @@ def _make(name: str, folder: Path) -> None:
     data = select_output(path.read_bytes(), "probabilities")
     path.write_bytes(data)
     (folder / "int8.tflite").write_bytes(as_int8(data))
+
+
+def write_operators(path: Path, models: Mapping[str, Works]) -> None:
+    """Write the table that :func:`advisor.devices.latency.operator_times.model_operators` reads."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(("model", "number", "kind", *SIZES))
+        for name, works in sorted(models.items()):
+            for work, number in works:
+                writer.writerow((name, number, work.kind, *(getattr(work, size) for size in SIZES)))
 
 
 def main() -> None:

@@ -23,11 +23,11 @@ from pathlib import Path
 import numpy as np
 
 from advisor.devices.calibration import replace_kernels, with_measurements
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.kernels.timing import time_kernels
+from advisor.devices.kernels import time_kernels
 from advisor.devices.latency.features import load_features
-from advisor.devices.prediction.predictor import Prediction, Predictor, fit_predictor
+from advisor.devices.prediction import Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import DeviceProfile, load_profiles
 from advisor.devices.profiles.runtimes import host_profile
 from advisor.store import cache_root

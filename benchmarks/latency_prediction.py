@@ -20,7 +20,7 @@ import numpy as np
 from advisor.core.forms import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.table import Column, LatencyTable, build_table, runtime_family
-from advisor.devices.prediction.predictor import fit_predictor
+from advisor.devices.prediction import fit_predictor
 from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
 from benchmarks.latency_protocols import further, judging, protocols, regimes
 from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown

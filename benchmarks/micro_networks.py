@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.devices.kernels.files import as_int8
+from advisor.devices.kernels import as_int8
 from advisor.store import ArtifactCache
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import numpy as np
 
 from advisor.core.errors import AdvisorError
 from advisor.core.units import plural
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import file_for
 from advisor.devices.profiles.runtimes import LITERT, local_runtimes, title_of
 from advisor.measurement.latency import Ratio

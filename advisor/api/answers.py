@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
-from advisor.api.options import takes_options
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.keywords import takes_options
 from advisor.core.names import integration, registered
 from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
@@ -219,7 +219,7 @@ def check_run(run: str | Path, *, artefacts: bool = False) -> tuple[str, ...]:
     Raises:
         UsageError: no run folder.
     """
-    from advisor.store.integrity import integrity_problems
+    from advisor.store.run_folder import integrity_problems
 
     return tuple(str(problem) for problem in integrity_problems(RunFolder.open(Path(run)), artefacts))
 

@@ -124,7 +124,7 @@ def _runtime() -> Iterator[Check]:
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
         try:
             pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
-            network = pool.call("advisor.isolation.pool:has_network")
+            network = pool.call("advisor.isolation.child:has_network")
         except AdvisorError as error:
             yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
             return

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from advisor.api.options import takes_options
 from advisor.core.errors import StageError, UsageError
+from advisor.core.keywords import takes_options
 from advisor.core.options import BenchmarkKeywords, CheckDataKeywords, CompressKeywords, DeviceBenchmarkKeywords
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def benchmark_device(
     Raises:
         UsageError: an option is invalid, or no file can be measured.
     """
-    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.profiles.values import ConnectionSettings
     from advisor.engine.targets import benchmarking
 
     settings = ConnectionSettings.from_options(

@@ -13,10 +13,9 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.protocol import Connection, MeasurementJob
-from advisor.devices.kernels.files import as_int8
-from advisor.devices.kernels.timing import TimedKernels, time_kernels
+from advisor.devices.kernels import TimedKernels, as_int8, time_kernels
 from advisor.devices.latency.features import ModelFeatures, load_features
-from advisor.devices.prediction.predictor import CALIBRATED, Predictor
+from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
 from advisor.devices.profiles.measurements import FORMS, Measurement
@@ -69,13 +68,8 @@ def calibration_report(
 ) -> CalibrationReport:
     """Compare predictions of the measured models without the new measurements, and from each other.
 
-    Args:
-        predictor: fitted without the new measurements.
-        before: the profile without them.
-        after: the profile with the new measurements.
-        target: the target.
-        models: features of the models that can be measured.
-        form: form of the measured files.
+    ``predictor`` is fitted without the new measurements; ``before`` and ``after`` are the profile without and with
+    them; ``models`` are those that can be measured.
     """
     truth = {
         row.model: row.latency_ms
@@ -96,7 +90,6 @@ def calibration_report(
 
 
 def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
-    """Return the profile without the measurements of some models."""
     return replace(profile, measurements=tuple(row for row in profile.measurements if row.model not in models))
 
 
@@ -118,8 +111,7 @@ def expected_error(
 
 Tell = Callable[[str], None]
 
-Latencies = Mapping[tuple[str, str], float]
-"""Milliseconds by name of the model and form."""
+Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model and form
 
 
 @dataclass(frozen=True)
@@ -163,11 +155,10 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 
 
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
-    """Refuse a target that cannot be calibrated.
+    """Refuse a target that cannot be calibrated (UsageError).
 
-    Raises:
-        UsageError: it is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs
-            neither float32 nor int8 files.
+    It is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs neither float32 nor
+    int8 files.
     """
     if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
@@ -194,24 +185,11 @@ def calibrate(
     tell: Tell,
     kernels: bool = False,
 ) -> Calibrated:
-    """Measure the most informative models of the catalogue on the device, and write its profile.
+    """Measure the ``wanted`` most informative models of the catalogue on the device, and write its profile.
 
     Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
     Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
-    runs.
-
-    Args:
-        profile: the device.
-        target: its target (:func:`check_target`).
-        connection: the connection to it.
-        predictor: fitted to all known measurements.
-        wanted: number of models to measure.
-        tell: called with a line for each step.
-        kernels: also time single operators, from which all networks are then predicted.
-
-    Raises:
-        UsageError: the connection cannot be made.
-        StageError: a model cannot be made, or the device failed.
+    runs. With ``kernels``, single operators are timed too, from which all networks are then predicted.
     """
     known, forms = load_features().models, forms_of(target)
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
@@ -280,9 +258,7 @@ def measured(
 ) -> tuple[dict[tuple[str, str], float], str]:
     """Return the median latency (ms) of each model by name and form, and the runtime that ran them.
 
-    Raises:
-        UsageError: see :class:`advisor.devices.connections.protocol.Connection`.
-        StageError: the same, or the device slowed down during the measurement.
+    StageError if the device failed, or slowed down during the measurement.
     """
     keys = {path: key for key, path in files.items()}
     timings = connection.measure(MeasurementJob(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
@@ -297,11 +273,8 @@ def measured(
 
 def with_measurements(profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
-    others = [
-        row
-        for row in profile.measurements
-        if not (row.target == target.name and (row.model, row.precision) in latency_ms)
-    ]
+    replaced = {(target.name, model, form) for model, form in latency_ms}
+    others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
     new = [
         Measurement(target.name, model, form, milliseconds, "median", source_repo=CALIBRATED, source_path=profile.name)
         for (model, form), milliseconds in sorted(latency_ms.items())

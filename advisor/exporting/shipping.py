@@ -14,7 +14,7 @@ from advisor.core.names import integration, registered
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting.shipped import check
-from advisor.store.integrity import artefact_problem
+from advisor.store.run_folder import artefact_problem
 from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
 from advisor.tflite.model import read
 

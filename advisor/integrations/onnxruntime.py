@@ -71,7 +71,7 @@ class OnnxRuntime:
 
     def connect(self, target: DeviceTarget) -> Connection:
         """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.connections.host import HostConnection
+        from advisor.devices.connections.agent import HostConnection
 
         return HostConnection()
 

@@ -1,8 +1,7 @@
 """Run native code in child processes, so that a crash, a hang or too much memory fails one evaluation only."""
 
-from advisor.isolation.pool import NETWORK, WRITES_BELOW, ChildPool, Children
+from advisor.isolation.pool import ENDS_WITH_PARENT, NETWORK, WRITES_BELOW, CallLimits, ChildPool, Children, Pause
 from advisor.isolation.resources import MemoryGate, Scratch
-from advisor.isolation.worker import ENDS_WITH_PARENT, CallLimits, Pause
 
 __all__ = [
     "ENDS_WITH_PARENT",

@@ -101,25 +101,15 @@ class SustainedDocument(TypedDict):
 
 @dataclass(frozen=True)
 class Effort:
-    """The duration of one series.
+    """The duration of one series."""
 
-    Attributes:
-        name: ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``.
-        runs: minimum number of timed runs in total, unless ``max_seconds`` passes first.
-        min_seconds: minimum time.
-        max_seconds: no new run of a block starts after its share of this time.
-        blocks: number of blocks.
-        pause_seconds: pause before each block.
-        load_content: True to time loading from bytes in memory, too.
-    """
-
-    name: str
-    runs: int
-    min_seconds: float
-    max_seconds: float
-    blocks: int
-    pause_seconds: float
-    load_content: bool = True
+    name: str  # ``load``, ``survey``, ``search``, ``quick``, ``normal`` or ``full``
+    runs: int  # minimum number of timed runs in total, unless ``max_seconds`` passes first
+    min_seconds: float  # minimum time
+    max_seconds: float  # no new run of a block starts after its share of this time
+    blocks: int  # number of blocks
+    pause_seconds: float  # pause before each block
+    load_content: bool = True  # True to time loading from bytes in memory, too
 
     def enough(self, runs: int, elapsed: float) -> bool:
         """Return True if a block of ``runs`` runs in ``elapsed`` seconds is long enough."""
@@ -306,11 +296,7 @@ def loaded(
 
 
 def onnx_runtime() -> tuple[Any, str]:
-    """Return the module of ONNX Runtime and its version.
-
-    Raises:
-        AgentError: it is not installed.
-    """
+    """Return the module of ONNX Runtime and its version; AgentError if it is not installed."""
     try:
         import onnxruntime
     except ImportError as error:
@@ -319,11 +305,7 @@ def onnx_runtime() -> tuple[Any, str]:
 
 
 def runtime() -> tuple[Any, str, str]:
-    """Return the interpreter module, its package name and version.
-
-    Raises:
-        AgentError: no runtime is installed.
-    """
+    """Return the interpreter module, its package name and version; AgentError if no runtime is installed."""
     from importlib import import_module, metadata
 
     for package, module in (("ai-edge-litert", "ai_edge_litert"), ("tflite-runtime", "tflite_runtime")):
@@ -339,11 +321,7 @@ def runtime() -> tuple[Any, str, str]:
 
 
 def new_interpreter(path: str, threads: int, kernels: str, content: bytes | None = None) -> Any:
-    """Return an interpreter of the memory-mapped file, or of ``content``.
-
-    Raises:
-        AgentError: the runtime cannot load the file.
-    """
+    """Return an interpreter of the memory-mapped file, or of ``content``; AgentError if it cannot be loaded."""
     module, package, version = runtime()
     options: dict[str, Any] = {"num_threads": threads}
     if kernels == "builtin":
@@ -375,11 +353,7 @@ def set_inputs(interpreter: Any) -> None:
 
 
 def input_values(shape: tuple[int, ...], dtype: Any, name: str) -> Any:
-    """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices.
-
-    Raises:
-        AgentError: the type is not numeric.
-    """
+    """Return fixed pseudo-random values: floats in [-1, 1), the full range of 8 and 16 bits, 0 or 1 for indices."""
     import numpy
 
     generator, kind = numpy.random.default_rng(INPUT_SEED), numpy.dtype(dtype)
@@ -465,6 +439,11 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
     for index in range(effort.blocks):
         for one in series if index % 2 == 0 else reversed(series):
             one.run_block(effort)
+    load_of_others, content_ns = load.result(), None
+    if effort.load_content:  # reading the file into memory, and loading it from there
+        start = time.perf_counter_ns()
+        loaded(models[0], threads[0], kernels, shape, Path(models[0]).read_bytes())
+        content_ns = time.perf_counter_ns() - start
     return {
         "runtime": package,
         "runtime_version": version,
@@ -473,8 +452,8 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
         "python": platform.python_version(),
         "effort": asdict(effort),
         "memory": added,
-        "load": load.result(),
-        "load_content_ns": content_load_ns(models[0], threads[0], kernels, shape) if effort.load_content else None,
+        "load": load_of_others,
+        "load_content_ns": content_ns,
         "series": [one.result() for one in series],
     }
 
@@ -512,13 +491,6 @@ def sustain(
     }
 
 
-def content_load_ns(path: str, threads: int, kernels: str, shape: list[int] | None) -> int:
-    """Return the nanoseconds to read the file into memory and to load it from there."""
-    start = time.perf_counter_ns()
-    loaded(path, threads, kernels, shape, Path(path).read_bytes())
-    return time.perf_counter_ns() - start
-
-
 def one_line(error: BaseException) -> str:
     """Return an exception's text as one line of at most 300 characters."""
     return " ".join(str(error).split())[:300] or f"no message ({type(error).__name__})"
@@ -547,20 +519,15 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def restrict(cpus: str | None, memory_limit: int | None) -> None:
-    """Pin the process to processors and limit its memory, if asked."""
-    if cpus and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {int(part) for part in cpus.split(",")})
-    if memory_limit:
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_DATA, (memory_limit, memory_limit))
-
-
 def main() -> int:
     """Run the agent and return the exit status: 0, or 3 with an ``error`` in the document."""
     options = arguments()
-    restrict(options.cpus, options.memory_limit)
+    if options.cpus and hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {int(part) for part in options.cpus.split(",")})
+    if options.memory_limit:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (options.memory_limit, options.memory_limit))
     effort, common = EFFORTS[options.effort], (options.kernels, options.shape)
     if options.sustained:
         first = (options.models[0], options.threads[0], options.sustained, options.windows)

@@ -1,6 +1,6 @@
 """Run calls in the child process: import a function by name, call it, send back its value or its error.
 
-:class:`advisor.isolation.worker.Worker` starts it as ``python -m advisor.isolation.child FD``, where FD is one end of a
+:class:`advisor.isolation.pool.Worker` starts it as ``python -m advisor.isolation.child FD``, where FD is one end of a
 socket pair. We do not use ``multiprocessing``'s spawn, because spawn runs the caller's main script again: a script
 without a ``__main__`` guard would start the search inside every child.
 """
@@ -12,6 +12,8 @@ import gc
 import importlib
 import os
 import signal
+import socket
+import struct
 import sys
 import tempfile
 import threading
@@ -22,12 +24,13 @@ from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
 from advisor.isolation import resources as scratch
-from advisor.isolation.pool import NETWORK, WRITES_BELOW, give_up_files, leave_network
+from advisor.isolation.pool import NETWORK, WRITES_BELOW
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
 """Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""
@@ -51,22 +54,14 @@ class _Lean(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname in OPTIONAL and _is_importing("keras"):
+        keras = getattr(sys.modules.get("keras"), "__spec__", None)
+        # importlib sets _initializing while the module's code runs
+        if fullname in OPTIONAL and getattr(keras, "_initializing", False) is True:
             raise ModuleNotFoundError(f"Keras is imported without {fullname}", name=fullname)
-        if fullname in LARGE and gc.isenabled():
-            return _uncollected(PathFinder.find_spec(fullname, path))
-        return None
-
-
-def _is_importing(module: str) -> bool:
-    spec = getattr(sys.modules.get(module), "__spec__", None)
-    return getattr(spec, "_initializing", False) is True  # set by importlib while the module's code runs
-
-
-def _uncollected(spec: ModuleSpec | None) -> ModuleSpec | None:
-    if spec is not None and spec.loader is not None:
-        spec.loader.exec_module = partial(_execute, spec.loader)  # type: ignore[method-assign]
-    return spec
+        spec = PathFinder.find_spec(fullname, path) if fullname in LARGE and gc.isenabled() else None
+        if spec is not None and spec.loader is not None:
+            spec.loader.exec_module = partial(_execute, spec.loader)  # type: ignore[method-assign]
+        return spec
 
 
 def _execute(loader: Loader, module: ModuleType) -> None:
@@ -78,7 +73,69 @@ def _execute(loader: Loader, module: ModuleType) -> None:
         gc.enable()
 
 
-_PR_SET_PDEATHSIG = 1
+# Take the network, other programs and foreign folders away from a child process, where the kernel allows it.
+#
+# Linux lets every user make a namespace without network interfaces, unless the distribution or a container forbids it.
+# From version 5.13 on, Landlock (docs.kernel.org/userspace-api/landlock.html) lets a process give up rights to files.
+
+# linux/sched.h
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+# linux/landlock.h and linux/prctl.h; the numbers of the system calls are the same on every processor.
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_PATH_BENEATH = 1
+_PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS = 1, 38
+_EXECUTE, _WRITE_FILE, _TRUNCATE = 1 << 0, 1 << 1, 1 << 14
+_CHANGE_FOLDERS = sum(1 << right for right in range(4, 13))
+_RENAME_BETWEEN_FOLDERS = 1 << 13
+_RENAME_SINCE, _TRUNCATE_SINCE = 2, 3
+
+
+def leave_network() -> None:
+    """Move this process, which must have one thread, into a namespace without a network; do nothing if it may not.
+
+    Root gets no user namespace: it would lose the right to files of other users.
+    """
+    user, group = os.geteuid(), os.getegid()
+    try:
+        unshare = ctypes.CDLL(None).unshare
+    except (OSError, AttributeError):
+        return  # not Linux
+    if user == 0:
+        unshare(_CLONE_NEWNET)
+    elif unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            with contextlib.suppress(OSError):  # the files stay the user's own; only names of users are not shown
+                Path("/proc/self", name).write_text(text, encoding="ascii")
+
+
+def give_up_files(folders: Sequence[str]) -> bool:
+    """Let this process, which must have one thread, start no program and write below ``folders`` only.
+
+    Returns whether the kernel does that; if not, nothing changes. Everything can still be read.
+    """
+    try:
+        call = ctypes.CDLL(None, use_errno=True).syscall
+    except (OSError, AttributeError):
+        return False  # not Linux
+    version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
+    if version < 1:
+        return False
+    write = _WRITE_FILE | (_TRUNCATE if version >= _TRUNCATE_SINCE else 0)
+    change = write | _CHANGE_FOLDERS | (_RENAME_BETWEEN_FOLDERS if version >= _RENAME_SINCE else 0)
+    rules = call(_CREATE_RULESET, struct.pack("=Q", _EXECUTE | change), ctypes.c_size_t(8), 0)
+    for folder, rights in ((os.devnull, write), *((folder, change) for folder in folders)):
+        opened = os.open(folder, os.O_RDONLY)
+        call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, opened), 0)
+        os.close(opened)
+    confined = ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and call(_RESTRICT_SELF, rules, 0) == 0
+    os.close(rules)
+    return bool(confined)
+
+
+def has_network() -> bool:
+    """Return whether this process has a network interface beside its own loopback."""
+    return any(name != "lo" for _, name in socket.if_nameindex())
 
 
 def main() -> None:
@@ -91,7 +148,9 @@ def main() -> None:
     install_lean_imports()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))
     if os.environ.get("ADVISOR_CHILD_ENDS_WITH_PARENT"):
-        _ended_by_the_kernel()
+        # Linux kills this process when its parent's thread ends: a paused process cannot watch its parent.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     _end_with_parent(os.getppid())
     while True:
         try:
@@ -114,12 +173,6 @@ def _answer(name: str, arguments: tuple[object, ...]) -> tuple[bool, object]:
         traceback.print_exc()
         sys.stderr.flush()
         return False, StageError(f"{type(error).__name__}: {first_line(str(error)) or 'no message'}")
-
-
-def _ended_by_the_kernel() -> None:
-    """Ask Linux to kill this process when its parent's thread ends: a paused process cannot watch its parent."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _end_with_parent(parent: int) -> None:

@@ -3,86 +3,227 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import socket
-import struct
+import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
+from socket import socketpair
 from typing import Any, Protocol
 
-from advisor.isolation.worker import ENDS_WITH_PARENT, CallLimits, Pause, Worker
+import psutil
 
-# Take the network, other programs and foreign folders away from a child process, where the kernel allows it.
-#
-# Linux lets every user make a namespace without network interfaces, unless the distribution or a container forbids it.
-# From version 5.13 on, Landlock (docs.kernel.org/userspace-api/landlock.html) lets a process give up rights to files.
+from advisor.core.errors import StageError
+from advisor.core.units import show_bytes, show_seconds
+from advisor.isolation.process import ENDS_IN_S, ChildProcess
+from advisor.isolation.resources import VARIABLE, Scratch
 
-# linux/sched.h
-_CLONE_NEWUSER = 0x10000000
-_CLONE_NEWNET = 0x40000000
-# linux/landlock.h and linux/prctl.h; the numbers of the system calls are the same on every processor.
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
-_PATH_BENEATH = 1
-_PR_SET_NO_NEW_PRIVS = 38
-_EXECUTE, _WRITE_FILE, _TRUNCATE = 1 << 0, 1 << 1, 1 << 14
-_CHANGE_FOLDERS = sum(1 << right for right in range(4, 13))
-_RENAME_BETWEEN_FOLDERS = 1 << 13
-_RENAME_SINCE, _TRUNCATE_SINCE = 2, 3
+_POLL_S = 0.2
+
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Limits of one call. A call that exceeds one is stopped and fails."""
+
+    seconds: float = 600.0  # wall-clock time
+    memory_bytes: int = 3_000_000_000  # resident memory of the child
+    # how many processes the child may have started; their memory counts too. None: not looked at
+    processes: int | None = None
+
+
+class Pause:
+    """Pauses and resumes the child process of one call with SIGSTOP and SIGCONT.
+
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
+    (:data:`ENDS_WITH_PARENT`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._send_signal: Callable[[int], None] | None = None
+        self._paused = False
+        self._clock = clock
+        self._since = self._paused_s = 0.0
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
+        with self._lock:
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        with self._lock:
+            self._send_signal = send_signal
+            if self._paused:
+                send_signal(signal.SIGSTOP)
+
+    def detach(self) -> None:
+        """Detach the call, which is done; its child process continues with other calls."""
+        with self._lock:
+            if self._paused:
+                self._send(signal.SIGCONT)
+            self._send_signal = None
+
+    def pause(self) -> None:
+        """Pause the call now, or as soon as it is attached."""
+        with self._lock:
+            if not self._paused:
+                self._since = self._clock()
+            self._paused = True
+            self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the call."""
+        with self._lock:
+            if self._paused:
+                self._paused_s += self._clock() - self._since
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def _send(self, number: int) -> None:
+        if self._send_signal is not None:
+            self._send_signal(number)
+
+
+class Worker:
+    """A child process that runs many calls, so that heavy imports are paid once; see :class:`ChildPool`."""
+
+    def __init__(self, log: Path | None, environment: dict[str, str]) -> None:
+        self._log, self._environment = log, environment
+        self._process: ChildProcess | None = None
+        self._connection: Connection[Any, Any] | None = None
+        self._scratch: Scratch | None = None
+        self._changing = threading.RLock()  # one thread may close the pool while the call of another fails
+        self.peak_bytes = 0
+
+    def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` in the child and return its value.
+
+        Raises:
+            StageError: the call crashed or exceeded a limit; the next call gets a new child.
+            AdvisorError: the function itself raised it.
+        """
+        process, connection = self._started()
+        held = pause or Pause()
+        held.attach(process.send)
+        try:
+            connection.send((function, args))
+            succeeded, value = self._wait(process, connection, limits)
+        except (EOFError, OSError, psutil.NoSuchProcess):
+            raise StageError(self._death(process)) from None
+        finally:
+            held.detach()
+        if not succeeded:
+            raise value
+        return value
+
+    def stop(self) -> None:
+        """End the child, also while it works; any thread may call this. The child has ended on return."""
+        with self._changing:
+            process, scratch = self._process, self._scratch
+            # The connection is released, not closed: a call that still waits reads the end of it, and closes it last.
+            self._process = self._connection = self._scratch = None
+            if process is not None:
+                process.kill()
+            if scratch is not None:
+                _end_started_by(scratch)
+                scratch.remove()
+
+    def _started(self) -> tuple[ChildProcess, Connection[Any, Any]]:
+        with self._changing:
+            if self._process is None or self._process.status is not None or self._connection is None:
+                self.stop()
+                self._scratch = Scratch()
+                environment = {**self._environment, VARIABLE: str(self._scratch.path)}
+                self._process, self._connection = _start(self._log, environment)
+            return self._process, self._connection
+
+    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits) -> Any:
+        deadline = time.monotonic() + limits.seconds
+        watched = psutil.Process(process.pid)
+        while not connection.poll(_POLL_S):
+            started = [] if limits.processes is None else watched.children(recursive=True)
+            used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
+            self.peak_bytes = max(self.peak_bytes, used)
+            if time.monotonic() > deadline:
+                exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
+            elif used > limits.memory_bytes:
+                most = show_bytes(limits.memory_bytes)
+                exceeded = f"used {show_bytes(used)} of memory, more than its limit of {most}"
+            elif limits.processes is not None and len(started) > limits.processes:
+                exceeded = f"started {len(started)} processes, more than its limit of {limits.processes}"
+            else:
+                continue
+            self.stop()
+            raise StageError(exceeded)
+        self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
+        return connection.recv()
+
+    def _death(self, process: ChildProcess) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.popen.wait(timeout=60)  # the system may write a core file first
+        code = process.popen.returncode
+        self.stop()
+        if code == -signal.SIGKILL:
+            return "killed by the system (SIGKILL), most likely because memory ran out"
+        if code is not None and code < 0:
+            return f"crashed with {signal.Signals(-code).name}"
+        return f"its process ended with exit code {code}"
+
+
+def _end_started_by(scratch: Scratch) -> None:
+    """Kill processes that a child started and that left its process group; they inherited its temporary folder."""
+    until = time.monotonic() + ENDS_IN_S
+    while time.monotonic() < until:
+        found = False
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(VARIABLE) == str(scratch.path):
+                    process.kill()
+                    found = True
+        if not found:
+            return
+        time.sleep(_POLL_S / 10)
+
+
+def _resident_bytes(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
+    ours, theirs = socketpair()
+    output = log.open("ab") if log else None
+    try:
+        process = ChildProcess(
+            [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
+            environment={**os.environ, **environment},
+            output=output or sys.stderr.fileno(),
+            descriptors=[theirs.fileno()],
+        )
+    finally:
+        theirs.close()
+        if output:
+            output.close()
+    return process, Connection(ours.detach())
+
 
 WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 """The environment variable of children that start no program and write below this folder and their temporary one."""
 
 NETWORK = "ADVISOR_CHILD_NETWORK"
 """The environment variable of children that keep the network; it is empty for all others."""
-
-
-def leave_network() -> None:
-    """Move this process, which must have one thread, into a namespace without a network; do nothing if it may not.
-
-    Root gets no user namespace: it would lose the right to files of other users.
-    """
-    user, group = os.geteuid(), os.getegid()
-    try:
-        unshare = ctypes.CDLL(None).unshare
-    except (OSError, AttributeError):
-        return  # not Linux
-    if user == 0:
-        unshare(_CLONE_NEWNET)
-    elif unshare(_CLONE_NEWUSER | _CLONE_NEWNET) == 0:
-        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
-            with contextlib.suppress(OSError):  # the files stay the user's own; only names of users are not shown
-                Path("/proc/self", name).write_text(text, encoding="ascii")
-
-
-def give_up_files(folders: Sequence[str]) -> bool:
-    """Let this process, which must have one thread, start no program and write below ``folders`` only.
-
-    Returns whether the kernel does that; if not, nothing changes. Everything can still be read.
-    """
-    try:
-        call = ctypes.CDLL(None, use_errno=True).syscall
-    except (OSError, AttributeError):
-        return False  # not Linux
-    version = call(_CREATE_RULESET, None, ctypes.c_size_t(0), 1)
-    if version < 1:
-        return False
-    write = _WRITE_FILE | (_TRUNCATE if version >= _TRUNCATE_SINCE else 0)
-    change = write | _CHANGE_FOLDERS | (_RENAME_BETWEEN_FOLDERS if version >= _RENAME_SINCE else 0)
-    rules = call(_CREATE_RULESET, struct.pack("=Q", _EXECUTE | change), ctypes.c_size_t(8), 0)
-    for folder, rights in ((os.devnull, write), *((folder, change) for folder in folders)):
-        opened = os.open(folder, os.O_RDONLY)
-        call(_ADD_RULE, rules, _PATH_BENEATH, struct.pack("=Qi", rights, opened), 0)
-        os.close(opened)
-    confined = ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and call(_RESTRICT_SELF, rules, 0) == 0
-    os.close(rules)
-    return bool(confined)
-
-
-def has_network() -> bool:
-    """Return whether this process has a network interface beside its own loopback."""
-    return any(name != "lo" for _, name in socket.if_nameindex())
 
 
 LIGHT, HEAVY, TRAINERS = "light", "heavy", "trainers"
@@ -124,31 +265,37 @@ class ChildPool:
     """Runs functions by name in child processes; several threads may call it.
 
     A worker starts when it is first needed. The worker that was used last is used first, because its imports are done.
-
-    Args:
-        log: file that takes the children's output, None to show it.
-        environment: variables added to :data:`QUIET_ONE_THREAD`; the value None removes a variable.
+    The file ``log`` takes the children's output, which is shown without one. ``environment`` is added to
+    :data:`QUIET_ONE_THREAD`; the value None removes a variable.
     """
 
     def __init__(self, log: Path | None = None, environment: Mapping[str, str | None] | None = None) -> None:
         self._log = log
         wanted = {**QUIET_ONE_THREAD, NETWORK: "", **(environment or {})}
         self._environment = {name: value for name, value in wanted.items() if value is not None}
-        self._lock = threading.Lock()
+        self._lock, self._closed = threading.Lock(), False
         self._idle: list[Worker] = []
         self._all: list[Worker] = []
-        self._closed = False
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
         """Call ``module:function`` in a child and return its value; see :meth:`Worker.call` for the errors.
 
         ``pause`` can pause and resume the child while it works.
         """
-        worker = self._take()
+        with self._lock:
+            if not self._idle:
+                self._idle.append(Worker(self._log, self._environment))
+                self._all.append(self._idle[0])
+            worker = self._idle.pop()
         try:
             return worker.call(function, *args, limits=limits or CallLimits(), pause=pause)
         finally:
-            self._give(worker)
+            with self._lock:
+                closed = self._closed
+                if not closed:
+                    self._idle.append(worker)
+            if closed:
+                worker.stop()
 
     @property
     def peak_bytes(self) -> int:
@@ -169,24 +316,9 @@ class ChildPool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _take(self) -> Worker:
-        with self._lock:
-            if self._idle:
-                return self._idle.pop()
-            worker = Worker(self._log, self._environment)
-            self._all.append(worker)
-            return worker
-
-    def _give(self, worker: Worker) -> None:
-        with self._lock:
-            if not self._closed:
-                self._idle.append(worker)
-                return
-        worker.stop()
-
 
 def trainers(log: Path | None) -> ChildPool:
-    """Return a pool for training: its children see the GPU if there is one, and end with this process when paused.
+    """Return a pool for training, whose children see the GPU if there is one.
 
     They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
     EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. Two
@@ -198,10 +330,8 @@ def trainers(log: Path | None) -> ChildPool:
     return ChildPool(log, {**ENDS_WITH_PARENT, **training})
 
 
-def workers(log: Path | None) -> ChildPool:
-    """Return a pool for all other jobs; its children end with this process when paused."""
-    return ChildPool(log, ENDS_WITH_PARENT)
+_workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
 
-
-POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: workers, HEAVY: workers, TRAINERS: trainers}
-"""Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training."""
+POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _workers, TRAINERS: trainers}
+"""Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training.
+Their children end with this process when paused."""

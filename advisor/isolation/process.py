@@ -14,8 +14,7 @@ import psutil
 
 from advisor.core.errors import StageError, UsageError, last_line
 
-ENDS_IN_S = 10.0
-"""Seconds that killed processes may take to end."""
+ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
 
 
 class TimedOut(StageError):
@@ -24,17 +23,11 @@ class TimedOut(StageError):
 
 @dataclass(frozen=True)
 class Finished:
-    """The result of a program.
+    """The result of a program."""
 
-    Attributes:
-        status: exit status; negative if a signal ended it.
-        stdout: standard output.
-        stderr: standard error.
-    """
-
-    status: int
-    stdout: str
-    stderr: str
+    status: int  # exit status; negative if a signal ended it
+    stdout: str  # standard output
+    stderr: str  # standard error
 
     @property
     def complaint(self) -> str:
@@ -58,19 +51,9 @@ class Finished:
 class ChildProcess:
     """A program in a session of its own. Ctrl-C goes to this process, which ends its children in order.
 
-    Args:
-        argv: the program and its arguments.
-        environment: its environment variables; those of this process by default.
-        stdin: file for its standard input; empty by default.
-        output: file or descriptor for standard output and standard error; None for a pipe for each.
-        descriptors: file descriptors that it inherits.
-        hint: advice on installing the program, for the error message.
-
-    Attributes:
-        popen: the process, to read from its pipes and to wait for it.
-
-    Raises:
-        UsageError: the program is not installed or cannot be run.
+    ``output`` takes standard output and standard error; None makes a pipe for each. The program inherits
+    ``descriptors``. ``hint`` is advice on installing it, for the UsageError if it cannot be run. ``popen`` is the
+    process, to read from its pipes and to wait for it.
     """
 
     def __init__(
@@ -135,14 +118,9 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Finished:
-    """Run ``argv`` and wait until it ends; see :class:`ChildProcess` for the arguments.
+    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut).
 
-    Args:
-        timeout_s: seconds after which the program and its children are killed.
-
-    Raises:
-        UsageError: the program is not installed or cannot be run.
-        TimedOut: it did not end in time.
+    See :class:`ChildProcess` for the other arguments.
     """
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)

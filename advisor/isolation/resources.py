@@ -14,8 +14,7 @@ import psutil
 GROWS_S = 15.0
 """A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
 
-KEPT_FREE_BYTES = 300_000_000
-"""Reserve for this process, which grows with its evaluations, and for other programs."""
+KEPT_FREE_BYTES = 300_000_000  # Reserve for this process, which grows with its evaluations, and for other programs
 
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -45,10 +44,6 @@ class MemoryGate:
     """Lets a job start if the memory that it is expected to take is free.
 
     A job may always start if no other runs, because waiting would not free memory.
-
-    Args:
-        free: returns the free bytes.
-        clock: returns seconds.
     """
 
     def __init__(self, free: Callable[[], int] = free_bytes, clock: Callable[[], float] = time.monotonic) -> None:
@@ -76,11 +71,8 @@ class MemoryGate:
 # ended. A child deletes its own folder if its parent is gone. If both were killed at once, the next parent finds the
 # folder unlocked and deletes it. The same holds for the parent's own temporary folders.
 
-VARIABLE = "TMPDIR"
-"""The environment variable that :mod:`tempfile` reads first."""
-
-_PREFIX = "advisor-scratch-"
-"""Followed by the id of the process that made the folder."""
+VARIABLE = "TMPDIR"  # The environment variable that :mod:`tempfile` reads first
+_PREFIX = "advisor-scratch-"  # Followed by the id of the process that made the folder
 
 _LOCKED_WITHIN_S = 60.0
 
@@ -120,16 +112,10 @@ def sweep() -> None:
             lock = os.open(folder, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if not _may_be_new(folder.name, os.fstat(lock).st_mtime):
+                # A living process may have made it just now, and not locked it yet. Clocks are set back, too.
+                maker = folder.name.removeprefix(_PREFIX).partition("-")[0]
+                new = abs(time.time() - os.fstat(lock).st_mtime) < _LOCKED_WITHIN_S
+                if not (new and maker.isdecimal() and psutil.pid_exists(int(maker))):
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(lock)
-
-
-def _may_be_new(name: str, changed: float) -> bool:
-    """Return whether a living process may have made the folder just now, and not locked it yet.
-
-    The time may lie in the future, because clocks are set back.
-    """
-    maker = name.removeprefix(_PREFIX).partition("-")[0]
-    return maker.isdecimal() and psutil.pid_exists(int(maker)) and abs(time.time() - changed) < _LOCKED_WITHIN_S

@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from glob import escape
 from pathlib import Path
 
@@ -18,8 +17,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.isolation.process import TimedOut, run_program
 from advisor.store.files import full_disk, is_full_disk, sha256_json
 
-_MAKING = ".making-"
-"""Begin of the name of an unfinished result, followed by its key."""
+_MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
 
 def cache_root() -> Path:
@@ -29,11 +27,7 @@ def cache_root() -> Path:
 
 
 def require_cache() -> None:
-    """Make the folder of all caches.
-
-    Raises:
-        UsageError: it cannot be made, or files cannot be written to it.
-    """
+    """Make the folder of all caches; UsageError if it cannot be made, or files cannot be written to it."""
     root = cache_root()
     hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
     try:
@@ -42,23 +36,14 @@ def require_cache() -> None:
         raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
-    _sweep(root / "artifacts")
-
-
-def _sweep(root: Path) -> None:
-    """Remove results that nobody makes any more: their makers were killed."""
-    for left in root.glob(f"*/{_MAKING}*"):
+    for left in root.glob(f"artifacts/*/{_MAKING}*"):  # nobody makes them any more if their makers were killed
         key = left.name.removeprefix(_MAKING).rpartition("-")[0]
         with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):
             shutil.rmtree(left, ignore_errors=True)
 
 
 class ArtifactCache:
-    """Stores each stage result as a folder of files, which is written once and never changed.
-
-    Args:
-        root: folder of all results; None for ``<cache_root()>/artifacts``.
-    """
+    """Stores each stage result as a folder of files below ``root``, which is written once and never changed."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = root or cache_root() / "artifacts"
@@ -76,16 +61,10 @@ class ArtifactCache:
     ) -> Path:
         """Return the folder with the stage's result; call ``make(folder)`` if it does not exist.
 
-        If two processes need the same result, only one makes it. If ``make`` raises, no folder is left.
-
-        Args:
-            stage: name and version of the stage, such as ``convert-1``.
-            inputs: every input that the result depends on, as JSON values.
-            make: writes the result's files into the given folder.
-            waits: called with the name of another process that makes the result, such as ``process 123``.
-
-        Raises:
-            StageError: the disk is full.
+        ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every input that the result
+        depends on, as JSON values. If two processes need the same result, only one makes it; ``waits`` is called with
+        the name of the other, such as ``process 123``. If ``make`` raises, no folder is left. StageError if the disk is
+        full.
         """
         folder = self.folder(stage, inputs)
         if folder.is_dir():
@@ -143,22 +122,15 @@ def _held(folder: Path, waits: Callable[[str], None]) -> Iterator[None]:
 
 TIMEOUT_S = 600.0
 
-_LISTED = "requirements.txt"
-
 
 @dataclass(frozen=True)
 class Packages:
-    """Packages in a folder of the cache, beside those of this environment.
+    """Packages in a folder of the cache, beside those of this environment."""
 
-    Attributes:
-        name: of the folder, and in errors: the package that is wanted.
-        requirements: lines of a requirements file: every package with its exact version, and best with its hash.
-        options: more options of ``pip install``, such as ``--no-deps``.
-    """
-
-    name: str
+    name: str  # of the folder, and in errors: the package that is wanted
+    # lines of a requirements file: every package with its exact version, and best with its hash
     requirements: tuple[str, ...]
-    options: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()  # more options of ``pip install``, such as ``--no-deps``
 
 
 def is_installed(packages: Packages) -> bool:
@@ -167,12 +139,15 @@ def is_installed(packages: Packages) -> bool:
 
 
 def import_path(packages: Packages) -> str:
-    """Return the ``PYTHONPATH`` with which a child process finds these packages first; install them on first use.
+    """Return the ``PYTHONPATH`` with which a child process finds these packages first; install them on first use."""
 
-    Raises:
-        UsageError: pip cannot install them.
-    """
-    found = str(filled(_folder(packages), partial(_fill, packages)))
+    def fill(folder: Path) -> None:
+        listed = folder / "requirements.txt"
+        listed.write_text("\n".join(packages.requirements) + "\n", encoding="utf-8")
+        hint = "check the connection to the package index; advisor uses your pip settings"
+        install(packages.name, ["--target", str(folder), *packages.options, "--requirement", str(listed)], hint)
+
+    found = str(filled(_folder(packages), fill))
     return os.pathsep.join(path for path in (found, os.environ.get("PYTHONPATH", "")) if path)
 
 
@@ -181,24 +156,10 @@ def _folder(packages: Packages) -> Path:
     return cache_root() / "packages" / f"{packages.name}-{sha256_json({'inputs': inputs})[:16]}"
 
 
-def _fill(packages: Packages, folder: Path) -> None:
-    listed = folder / _LISTED
-    listed.write_text("\n".join(packages.requirements) + "\n", encoding="utf-8")
-    hint = "check the connection to the package index; advisor uses your pip settings"
-    install(packages.name, ["--target", str(folder), *packages.options, "--requirement", str(listed)], hint)
-
-
 def install(name: str, arguments: Sequence[str], hint: str, python: Path | None = None) -> None:
     """Run ``pip install`` with this environment's pip, for another ``python`` if one is given.
 
-    Args:
-        name: what is installed, for errors.
-        arguments: of ``pip install``.
-        hint: what to do if pip refuses.
-        python: of the environment to install into.
-
-    Raises:
-        UsageError: pip cannot install it; the last error that pip printed is given.
+    ``name`` is what is installed. The UsageError has the last error that pip printed, and ``hint``.
     """
     other = ["--python", str(python)] if python else []
     pip = [sys.executable, "-P", "-m", "pip", *other, "--disable-pip-version-check", "--no-input"]

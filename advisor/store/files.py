@@ -36,8 +36,7 @@ _MESSAGES = re.compile(
 UNREADABLE_ZIP = (OSError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError)
 """Errors of :mod:`zipfile` for a file that is damaged, encrypted or compressed by an unknown method."""
 
-_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")
-"""Name of a temporary file, with the process that writes it."""
+_UNFINISHED = re.compile(r"\..+-(\d{1,9})-[0-9a-z_]+")  # Name of a temporary file, with the process that writes it
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -54,8 +53,7 @@ def shipped_folder(name: str) -> Path:
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write a file so that a reader sees either the old or the new content; text is UTF-8.
 
-    Raises:
-        OSError: the file cannot be written. It then has the old content, and no temporary file is left.
+    If it cannot be written (OSError), it has the old content, and no temporary file is left.
     """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent)
     unfinished = Path(name)
@@ -77,11 +75,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def copy_atomically(source: Path, target: Path) -> None:
-    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing, or all of it.
-
-    Raises:
-        OSError: the file cannot be written; no temporary file is left.
-    """
+    """Copy a file, as a hard link if possible, so that a reader sees the old content, nothing, or all of it."""
     unfinished = target.with_name(f".{target.name}-{os.getpid()}-{threading.get_ident():x}")
     unfinished.unlink(missing_ok=True)  # of a killed process with the same id
     try:
@@ -124,8 +118,7 @@ def full_disk(path: Path) -> StageError:
 def ensure_output_dir(folder: Path, names: Sequence[str], force: bool) -> None:
     """Make the folder that ``--to`` names for files with these names.
 
-    Raises:
-        UsageError: it cannot be made, or it contains such files and ``force`` is not set.
+    UsageError if it cannot be made, or it contains such files and ``force`` is not set.
     """
     present = [name for name in names if (folder / name).exists()]
     if present and not force:
@@ -154,15 +147,9 @@ _NAME_BYTES = 32
 def cached_rows(
     blocks: Path, names: Sequence[bytes], compute: Callable[[Sequence[int]], NDArray[np.float32]]
 ) -> NDArray[np.float32]:
-    """Return the rows of these names; compute those that no block contains.
+    """Return the float32 rows (N, F) of these names (N hashes of 32 bytes); compute those that no block contains.
 
-    Args:
-        blocks: the list of blocks.
-        names: N hashes of 32 bytes.
-        compute: takes indices into the names and returns their rows. It is called once, also if all rows are known.
-
-    Returns:
-        float32, shape (N, F).
+    ``compute`` takes indices into the names and returns their rows. It is called once, also if all rows are known.
     """
     import numpy as np
 

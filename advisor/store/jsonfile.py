@@ -18,24 +18,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MAX_BYTES = 2**28
-"""Bytes of a file: the split of a million images fits."""
-
-MAX_STRING = 2**16
-"""Characters of a string; the longest path has 4,096."""
+MAX_BYTES = 2**28  # Bytes of a file: the split of a million images fits
+MAX_STRING = 2**16  # Characters of a string; the longest path has 4,096
 
 MAX_INTEGER = 2**63
 
-_SHOWN = 40
-"""Characters of a key in an error."""
+_SHOWN = 40  # Characters of a key in an error
 
 
 def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
-    """Return the value in a JSON file.
-
-    Raises:
-        UsageError: the file is missing, no plain file or too large, or :func:`parse_json` refuses its text.
-    """
+    """Return the value in a JSON file; UsageError if it cannot be read, or :func:`parse_json` refuses its text."""
     text = read_text(path, max_bytes)
     try:
         return parse_json(text)
@@ -46,8 +38,7 @@ def read_json(path: Path, max_bytes: int = MAX_BYTES) -> object:
 def parse_json(text: str) -> object:
     """Return the value in a JSON text.
 
-    Raises:
-        ValueError: the text is not JSON, or a value is beyond the limits. The message names the line or the keys.
+    ValueError with the line or the keys if the text is not JSON, or a value is beyond the limits.
     """
     try:
         value: object = json.loads(text)
@@ -120,15 +111,10 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 
 @dataclass(frozen=True)
 class Document:
-    """A JSON document as far as it can be used.
+    """A JSON document as far as it can be used."""
 
-    Attributes:
-        entries: the entries without those of a wrong type; empty if the document is missing or damaged.
-        problems: what is wrong with the document, and the consequence.
-    """
-
-    entries: Mapping[str, Any]
-    problems: tuple[str, ...] = ()
+    entries: Mapping[str, Any]  # the entries without those of a wrong type; empty if the document is missing or damaged
+    problems: tuple[str, ...] = ()  # what is wrong with the document, and the consequence
 
 
 def read_document(path: Path) -> Document:
@@ -189,12 +175,7 @@ def value_at(value: Any, path: str) -> Any:
 
 
 def frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
-    """Return a table with these columns; None and a missing key are missing values.
-
-    Args:
-        columns: their names, which also set the types, see :func:`type_of`.
-        rows: values by column.
-    """
+    """Return a table with these columns, typed by :func:`type_of`; None and a missing key are missing values."""
     import pandas as pd
 
     listed = list(rows)

@@ -7,16 +7,18 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import psutil
 import yaml
 from filelock import FileLock, Timeout
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, evaluation_from_json, evaluation_to_json
+from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
+from advisor.core.units import plural
 from advisor.store.files import (
     copy_atomically,
     full_disk,
@@ -25,11 +27,10 @@ from advisor.store.files import (
     sha256_file,
     write_atomically,
 )
-from advisor.store.jsonfile import MAX_BYTES, SCHEMA_VERSION, parse_json, read_document
+from advisor.store.jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json, read_document
 from advisor.store.yamlfile import read_text, read_yaml
 
-REQUEST_BYTES = 4 * 2**20
-"""Largest request in bytes: a command line is at most half as long."""
+REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
 
 
 def answers_file(name: str) -> str:
@@ -50,11 +51,7 @@ class RunFolder:
 
     @classmethod
     def create(cls, out: Path, slug: str, now: datetime | None = None) -> RunFolder:
-        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it.
-
-        Raises:
-            UsageError: the folder is not writable.
-        """
+        """Make a new folder ``out/<date>-<time>-<slug>`` and link ``out/latest`` to it."""
         stamp = (now or datetime.now()).strftime("%Y%m%d-%H%M%S")
         name = f"{stamp}-{re.sub(r'[^a-z0-9]+', '-', slug.lower()).strip('-')[:40] or 'run'}"
         try:
@@ -76,9 +73,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run.
 
-        Raises:
-            UsageError: it is not a run folder, its request is damaged, or its schema is newer; or an entry of the
-                folder is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
+        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an entry of the folder
+        is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
         """
         request = path / "request.yaml"
         if not request.is_file() and (path / "artifacts").is_dir():
@@ -106,11 +102,7 @@ class RunFolder:
         return cls(path.resolve())
 
     def hold(self) -> FileLock:
-        """Return the lock of the run, acquired; release it at the end.
-
-        Raises:
-            UsageError: another process uses the run.
-        """
+        """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
         holder = self.path / ".holder"
         try:
             self._lock.acquire(timeout=0)
@@ -147,11 +139,7 @@ class RunFolder:
         write_atomically(self.path / "request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
-        """Return the resolved request.
-
-        Raises:
-            UsageError: the file is damaged.
-        """
+        """Return the resolved request."""
         return _mapping(self.path / "request.yaml")
 
     def write_json(self, name: str, value: dict[str, Any]) -> None:
@@ -164,17 +152,14 @@ class RunFolder:
         return dict(read_document(self.path / name).entries)
 
     def append(self, evaluation: Evaluation) -> None:
-        """Add one evaluation; it is on the disk when the call returns.
-
-        Raises:
-            StageError: the disk is full.
-        """
+        """Add one evaluation; it is on the disk when the call returns. StageError if the disk is full."""
         line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
             with self.evaluations_file.open("ab+") as file:
-                if _incomplete(file):
-                    line = "\n" + line
-                file.write(line.encode())
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(size - 1, 0))
+                torn = file.read(1) not in (b"", b"\n")  # the last line has no end
+                file.write(("\n" * torn + line).encode())
                 file.flush()
                 os.fsync(file.fileno())
         except OSError as error:
@@ -223,7 +208,8 @@ class RunFolder:
         """
         target = self.path / name
         target.parent.mkdir(exist_ok=True)
-        if not (target.is_file() and _same_content(source, target)):
+        same = target.is_file() and (source.samefile(target) or sha256_file(source) == sha256_file(target))
+        if not same:
             copy_atomically(source, target)
         return target
 
@@ -231,10 +217,6 @@ class RunFolder:
 def _inside(entry: Path) -> bool:
     """Return whether an entry of a run folder is a file or a folder that does not lead out of it."""
     return (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(entry.parent.resolve())
-
-
-def _same_content(first: Path, second: Path) -> bool:
-    return first.samefile(second) or sha256_file(first) == sha256_file(second)
 
 
 def _new_folder(out: Path, name: str) -> Path:
@@ -263,17 +245,61 @@ def _damaged(file: Path, why: str) -> UsageError:
     )
 
 
-def _incomplete(file: BinaryIO) -> bool:
-    """Return True if the last line of a file has no end."""
-    if file.seek(0, os.SEEK_END) == 0:
-        return False
-    file.seek(-1, os.SEEK_END)
-    return bool(file.read(1) != b"\n")
-
-
 def _evaluation(line: str) -> Evaluation | None:
     """Return the evaluation of a line, None if the line is incomplete or damaged."""
     with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
         found = parse_json(line)
         return evaluation_from_json(found) if isinstance(found, dict) else None
+    return None
+
+
+SHOWN = 5  # Most line numbers in a message
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem of a run folder."""
+
+    file: str  # path within the run folder
+    what: str  # what is wrong with it, and the consequence
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.what}"
+
+
+def integrity_problems(run: RunFolder, artefacts: bool = True) -> tuple[Problem, ...]:
+    """Return all problems of a run; ``artefacts``: also hash every artefact (a second a gigabyte)."""
+    found: list[Problem] = []
+    for name in KINDS:
+        if (path := run.path / name).exists():
+            found += [Problem(name, what) for what in read_document(path).problems]
+        elif name == "manifest.json":
+            found.append(Problem(name, "is missing: versions, host and weights are not known"))
+    lines, unread = run.evaluations_file, run.unread_lines()
+    if not lines.is_file():
+        found.append(Problem(lines.name, "is missing: nothing was evaluated"))
+    if unread:
+        shown = ", ".join(map(str, unread[:SHOWN])) + (", ..." if len(unread) > SHOWN else "")
+        found.append(Problem(lines.name, f"has {plural(len(unread), 'unreadable line')} ({shown}): ignored"))
+    evaluations = [evaluation for evaluation in run.evaluations() if evaluation.status is Status.OK]
+    for name in sorted({evaluation.answers.file for evaluation in evaluations} - {""}):
+        if not (run.path / name).is_file():
+            found.append(Problem(name, "is missing: ties are decided by intervals, not by a paired test"))
+    if artefacts:
+        shipped = {evaluation.artefact: evaluation for evaluation in evaluations if evaluation.artefact}
+        found += filter(None, (artefact_problem(run, evaluation) for evaluation in shipped.values()))
+    return tuple(found)
+
+
+def artefact_problem(run: RunFolder, evaluation: Evaluation) -> Problem | None:
+    """Return the problem of one evaluation's artefact, or None."""
+    if not evaluation.artefact:
+        return Problem("evaluations.jsonl", f"names no artefact for {evaluation.configuration.key}")
+    path = run.path / evaluation.artefact
+    if not path.resolve().is_relative_to(run.path.resolve()):
+        return Problem(evaluation.artefact, "is outside the run folder: it is not read")
+    if not path.is_file():
+        return Problem(evaluation.artefact, "is missing: it cannot be shipped or measured again")
+    if sha256_file(path) != evaluation.artefact_sha256:
+        return Problem(evaluation.artefact, "has changed since it was measured (its hash differs): it is not used")
     return None

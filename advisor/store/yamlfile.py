@@ -14,8 +14,7 @@ from advisor.core.units import show_bytes
 
 MAX_BYTES = 64 * 2**20
 MAX_DEPTH = 64
-MAX_NUMBER = 64
-"""Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many."""
+MAX_NUMBER = 64  # Characters of a number; Python's own limit is 4,300 digits, and base 60 takes a minute for as many
 # Aliases repeat values; with all aliases expanded, a document must not have more values than this.
 MAX_VALUES = 5_000_000
 
@@ -45,10 +44,14 @@ class YamlDocument:
         node = self.root
         line = node.start_mark.line + 1
         for step in location:
-            child = _child(node, step)
-            if child is None:
+            entries: list[Any] = node.value if isinstance(node, yaml.MappingNode) else []
+            if isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+                entries = [(value, value) for value in node.value[step : step + 1]]
+            elif entries:
+                entries = [(key, value) for key, value in entries if key.value == step]
+            if not entries:
                 break
-            line, node = child[0].start_mark.line + 1, child[1]
+            line, node = entries[0][0].start_mark.line + 1, entries[0][1]
         return line
 
     def at(self, location: Sequence[str | int] = ()) -> str:
@@ -57,15 +60,9 @@ class YamlDocument:
 
 
 def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> YamlDocument:
-    """Parse ``path`` as plain data.
+    """Parse ``path`` as plain data; with ``number_keys``, whole numbers as keys become text.
 
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-        number_keys: accept whole numbers as keys; they become text.
-
-    Raises:
-        UsageError: the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
+    UsageError if the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
@@ -78,16 +75,7 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False)
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
-    """Return the text of a file.
-
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-        errors: what :meth:`bytes.decode` does where the file is not UTF-8.
-
-    Raises:
-        UsageError: the file is not UTF-8, or as of :func:`read_bytes`.
-    """
+    """Return the text of a file; ``errors`` is what :meth:`bytes.decode` does where it is not UTF-8."""
     try:
         return read_bytes(path, max_bytes).decode("utf-8", errors)
     except ValueError as error:
@@ -97,12 +85,7 @@ def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") ->
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
     """Return the bytes of a file.
 
-    Args:
-        path: the file.
-        max_bytes: its largest size.
-
-    Raises:
-        UsageError: the file is missing, not readable, too large, or no plain file: a pipe or a device has no end.
+    UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):
@@ -126,15 +109,11 @@ class _Reading:
     """
 
     def __init__(self, path: Path, loader: Any, number_keys: bool) -> None:
-        self._path = path
-        self._loader = loader
-        self._number_keys = number_keys
-        self._next = loader.get_event
+        self._path, self._loader, self._number_keys, self._next = path, loader, number_keys, loader.get_event
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._plain: dict[str, Any] = {}
 
     def document(self) -> object:
-        """Return the value of the file's only document."""
         self._next()  # the stream begins
         if isinstance(self._next(), yaml.StreamEndEvent):
             raise UsageError(f"{self._path}: the file is empty", "see the documentation for an example")
@@ -149,25 +128,27 @@ class _Reading:
         if type(event) is yaml.ScalarEvent and event.anchor is None:
             return self._scalar(event), 1
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            if event.anchor not in self._anchors:
+                raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
+            if self._anchors[event.anchor][1] == 0:
+                raise self._refused(event, "a value that contains itself")
+            return self._anchors[event.anchor]
         if depth > MAX_DEPTH:
             raise self._refused(event, f"values nested more than {MAX_DEPTH} deep")
         if event.anchor is not None:
             self._anchors[event.anchor] = (None, 0)
-        value, size = self._content(event, depth)
+        if isinstance(event, yaml.ScalarEvent):
+            value, size = self._scalar(event), 1
+        else:
+            is_sequence = isinstance(event, yaml.SequenceStartEvent)
+            if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
+                raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
+            value, size = self._sequence(depth) if is_sequence else self._mapping(depth)
         if size > MAX_VALUES:
             raise self._refused(event, f"aliases that grow to more than {MAX_VALUES} values")
         if event.anchor is not None:
             self._anchors[event.anchor] = (value, size)
         return value, size
-
-    def _content(self, event: Any, depth: int) -> tuple[Any, int]:
-        if isinstance(event, yaml.ScalarEvent):
-            return self._scalar(event), 1
-        is_sequence = isinstance(event, yaml.SequenceStartEvent)
-        if event.tag not in (None, "!", _SEQUENCE if is_sequence else _MAPPING):
-            raise self._refused(event, f"the tag '{event.tag}', which is more than plain data")
-        return self._sequence(depth) if is_sequence else self._mapping(depth)
 
     def _sequence(self, depth: int) -> tuple[list[Any], int]:
         values: list[Any] = []
@@ -194,14 +175,6 @@ class _Reading:
             values[key], size = self._value(self._next(), depth + 1)
             total += size + 1
         return values, total
-
-    def _alias(self, event: Any) -> tuple[Any, int]:
-        if event.anchor not in self._anchors:
-            raise self._refused(event, f"the alias '{event.anchor}' without an anchor")
-        value, size = self._anchors[event.anchor]
-        if size == 0:
-            raise self._refused(event, "a value that contains itself")
-        return value, size
 
     def _scalar(self, event: Any) -> Any:
         if event.tag is not None or not event.implicit[0]:
@@ -231,11 +204,3 @@ class _Reading:
 
     def _refused(self, event: Any, what: str) -> UsageError:
         return UsageError(f"{self._path}:{event.start_mark.line + 1}: {what}", "use plain YAML data only")
-
-
-def _child(node: yaml.Node, step: str | int) -> tuple[yaml.Node, yaml.Node] | None:
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        return node.value[step], node.value[step]
-    if isinstance(node, yaml.MappingNode):
-        return next(((key, value) for key, value in node.value if key.value == step), None)
-    return None

@@ -12,12 +12,10 @@ from functools import lru_cache
 
 import numpy as np
 
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.contrasts import Indices
+from advisor.devices.latency.base import Base, Indices, fit_base
 from advisor.devices.latency.model import Estimate, estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.references import reference_of, related_releases
-from advisor.devices.latency.table import Column, Floats, LatencyTable, runtime_family
+from advisor.devices.latency.table import Column, Floats, LatencyTable, reference_of, related_releases, runtime_family
 
 FOLDS = 12
 ANCHORS = (0, 2, 5, 10)

@@ -7,7 +7,7 @@ import pytest
 
 from advisor.devices.latency.features import load_features
 from advisor.devices.latency.table import build_table
-from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
+from advisor.devices.prediction import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.listing import add_profile, known_devices
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes

@@ -12,17 +12,24 @@ from pathlib import Path
 
 import pytest
 
+from advisor.core.quantity import Quantity
 from advisor.devices.latency.features import FeatureTable, load_features
 from advisor.devices.latency.table import LatencyTable, build_table
-from advisor.devices.prediction.predictor import Predictor, fit_predictor
+from advisor.devices.prediction import Predictor, fit_predictor
 from advisor.devices.profiles import Profiles, load_profiles
 from advisor.isolation import agent
+from tests.builders import present
 from tests.devices.debug_daemon import DebugDaemon
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S, free_port, until
 from tests.requirements import skip_or_fail
 
 AGENT = Path(agent.__file__)
+
+
+def interval(found: Quantity) -> tuple[float, float, float]:
+    """Return the lower end, the value and the upper end of a quantity that has an interval."""
+    return present(found.low), found.value, present(found.high)
 
 
 @pytest.fixture(scope="session")
@@ -60,17 +67,11 @@ def agent() -> Path:
 
 @dataclass(frozen=True)
 class SshServer:
-    """A running server.
+    """A running server."""
 
-    Attributes:
-        config: configuration for the client, with the host ``device``.
-        folder: keys, known hosts and the log.
-        port: its port.
-    """
-
-    config: Path
-    folder: Path
-    port: int
+    config: Path  # configuration for the client, with the host ``device``
+    folder: Path  # keys, known hosts and the log
+    port: int  # its port
 
     @property
     def client(self) -> str:
@@ -99,11 +100,22 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     daemon = shutil.which("sshd") or shutil.which("/usr/sbin/sshd")
     if daemon is None or shutil.which("ssh") is None:
         skip_or_fail("no OpenSSH server and client are installed")
-    if os.geteuid() == 0:
-        _privilege_folder()
-    folder = tmp_path_factory.mktemp("sshd")
-    port = free_port()
-    _keys(folder, port)
+    if os.geteuid() == 0:  # the server wants its empty folder, which the boot would have made
+        try:
+            Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
+        except OSError as error:
+            skip_or_fail(f"sshd's folder cannot be made: {error}")
+    folder, port = tmp_path_factory.mktemp("sshd"), free_port()
+    for name in ("host", "user"):
+        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
+        subprocess.run(argv, check=True, capture_output=True)
+    key = " ".join((folder / "host.pub").read_text().split()[:2])
+    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n")
+    config = folder / "ssh_config"
+    config.write_text(
+        f"Host device\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/user\n"
+        f"  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
+    )
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\n"
@@ -113,7 +125,7 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
         process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             wait_for(port, process, folder / "log")
-            yield SshServer(_client(folder, port), folder, port)
+            yield SshServer(config, folder, port)
         finally:
             process.terminate()
             process.wait(PATIENCE_S)
@@ -123,31 +135,6 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
 def own_ssh(ssh_server: SshServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client's configuration becomes the user's own, as no profile names one; its host is ``device``."""
     put_first(ssh_server.client, monkeypatch)
-
-
-def _privilege_folder() -> None:
-    """As root the server wants its empty folder, which the boot would have made."""
-    try:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
-    except OSError as error:
-        skip_or_fail(f"sshd's folder cannot be made: {error}")
-
-
-def _keys(folder: Path, port: int) -> None:
-    for name in ("host", "user"):
-        argv = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(folder / name)]
-        subprocess.run(argv, check=True, capture_output=True)
-    key = " ".join((folder / "host.pub").read_text().split()[:2])
-    (folder / "known_hosts").write_text(f"[127.0.0.1]:{port} {key}\n")
-
-
-def _client(folder: Path, port: int) -> Path:
-    config = folder / "ssh_config"
-    config.write_text(
-        f"Host device\n  HostName 127.0.0.1\n  Port {port}\n  User {getpass.getuser()}\n  IdentityFile {folder}/user\n"
-        f"  IdentitiesOnly yes\n  UserKnownHostsFile {folder}/known_hosts\n  GlobalKnownHostsFile none\n"
-    )
-    return config
 
 
 def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -162,17 +149,11 @@ def wait_for(port: int, process: subprocess.Popen[bytes], log: Path) -> None:
 
 @dataclass(frozen=True)
 class Phone:
-    """A device that the real adb sees.
+    """A device that the real adb sees."""
 
-    Attributes:
-        serial: how adb calls it.
-        daemon: what answers.
-        root: the folder that stands for its file system.
-    """
-
-    serial: str
-    daemon: DebugDaemon
-    root: Path
+    serial: str  # how adb calls it
+    daemon: DebugDaemon  # what answers
+    root: Path  # the folder that stands for its file system
 
 
 def adb(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:

@@ -9,9 +9,9 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.adb import AdbConnection, parse_output
 from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.prediction.predictor import Predictor
+from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
+from advisor.devices.profiles.values import ConnectionSettings
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.devices.conftest import Phone
 from tests.processes import PATIENCE_S

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
 from tests.devices.arm_root import aarch64_python
 from tests.measurement import small_models

@@ -15,10 +15,10 @@ from hypothesis import given, strategies as st
 
 from advisor.core.errors import SeveralErrors, UsageError
 from advisor.devices.calibration import calibrate, calibration_report, check_target, expected_error, with_measurements
-from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.kernels.timing import design
+from advisor.devices.connections.agent import SshConnection
+from advisor.devices.kernels import design
 from advisor.devices.latency.features import FeatureTable
-from advisor.devices.prediction.predictor import CALIBRATED, Predictor
+from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import (
     Cluster,
     DeviceLimits,

@@ -15,12 +15,12 @@ import pytest
 from advisor.compression.recipes import recipe
 from advisor.core.errors import UsageError
 from advisor.core.forms import FileFeatures, Traits
-from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.connections.ssh import SshConnection
+from advisor.devices.connections.agent import SshConnection
 from advisor.devices.latency.features import Architecture, FeatureTable, ModelFeatures, model_features, read_features
 from advisor.devices.latency.table import target_vector
 from advisor.devices.profiles import listing, read_profile, runtimes as host
 from advisor.devices.profiles.listing import write_profile
+from advisor.devices.profiles.values import ConnectionSettings
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.isolation.resources import usable_cores
 from advisor.tflite.quantization import to_float16

@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.devices.connections.host import HostConnection, timings_of_agent
+from advisor.devices.connections.agent import HostConnection, SshConnection, _key, _named, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.connections.ssh import SshConnection, _key, _named
 from advisor.isolation.resources import sweep
 from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
@@ -214,7 +213,7 @@ def test_a_killed_measurement_leaves_no_socket_that_the_next_command_does_not_de
     measure = (
         "import sys\nfrom pathlib import Path\n"
         "from advisor.devices.connections.protocol import MeasurementJob\n"
-        "from advisor.devices.connections.ssh import SshConnection\n"
+        "from advisor.devices.connections.agent import SshConnection\n"
         "SshConnection('device', program=sys.argv[1]).measure(MeasurementJob((Path(sys.argv[2]),), (1,), 'load'))\n"
     )
     environment = {**os.environ, "TMPDIR": str(temporary)}

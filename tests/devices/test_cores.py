@@ -13,22 +13,22 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.latency.base import fit_base
 from advisor.devices.latency.features import ModelFeatures, features_of
 from advisor.devices.latency.model import estimate, queries_of, queries_of_known
+from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import posterior_of
-from advisor.devices.latency.references import UNSTATED, distance
-from advisor.devices.latency.releases import change
-from advisor.devices.latency.table import LatencyTable, arithmetic, running_cores, target_vector
-from advisor.devices.prediction.predictor import RUNTIME_BYTES, predicted_memory
+from advisor.devices.latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
+from advisor.devices.prediction import RUNTIME_BYTES, predicted_memory
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
 from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, find_core, read_cores
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
 from benchmarks.latency_protocols.validation import hide
 from tests.builders import present
+from tests.devices.conftest import interval
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
 
@@ -52,9 +52,7 @@ def device(core: str, runtime: str = "ai-edge-litert", mhz: int | None = 2000, t
 
 
 def vector(profile: DeviceProfile, precision: str = "float32") -> tuple[float, ...]:
-    found = target_vector(profile, profile.target(), precision)
-    assert found is not None
-    return found
+    return present(target_vector(profile, profile.target(), precision))
 
 
 @pytest.mark.parametrize("name", ["Cortex-A72", "cortex-a72", "Cortex A72", "CORTEX_A72", "Maker X1 (A72)"])
@@ -159,9 +157,8 @@ def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) 
     memory = present(predicted_memory(found, "cpu"))
     assert memory.provenance is Provenance.PREDICTED
     assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
-    assert memory.low is not None
-    assert memory.high is not None
-    assert memory.low < memory.value < memory.high
+    low, value, high = interval(memory)
+    assert low < value < high
 
 
 def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
@@ -170,13 +167,12 @@ def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
     assert halved.held_bytes == pytest.approx(2 * halved.weight_bytes, rel=0.1)
 
 
-def test_a_microcontroller_keeps_weights_in_flash(found: FileFeatures) -> None:
+def test_a_microcontroller_keeps_weights_in_flash_and_its_own_runtime_more_than_activations(
+    found: FileFeatures,
+) -> None:
     memory = present(predicted_memory(found, "mcu"))
     assert memory.value == found.arena_bytes
     assert "flash" in memory.source
-
-
-def test_tensorflow_lite_micro_keeps_more_than_activations(found: FileFeatures) -> None:
     memory = present(predicted_memory(found, "mcu", "tflite-micro"))
     assert memory.value == found.micro_arena_bytes
     assert "tensor arena of TensorFlow Lite Micro" in memory.source

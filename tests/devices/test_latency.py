@@ -12,8 +12,7 @@ from hypothesis.extra.numpy import arrays
 
 from advisor.core.errors import UsageError
 from advisor.core.forms import Traits
-from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.contrasts import COUNTS, Contrasts
+from advisor.devices.latency.base import COUNTS, Base, Contrasts, fit_base
 from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
 from advisor.devices.latency.model import choose, estimate, queries_of, queries_of_known
 from advisor.devices.latency.posterior import (
@@ -25,8 +24,7 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.references import reference_of
-from advisor.devices.latency.table import Column, LatencyTable, ModelSpace, silicon, target_vector
+from advisor.devices.latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon, target_vector
 from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
 from benchmarks.latency_protocols.validation import cross_validate, fold_of, hide, subset

@@ -6,7 +6,6 @@ down is told, noise is not.
 
 import json
 import math
-import random
 import subprocess
 import sys
 from dataclasses import replace
@@ -15,24 +14,28 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.devices.connections.adb import parse_output
-from advisor.devices.connections.host import rising, slowdown, throttling, timings_of_agent
-from advisor.devices.kernels.timing import design
-from advisor.devices.latency.base import fit_base
-from advisor.devices.latency.contrasts import agreeing, student
+from advisor.devices.connections.agent import rising, slowdown, throttling, timings_of_agent
+from advisor.devices.kernels import design
+from advisor.devices.latency.base import agreeing, fit_base, student
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
-from advisor.devices.latency.network_times import OPERATORS_FILE, NetworkTimes, model_operators, write_operators
-from advisor.devices.latency.operator_times import OperatorTimes
+from advisor.devices.latency.operator_times import (
+    OPERATORS_FILE,
+    NetworkTimes,
+    OperatorTimes,
+    model_operators,
+)
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import select_output
+from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.regimes import effective_number
 from benchmarks.latency_protocols.validation import hide
@@ -97,7 +100,7 @@ def test_the_shipped_operators_are_those_of_a_conversion(tmp_path: Path) -> None
 
 
 def test_a_table_of_operators_reads_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.devices.latency.network_times.shipped_profiles", lambda: tmp_path)
+    monkeypatch.setattr("advisor.devices.latency.operator_times.shipped_profiles", lambda: tmp_path)
     works = {"b": ((Work("ADD", 4, 4, read=32), 2),), "a": ((Work(DENSE, 1, 5, 7, read=7), 1),)}
     write_operators(tmp_path / OPERATORS_FILE, works)
     assert model_operators.__wrapped__() == works
@@ -243,12 +246,8 @@ def test_the_density_is_students() -> None:
 
 def test_one_wrong_row_costs_shipped_npus_less_than_a_tenth(table: LatencyTable) -> None:
     """Without weighing, a row that is four times too slow takes the share within 10 % from 0.8 to below 0.35."""
-
-    def pixels(column: object) -> bool:
-        return column in chosen
-
     chosen = [c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32")]
-    scores = wrong_anchor(table, pixels, 10, (1.0, 4.0), draws=4)
+    scores = wrong_anchor(table, chosen.__contains__, 10, (1.0, 4.0), draws=4)
     assert scores["k=10, one is 4x", "advisor"].row()["within_10"] > scores["k=10", "advisor"].row()["within_10"] - 0.1
 
 
@@ -256,17 +255,14 @@ def test_blocks_that_keep_rising_are_throttling() -> None:
     assert throttling([10, 10.5, 11, 12, 13, 14, 15, 15]).startswith("throttled: the last runs took 1.4")
 
 
-@pytest.mark.parametrize("blocks", [[], [5], [1, 2, 3], [10, 10.1, 9.9, 10, 10.05, 10], [10, 30, 9, 31, 10, 12]])
-def test_noise_and_too_few_blocks_are_not(blocks: list[float]) -> None:
-    assert throttling(blocks) == ""
-
-
-def test_a_device_that_speeds_up_is_not() -> None:
-    assert throttling([15, 14, 13, 12, 11, 10]) == ""
-
-
+@example([])
+@example([5])
+@example([1, 2, 3])
+@example([10, 10.1, 9.9, 10, 10.05, 10])
+@example([10, 30, 9, 31, 10, 12])
+@example([15, 14, 13, 12, 11, 10])
 @given(st.lists(st.floats(1, 1.05), min_size=4, max_size=30))
-def test_five_percent_of_noise_never_are(blocks: list[float]) -> None:
+def test_noise_too_few_blocks_and_a_device_that_speeds_up_are_not(blocks: list[float]) -> None:
     assert throttling(blocks) == ""
 
 
@@ -281,12 +277,9 @@ def test_slowdown_takes_the_medians_of_the_ends() -> None:
 
 
 def series(clock: str) -> dict[str, Any]:
-    noise = random.Random(0)
-    rows = []
-    for block in range(8):
-        rising_ns, flat_ns = 1000.0 * (1 + 0.1 * block), 1000.0 + noise.random()
-        walls = [rising_ns] * 4
-        rows.append({"wall_ns": walls, "cpu_ns": [rising_ns if clock == "rising" else flat_ns] * 4})
+    rising_ns, flat_ns = [1000.0 * (1 + 0.1 * block) for block in range(8)], [1000.8, 1000.7, 1000.4, 1000.2] * 2
+    cpu_ns = rising_ns if clock == "rising" else flat_ns
+    rows = [{"wall_ns": [wall] * 4, "cpu_ns": [cpu] * 4} for wall, cpu in zip(rising_ns, cpu_ns, strict=True)]
     return {"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": rows}
 
 

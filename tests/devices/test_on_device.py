@@ -11,14 +11,14 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.connections.ssh import SshConnection
-from advisor.devices.prediction.predictor import Predictor
+from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.engine.targets.target_devices import TargetDevice, form_rejection
+from advisor.measurement.on_device import DeviceBenchmark
 from advisor.measurement.on_device.benchmark import benchmark_on_device
-from tests.devices.conftest import SshServer
+from tests.devices.conftest import SshServer, interval
 from tests.documents import problems
 from tests.measurement import small_models
 
@@ -29,26 +29,21 @@ def none() -> Predictor:
     raise AssertionError("a measurement asks for no prediction")
 
 
-def measured(profiles: Profiles, connection: Connection, *models: Path, **options: object) -> object:
+def measured(profiles: Profiles, connection: Connection, *models: Path, **options: object) -> DeviceBenchmark:
     board = replace(profiles["raspberry-pi-4"], targets=(TARGET,), default_target=TARGET.name)
     return benchmark_on_device(models, board, TARGET, connection, none, effort="search", **options)  # type: ignore[arg-type]
 
 
-@pytest.fixture
-def other(tmp_path: Path) -> Path:
-    path = tmp_path / "larger.tflite"
-    path.write_bytes(small_models.swish_net())
-    return path
-
-
-def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, other: Path, profiles: Profiles) -> None:
+def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, tmp_path: Path, profiles: Profiles) -> None:
+    other = tmp_path / "larger.tflite"
+    other.write_bytes(small_models.swish_net())
     connection = SshConnection("device", python=sys.executable, program=ssh_server.client)
     found = measured(profiles, connection, model, other)
-    assert [row.model for row in found.rows] == [str(model), str(other)]  # type: ignore[attr-defined]
-    assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}  # type: ignore[attr-defined]
-    (ratio,) = found.ratios  # type: ignore[attr-defined]
+    assert [row.model for row in found.rows] == [str(model), str(other)]
+    assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}
+    (ratio,) = found.ratios
     assert ratio.low <= ratio.ratio <= ratio.high
-    assert found.connection == "device"  # type: ignore[attr-defined]
+    assert found.connection == "device"
 
 
 @pytest.mark.integration
@@ -58,11 +53,11 @@ def test_a_file_that_cannot_run_is_a_failed_row_and_the_others_are_measured(
     wrong = tmp_path / "custom.tflite"
     wrong.write_bytes(small_models.unknown_operator())
     found = measured(profiles, HostConnection(agent), model, wrong)
-    good, bad = found.rows  # type: ignore[attr-defined]
+    good, bad = found.rows
     assert good.latency.value > 0
     assert (bad.latency, bad.status) == (None, "failed")
     assert "unresolved custom op: Nobody" in bad.failure
-    assert found.failed == (bad,)  # type: ignore[attr-defined]
+    assert found.failed == (bad,)
 
 
 @dataclass(frozen=True)
@@ -77,27 +72,30 @@ class Told:
         return tuple(map(self.change, HostConnection(self.agent).measure(job)))
 
 
-@pytest.mark.integration
-def test_a_throttled_device_says_so_in_the_row(agent: Path, model: Path, profiles: Profiles) -> None:
-    hot = Told(lambda timing: replace(timing, throttled="throttled: 1.4 times as long"), agent)
-    (row,) = measured(profiles, hot, model).rows  # type: ignore[attr-defined]
-    assert (row.status, row.reason) == ("throttled", "throttled: 1.4 times as long")
+def full(timing: Timing) -> Timing:
+    raise StageError(f"board does not take {timing.model.name}: No space left on device")
 
 
 @pytest.mark.integration
-def test_a_device_that_fills_up_or_vanishes_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
-    def lost(timing: Timing) -> Timing:
-        raise StageError(f"board does not take {timing.model.name}: No space left on device")
-
-    (row,) = measured(profiles, Told(lost, agent), model).rows  # type: ignore[attr-defined]
-    assert row.failure.endswith("No space left on device")
-
-
-@pytest.mark.integration
-def test_a_lane_without_sense_is_a_failed_row(agent: Path, model: Path, profiles: Profiles) -> None:
-    rubbish = Told(lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}), agent)
-    (row,) = measured(profiles, rubbish, model).rows  # type: ignore[attr-defined]
-    assert "invalid response from the device" in row.failure
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        (lambda timing: replace(timing, throttled="throttled: 1.4 times as long"), "throttled", "1.4 times as long"),
+        (full, "failed", "No space left on device"),
+        (
+            lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}),
+            "failed",
+            "invalid response from the device",
+        ),
+    ],
+    ids=["hot", "full", "rubbish"],
+)
+def test_a_device_that_is_hot_or_full_or_answers_rubbish_says_so_in_the_row(
+    agent: Path, model: Path, profiles: Profiles, change: Callable[[Timing], Timing], status: str, reason: str
+) -> None:
+    (row,) = measured(profiles, Told(change, agent), model).rows
+    assert row.status == status
+    assert reason in (row.failure or row.reason)
 
 
 def test_without_a_connection_the_latency_is_predicted_and_says_so(
@@ -109,9 +107,8 @@ def test_without_a_connection_the_latency_is_predicted_and_says_so(
     assert row.latency is not None
     assert row.latency.provenance is Provenance.PREDICTED
     assert row.status == "predicted"
-    assert row.latency.low is not None
-    assert row.latency.high is not None
-    assert row.latency.low < row.latency.value < row.latency.high
+    low, value, high = interval(row.latency)
+    assert low < value < high
     assert (found.connection, row.form) == ("", "float32")
 
 

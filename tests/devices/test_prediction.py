@@ -6,6 +6,7 @@ Other runtimes of this machine as devices: found by name, described in code, ref
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -14,145 +15,123 @@ from advisor.core.errors import UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices import list_devices, show
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
-from advisor.devices.prediction.predictor import CALIBRATED, Prediction, Predictor, fit_predictor
+from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, load_profiles, runtimes
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of
+from tests.devices.conftest import interval
 
+Nets = Sequence[ModelFeatures]
 STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)
 
 
 @pytest.fixture(scope="session")
-def nets(features: FeatureTable) -> Sequence[ModelFeatures]:
+def nets(features: FeatureTable) -> Nets:
     return [features.models[name] for name in ("mobilenet_v2_1.0_224", "mobilenet_v2_0.75_192", "resnet_50_224")]
 
 
-def predict(
-    predictor: Predictor, profiles: Profiles, selector: str, form: str, models: Sequence[ModelFeatures]
-) -> tuple[Prediction, ...]:
-    return predictor.predict(*profiles.select(selector), form, models)
+class Predict(Protocol):
+    """Predicts models on a shipped device."""
+
+    def __call__(self, selector: str, form: str, models: Nets) -> tuple[Prediction, ...]: ...
 
 
-def test_a_published_latency_is_given_as_published(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    net = predict(predictor, profiles, "galaxy-s24", "float32", nets)[0].latency
+@pytest.fixture(scope="session")
+def predict(predictor: Predictor, profiles: Profiles) -> Predict:
+    return lambda selector, form, models: predictor.predict(*profiles.select(selector), form, models)
+
+
+def test_a_published_latency_is_given_as_published(predict: Predict, profiles: Profiles, nets: Nets) -> None:
+    net = predict("galaxy-s24", "float32", nets)[0].latency
     row = next(m for m in profiles["galaxy-s24"].measurements if m.model == nets[0].name and m.target == "tflite-npu")
     assert net.provenance is Provenance.PUBLISHED
     assert net.value == pytest.approx(row.latency_ms)
     assert row.source_repo in net.source
 
 
-def test_an_unmeasured_size_lies_between_its_family_and_says_predicted(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    full, smaller, _ = predict(predictor, profiles, "raspberry-pi-4", "float32", nets)
+def test_an_unmeasured_size_lies_between_its_family_and_says_predicted(predict: Predict, nets: Nets) -> None:
+    full, smaller, _ = predict("raspberry-pi-4", "float32", nets)
     assert smaller.latency.provenance is Provenance.PREDICTED
     assert 0.3 * full.latency.value < smaller.latency.value < full.latency.value
-    assert smaller.latency.low is not None
-    assert smaller.latency.high is not None
-    assert smaller.latency.low < smaller.latency.value < smaller.latency.high
+    low, value, high = interval(smaller.latency)
+    assert low < value < high
 
 
-def test_int8_is_faster_than_float_where_the_npu_takes_it(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
+def test_int8_is_faster_than_float_where_the_npu_takes_it(predict: Predict, nets: Nets) -> None:
     for net in (nets[2], STRANGER):
-        plain, small = (
-            predict(predictor, profiles, "galaxy-s25", form, [net])[0].latency.value for form in ("float32", "int8")
-        )
+        plain, small = (predict("galaxy-s25", form, [net])[0].latency.value for form in ("float32", "int8"))
         assert small < plain
 
 
-def test_a_recipe_without_figures_runs_as_the_form_most_alike(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    plain, alias = (
-        predict(predictor, profiles, "raspberry-pi-4", form, nets)[1] for form in ("float32", "weight_int8")
-    )
+def test_a_recipe_without_figures_runs_as_the_form_most_alike(predict: Predict, nets: Nets) -> None:
+    plain, alias = (predict("raspberry-pi-4", form, nets)[1] for form in ("float32", "weight_int8"))
     assert alias.latency.value == pytest.approx(plain.latency.value)
     assert alias.deviation > plain.deviation
-    assert (
-        predict(predictor, profiles, "raspberry-pi-4", "weight_int8", nets)[0].latency.provenance
-        is Provenance.PREDICTED
-    )
+    assert predict("raspberry-pi-4", "weight_int8", nets)[0].latency.provenance is Provenance.PREDICTED
 
 
-def test_an_unknown_form_meets_the_nearest(predictor: Predictor, profiles: Profiles) -> None:
+def test_an_unknown_form_meets_the_nearest(predict: Predict) -> None:
     with pytest.raises(UsageError, match="did you mean 'float16'"):
-        predict(predictor, profiles, "raspberry-pi-4", "flaot16", [STRANGER])
+        predict("raspberry-pi-4", "flaot16", [STRANGER])
 
 
 @settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(0.01, 1e5), min_size=2, max_size=8))
-def test_the_chance_to_meet_a_budget_grows_with_it(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures], budgets: list[float]
-) -> None:
-    for prediction in predict(predictor, profiles, "raspberry-pi-4", "float32", [nets[0], STRANGER]):
+def test_the_chance_to_meet_a_budget_grows_with_it(predict: Predict, nets: Nets, budgets: list[float]) -> None:
+    for prediction in predict("raspberry-pi-4", "float32", [nets[0], STRANGER]):
         chances = [prediction.probability(budget) for budget in sorted(budgets)]
         assert chances == sorted(chances)
         assert all(0 <= chance <= 1 for chance in chances)
 
 
-def test_the_interval_and_the_chance_tell_the_same(predictor: Predictor, profiles: Profiles) -> None:
-    prediction = predict(predictor, profiles, "kirin-990", "float32", [STRANGER])[0]
-    assert prediction.latency.high is not None
-    assert prediction.latency.low is not None
-    assert prediction.probability(prediction.latency.high) == pytest.approx(0.9, abs=0.02)
-    assert prediction.probability(prediction.latency.low) == pytest.approx(0.1, abs=0.02)
+def test_the_interval_and_the_chance_tell_the_same(predict: Predict) -> None:
+    prediction = predict("kirin-990", "float32", [STRANGER])[0]
+    low, _, high = interval(prediction.latency)
+    assert prediction.probability(high) == pytest.approx(0.9, abs=0.02)
+    assert prediction.probability(low) == pytest.approx(0.1, abs=0.02)
 
 
 def test_a_higher_level_widens(predictor: Predictor, profiles: Profiles) -> None:
     profile, target = profiles.select("jetson-nano")
     narrow, wide = (
-        predictor.predict(profile, target, "float32", [STRANGER], level)[0].latency for level in (0.5, 0.95)
+        interval(predictor.predict(profile, target, "float32", [STRANGER], level)[0].latency) for level in (0.5, 0.95)
     )
-    assert narrow.low is not None
-    assert narrow.high is not None
-    assert wide.low is not None
-    assert wide.high is not None
-    assert wide.low < narrow.low < narrow.high < wide.high
+    assert wide[0] < narrow[0] < narrow[2] < wide[2]
 
 
 def team_device(*rows: Measurement) -> DeviceProfile:
     target = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32", "int8"))
+    cores = (Cluster("Cortex-A76", 4, 2200),)
     return DeviceProfile(
-        name="team-board",
-        title="Our board",
-        kind="board",
-        soc="Maker M9",
-        targets=(target,),
-        default_target="cpu-x4",
-        isa="armv8.2-a",
-        cores=(Cluster("Cortex-A76", 4, 2200),),
-        measurements=rows,
+        "team-board", "Our board", "board", "Maker M9", (target,), "cpu-x4", "armv8.2-a", cores, measurements=rows
     )
 
 
-def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    faster = 0.8
-    like = profiles["raspberry-pi-5"]
-    rows = [
-        Measurement("cpu-x4", row.model, row.precision, faster * row.latency_ms, source_repo=CALIBRATED)
-        for row in like.measurements
+def as_calibrated(profiles: Profiles, factor: float = 1.0) -> list[Measurement]:
+    """Return the float latencies of a Raspberry Pi 5, times a factor, as measurements of the team's board."""
+    return [
+        Measurement("cpu-x4", row.model, row.precision, factor * row.latency_ms, source_repo=CALIBRATED)
+        for row in profiles["raspberry-pi-5"].measurements
         if row.usable and row.target == "ncnn-cpu-x4" and row.precision == "float32"
     ]
+
+
+def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
+    predictor: Predictor, profiles: Profiles, nets: Nets
+) -> None:
+    rows = as_calibrated(profiles, 0.8)
     before, after = (
         predictor.predict(device, device.target(), "float32", [nets[2]])[0]
         for device in (team_device(), team_device(*[row for row in rows if row.model != nets[2].name][:5]))
     )
-    truth = faster * next(
-        r.latency_ms for r in like.measurements if (r.target, r.model) == ("ncnn-cpu-x4", nets[2].name)
-    )
+    truth = next(row.latency_ms for row in rows if row.model == nets[2].name)
     assert before.latency.n == 0
     assert after.latency.n == 5
     assert after.deviation < before.deviation
     assert abs(after.latency.value / truth - 1) < 0.15
 
 
-def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets: Sequence[ModelFeatures]) -> None:
+def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets: Nets) -> None:
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency
     assert (latency.value, latency.provenance) == (pytest.approx(12.0), Provenance.MEASURED)
@@ -160,7 +139,7 @@ def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets
 
 @pytest.mark.parametrize(("version", "other"), [("2.3.1", False), ("2.4.0", True), ("2.9.0", True)])
 def test_a_figure_of_another_release_has_a_wider_interval(
-    predictor: Predictor, nets: Sequence[ModelFeatures], version: str, other: bool
+    predictor: Predictor, nets: Nets, version: str, other: bool
 ) -> None:
     row = Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo="someone/else", runtime_version="2.3.0")
     same, changed = team_device(row), team_device(replace(row, runtime_version=version))
@@ -170,14 +149,8 @@ def test_a_figure_of_another_release_has_a_wider_interval(
     assert ("another release" in found.latency.source) == other
 
 
-def test_a_measurement_that_contradicts_the_others_is_named(
-    predictor: Predictor, profiles: Profiles, nets: Sequence[ModelFeatures]
-) -> None:
-    rows = [
-        Measurement("cpu-x4", row.model, row.precision, row.latency_ms, source_repo=CALIBRATED)
-        for row in profiles["raspberry-pi-5"].measurements
-        if row.usable and row.target == "ncnn-cpu-x4" and row.precision == "float32"
-    ][:8]
+def test_a_measurement_that_contradicts_the_others_is_named(predictor: Predictor, profiles: Profiles) -> None:
+    rows = as_calibrated(profiles)[:8]
     device = team_device(replace(rows[0], latency_ms=4 * rows[0].latency_ms), *rows[1:])
     found = predictor.contradicting(device, device.target(), "float32")
     assert found == {rows[0].model: pytest.approx(rows[0].latency_ms, rel=0.3)}
@@ -189,9 +162,7 @@ def test_a_measurement_that_contradicts_the_others_is_named(
     assert other.value == pytest.approx(undisturbed.value, rel=0.1)
 
 
-def test_changed_measurements_of_a_device_change_its_predictions(
-    predictor: Predictor, nets: Sequence[ModelFeatures]
-) -> None:
+def test_changed_measurements_of_a_device_change_its_predictions(predictor: Predictor, nets: Nets) -> None:
     slow, fast = (
         team_device(Measurement("cpu-x4", nets[0].name, "float32", milliseconds)) for milliseconds in (80.0, 8.0)
     )
@@ -204,8 +175,8 @@ def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:
         fit_predictor(Profiles([team_device()]))
 
 
-def test_no_models_give_no_predictions(predictor: Predictor, profiles: Profiles) -> None:
-    assert predict(predictor, profiles, "pixel-4", "int8", []) == ()
+def test_no_models_give_no_predictions(predict: Predict) -> None:
+    assert predict("pixel-4", "int8", []) == ()
 
 
 ONNX = "host:onnxruntime"
@@ -262,14 +233,11 @@ def test_another_device_needs_no_runtime() -> None:
     assert runtime_of(f"{ONNX}:cpu-x1") is local_runtimes()[ONNX]
 
 
-@pytest.mark.parametrize("form", ["dynamic_int8", "weight_int4", "int16x8"])
-def test_forms_without_an_onnx_export_are_not_taken(form: str) -> None:
-    assert show(ONNX).target().incompatibility(form).endswith(f"not {form}")
-
-
-@pytest.mark.parametrize("form", ["float32", "float16", "weight_int8", "int8", "pruned_50"])
-def test_forms_with_an_onnx_export_are_taken(form: str) -> None:
-    assert show(ONNX).target().incompatibility(form) == ""
+def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
+    refused = {form: show(ONNX).target().incompatibility(form) for form in ("dynamic_int8", "weight_int4", "int16x8")}
+    assert all(reason.endswith(f"not {form}") for form, reason in refused.items())
+    for form in ("float32", "float16", "weight_int8", "int8", "pruned_50"):
+        assert show(ONNX).target().incompatibility(form) == ""
 
 
 CHROMIUM = "chromium"

@@ -7,7 +7,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Target
 from advisor.core.forms import FORMS, form_of
-from advisor.devices.prediction.predictor import similar_form
+from advisor.devices.prediction import similar_form
 from advisor.devices.profiles import HOST, Profiles, load_profiles, read_profile
 from advisor.devices.profiles.loading import checked_profile
 

@@ -18,7 +18,7 @@ from advisor.engine.history.reevaluation.reevaluate import Devices
 from advisor.reporting.files import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from advisor.store.integrity import integrity_problems
+from advisor.store.run_folder import integrity_problems
 from advisor.tasks import DETECTION
 from advisor.tasks.detection.files import HELD_OUT, VALIDATED
 from advisor.tflite.metadata import read_metadata

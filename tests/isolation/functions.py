@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from advisor.core.errors import UnsupportedRecipe
-from advisor.isolation import pool as confinement
+from advisor.isolation import child as confinement
 
 
 def add(first: int, second: int) -> int:

@@ -2,6 +2,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -12,8 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from advisor.core.errors import StageError, UnsupportedRecipe
+from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
+from advisor.isolation.child import OPTIONAL
+from advisor.isolation.pool import Worker
+from advisor.isolation.process import run_program
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -117,7 +121,7 @@ def test_what_a_call_started_ends_with_its_child(pool: ChildPool, tmp_path: Path
 
 
 def test_a_child_has_no_network_where_the_system_allows_that(pool: ChildPool) -> None:
-    if pool.call("advisor.isolation.pool:has_network"):
+    if pool.call("advisor.isolation.child:has_network"):
         pytest.skip("this system lets a child have a network")
     with socket.create_server(("127.0.0.1", 0)) as server:
         functions.connect(server.getsockname()[1])
@@ -300,3 +304,82 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     assert pause.paused_s == 2.5
     pause.pause()
     assert pause.paused_s == 3.5
+
+
+THREADS = 8
+CALLS = 40
+"""Of each thread, from before the child is dead until after: one call of each seldom meets another's last step."""
+
+ROUNDS = 8
+
+
+@pytest.fixture
+def switching() -> Iterator[None]:
+    """Threads take turns as often as they can, so that a race shows."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def _together(worker: Worker) -> list[BaseException]:
+    """Stop a worker from many threads at once, and return what they raised."""
+    start, raised = threading.Barrier(THREADS), []
+
+    def stop() -> None:
+        start.wait()
+        try:
+            for _ in range(CALLS):
+                worker.stop()
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=stop) for _ in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return raised
+
+
+@pytest.mark.usefixtures("switching")
+def test_many_threads_may_stop_one_worker(tmp_path: Path) -> None:
+    worker = Worker(tmp_path / "log", {})
+    for _ in range(ROUNDS):
+        pid = worker.call("os:getpid", limits=CallLimits())
+        assert _together(worker) == []
+        assert not psutil.pid_exists(pid)
+
+
+def test_a_call_whose_child_is_stopped_beside_it_fails_as_a_stage(tmp_path: Path) -> None:
+    worker, raised = Worker(tmp_path / "log", {}), []
+    worker.call("os:getpid", limits=CallLimits())
+
+    def sleep() -> None:
+        try:
+            worker.call("time:sleep", 60, limits=CallLimits())
+        except StageError as error:
+            raised.append(error)
+
+    caller = threading.Thread(target=sleep)
+    caller.start()
+    while caller.is_alive():
+        worker.stop()
+        caller.join(0.01)
+    worker.stop()
+    assert [error.message for error in raised] == ["killed by the system (SIGKILL), most likely because memory ran out"]
+
+
+@pytest.mark.integration
+def test_a_program_that_is_not_installed_is_named() -> None:
+    with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
+        run_program(["no-such-program"], timeout_s=1, hint="install it")
+    assert caught.value.hint == "install it"
+
+
+def test_keras_comes_without_optional_packages_that_can_be_imported_later(tmp_path: Path) -> None:
+    with ChildPool(tmp_path / "log") as pool:
+        assert pool.call(f"{HERE}:loaded_with_keras", OPTIONAL) == set()
+        assert pool.call(f"{HERE}:import_name", "pandas") == "pandas"
+        assert pool.call("gc:get_freeze_count") > 100_000
+        assert pool.call("gc:isenabled")

@@ -26,7 +26,7 @@ from advisor.reporting.html import render_html
 from advisor.reporting.payload import QUANTITIES, facets, payload
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
-from advisor.store.integrity import integrity_problems
+from advisor.store.run_folder import integrity_problems
 from tests.reporting.test_device_results import ROWS
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view
 from tests.run_folders import lines, write_run

@@ -19,7 +19,8 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import ensure_output_dir, is_full_disk, write_atomically
-from advisor.store.integrity import artefact_problem, integrity_problems
+from advisor.store.run_folder import artefact_problem, integrity_problems
+from tests.builders import evaluation, present
 from tests.run_folders import lines, write_run
 
 
@@ -40,17 +41,14 @@ def test_what_cannot_be_written_leaves_the_old_content_and_nothing_beside_it(tmp
     assert path.read_text() == "old"
 
 
-def test_a_folder_is_made_with_those_above_it(tmp_path: Path) -> None:
-    ensure_output_dir(tmp_path / "a" / "b", ["x.tflite"], force=False)
-    assert (tmp_path / "a" / "b").is_dir()
-
-
-def test_what_is_there_is_named_and_stays_unless_forced(tmp_path: Path) -> None:
-    (tmp_path / "x.tflite").touch()
+def test_a_folder_is_made_and_what_is_there_is_named_and_stays_unless_forced(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    ensure_output_dir(folder, ["x.tflite"], force=False)
+    (folder / "x.tflite").touch()
     with pytest.raises(UsageError, match=r"already contains x\.tflite"):
-        ensure_output_dir(tmp_path, ["w.tflite", "x.tflite"], force=False)
-    ensure_output_dir(tmp_path, ["x.tflite"], force=True)
-    ensure_output_dir(tmp_path, ["w.tflite"], force=False)
+        ensure_output_dir(folder, ["w.tflite", "x.tflite"], force=False)
+    ensure_output_dir(folder, ["x.tflite"], force=True)
+    ensure_output_dir(folder, ["w.tflite"], force=False)
 
 
 def test_a_file_in_the_way_is_said(tmp_path: Path) -> None:
@@ -84,19 +82,17 @@ def test_a_result_that_does_not_fit_is_a_plain_error_and_leaves_nothing(tmp_path
     assert cache.get("features-1", {"a": 1}, _too_large).is_dir()
 
 
-def test_a_child_that_met_the_full_disk_says_so_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("failure", "words"),
+    [("OSError: [Errno 28] No space left on device", "the disk is full"), ("crashed with SIGSEGV", "SIGSEGV")],
+)
+def test_a_child_that_met_the_full_disk_says_so_too_and_other_failures_stay(
+    tmp_path: Path, failure: str, words: str
+) -> None:
     def make(_folder: Path) -> None:
-        raise StageError("OSError: [Errno 28] No space left on device")
+        raise StageError(failure)
 
-    with pytest.raises(StageError, match="the disk is full"):
-        ArtifactCache(tmp_path).get("score-1", {}, make)
-
-
-def test_other_failures_stay_what_they_are(tmp_path: Path) -> None:
-    def make(_folder: Path) -> None:
-        raise StageError("crashed with SIGSEGV")
-
-    with pytest.raises(StageError, match="SIGSEGV"):
+    with pytest.raises(StageError, match=words):
         ArtifactCache(tmp_path).get("score-1", {}, make)
 
 
@@ -116,14 +112,9 @@ def _evaluation(threads: int) -> Evaluation:
     return Evaluation(Configuration("card", "head", "float32", target), Status.FAILED, "family", reason="because")
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
-def test_codes_of_a_full_disk_are_known(code: int) -> None:
-    assert is_full_disk(OSError(code, "x"))
-
-
-@pytest.mark.parametrize("error", [OSError(errno.EACCES, "x"), ValueError("3 requested")])
-def test_others_are_not_taken_for_it(error: Exception) -> None:
-    assert not is_full_disk(error)
+def test_codes_of_a_full_disk_are_known_and_others_are_not_taken_for_it() -> None:
+    assert all(is_full_disk(OSError(code, "x")) for code in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
+    assert not any(map(is_full_disk, (OSError(errno.EACCES, "x"), ValueError("3 requested"))))
 
 
 @pytest.fixture
@@ -139,21 +130,16 @@ def test_a_whole_run_has_no_problem(run: RunFolder) -> None:
     assert integrity_problems(run) == ()
 
 
-def test_an_artefact_that_is_gone_is_named(run: RunFolder) -> None:
+def test_an_artefact_that_was_changed_or_is_gone_is_named(run: RunFolder) -> None:
+    (run.artefacts / "best-head-int8.tflite").write_bytes(b"other")
+    assert "artifacts/best-head-int8.tflite has changed since it was measured" in texts(run)[0]
     (run.artefacts / "best-head-int8.tflite").unlink()
     assert texts(run) == ["artifacts/best-head-int8.tflite is missing: it cannot be shipped or measured again"]
 
 
-def test_an_artefact_that_was_changed_is_named(run: RunFolder) -> None:
-    (run.artefacts / "best-head-int8.tflite").write_bytes(b"other")
-    assert "artifacts/best-head-int8.tflite has changed since it was measured" in texts(run)[0]
-
-
 def test_an_artefact_outside_the_run_is_not_read(run: RunFolder) -> None:
     strayed = replace(run.evaluations()[0], artefact="../../secret")
-    problem = artefact_problem(run, strayed)
-    assert problem is not None
-    assert "outside the run folder" in problem.what
+    assert "outside the run folder" in present(artefact_problem(run, strayed)).what
 
 
 def test_a_torn_line_costs_itself_alone(run: RunFolder) -> None:
@@ -177,8 +163,6 @@ def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
 
 
 def test_answers_that_are_gone_are_named(tmp_path: Path) -> None:
-    from tests.builders import evaluation
-
     run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers(file="answers/x.npy"))])
     assert "answers/x.npy is missing" in texts(run)[0]
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from advisor.catalog.schema import CardEntry, CatalogueFile, Strict
 from advisor.core.options import PLAN, Option
-from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.schema import (
     ClusterSchema,
     ConnectionSchema,
@@ -13,7 +12,7 @@ from advisor.devices.profiles.schema import (
     ProfileSchema,
     TargetSchema,
 )
-from advisor.devices.profiles.values import Cluster, DeviceLimits, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import Cluster, ConnectionSettings, DeviceLimits, DeviceProfile, DeviceTarget
 from tools.schemas.described import schema_of
 
 

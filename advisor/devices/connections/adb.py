@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.devices.connections.protocol import MeasurementJob, Timing, needs_export
-from advisor.isolation.process import Finished, run_program
+from advisor.isolation.process import run_program
 
 _TIMINGS = re.compile(
     r"Inference timings in us: Init: ([\d.e+]+), First inference: ([\d.e+]+), "
@@ -26,23 +26,17 @@ _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 
 def parse_output(text: str, model: Path, threads: int) -> Timing:
-    """Return the timing that the tool printed.
+    """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool.
 
     Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...); the number of ``delegated``
     operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,
     average ms in one inference and percent of the total.
-
-    Args:
-        text: the tool's output.
-        model: the file that it measured.
-        threads: number of threads.
-
-    Raises:
-        StageError: the output contains no timings: the tool failed, or it is another tool.
     """
     timings, runs = _TIMINGS.search(text), list(_COUNTS.finditer(text))
     if timings is None or not runs:
-        raise StageError(f"benchmark_model printed no timings: {_explanation(text)}")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        errors = [line for line in lines if "ERROR" in line or "ailed" in line]
+        raise StageError(f"benchmark_model printed no timings: {(errors or lines or ['no output'])[-1][:300]}")
     # The last count= line is that of the inference, the line before that of the warm-up.
     last = dict(part.split("=") for part in runs[-1][2].split())
     figures = {name: float(value) / 1e3 for name, value in last.items()}
@@ -50,6 +44,8 @@ def parse_output(text: str, model: Path, threads: int) -> Timing:
     if mean <= 0:
         raise StageError("benchmark_model reports an inference that took no time")
     footprint = _FOOTPRINT.search(text)
+    # How many operators delegates took, and all: nothing else shows that a model fell back to the CPU.
+    taken = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
     return Timing(
         model=model,
         threads=threads,
@@ -61,7 +57,7 @@ def parse_output(text: str, model: Path, threads: int) -> Timing:
         memory_bytes=max(0, round(float(footprint[1]) * 2**20)) if footprint else None,  # its MB are 2^20 bytes
         details={
             **{f"{name}_ms": value for name, value in figures.items()},
-            "delegated": _delegated(text),
+            "delegated": (sum(number for number, _ in taken), taken[0][1]) if taken else None,
             "operators": _operators(text),
         },
         throttled=_throttled(figures.get("first"), mean, figures.get("curr")),
@@ -77,19 +73,6 @@ def _throttled(first_ms: float | None, mean_ms: float, last_ms: float | None) ->
     if first_ms is None or last_ms is None or mean_ms < STEADY * first_ms or last_ms < STEADY * mean_ms:
         return ""
     return f"throttled: the last run took {last_ms / first_ms:.2f} times as long as the first"
-
-
-def _explanation(text: str) -> str:
-    """Return the line that best explains why there are no timings."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if "ERROR" in line or "ailed" in line]
-    return (errors or lines or ["no output"])[-1][:300]
-
-
-def _delegated(text: str) -> tuple[int, int] | None:
-    """Return how many operators delegates took, and all; nothing else shows that a model fell back to the CPU."""
-    found = [(int(match[1]), int(match[2])) for match in _DELEGATED.finditer(text)]
-    return (sum(taken for taken, _ in found), found[0][1]) if found else None
 
 
 def _operators(text: str) -> tuple[dict[str, object], ...]:
@@ -125,30 +108,19 @@ _GONE = ("device offline", "not found", "no devices", "device unauthorized", "cl
 
 
 def check_serial(serial: str) -> None:
-    """Refuse what is not the serial of a phone.
-
-    Raises:
-        UsageError: it contains a character that no serial has, or begins as an option does.
-    """
+    """Refuse what is not the serial of a phone: another character than serials have, or the beginning of an option."""
     if not _SERIAL.fullmatch(serial) or serial.startswith("-"):
         raise UsageError(f"{serial!r} is not a valid serial", "adb devices lists the serials")
 
 
 @dataclass(frozen=True)
 class AdbConnection:
-    """Measures on one attached phone.
-
-    Attributes:
-        serial: serial of the attached device.
-        binary: the user's ``benchmark_model`` for the phone; it is copied to the phone.
-        cores: hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty.
-        arguments: further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``.
-    """
+    """Measures on one attached phone."""
 
     serial: str
-    binary: Path
-    cores: str = ""
-    arguments: tuple[str, ...] = ()
+    binary: Path  # the user's ``benchmark_model`` for the phone; it is copied to the phone
+    cores: str = ""  # hexadecimal mask of the cores that ``taskset`` pins it to, such as ``f0``, or empty
+    arguments: tuple[str, ...] = ()  # further arguments of ``benchmark_model``, such as ``("--use_gpu=true",)``
 
     def __post_init__(self) -> None:
         check_serial(self.serial)
@@ -174,7 +146,7 @@ class AdbConnection:
             return tuple(timing for i, model in enumerate(job.models) for timing in self._one(job, folder, i, model))
         finally:
             with suppress(StageError):
-                self._run(["shell", f"rm -rf {shlex.quote(folder)}"], _QUICK_S)
+                self._shell(f"rm -rf {shlex.quote(folder)}", _QUICK_S, "remove the folder")
 
     def _one(self, job: MeasurementJob, folder: str, index: int, model: Path) -> list[Timing]:
         remote = f"{folder}/model{index}.tflite"
@@ -183,8 +155,7 @@ class AdbConnection:
         for threads in job.threads:
             command = self._command(job, folder, remote, threads)
             output = self._shell(command, job.timeout_s, model.name)
-            if not output.strip():
-                # A phone that disconnects ends adb's shell without output and, in some releases, with status 0.
+            if not output.strip():  # a phone that disconnects ends adb's shell so, in some releases with status 0
                 raise StageError(
                     f"{self.label} disconnected, or its tool printed nothing, while measuring {model.name}"
                 )
@@ -214,32 +185,27 @@ class AdbConnection:
         states = {row[0]: row[1] for row in rows if len(row) >= 2}
         state = states.get(self.serial)
         if state is None:
-            attached = ", ".join(states) or "none"
-            raise UsageError(f"no device {self.serial} is attached", f"attached: {attached}")
+            raise UsageError(f"no device {self.serial} is attached", f"attached: {', '.join(states) or 'none'}")
         if state != "device":
             raise UsageError(f"the device {self.serial} is {state}", "unlock it and allow debugging on its screen")
 
     def _push(self, path: Path, remote: str) -> None:
         # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.
         limit = _QUICK_S + path.stat().st_size / 1e6
-        finished = self._run(["push", str(path.resolve()), remote], limit)
-        if finished.status:
-            raise self._failure(finished, f"cannot store {path.name}")
+        self._run(["push", str(path.resolve()), remote], limit, f"cannot store {path.name}")
 
     def _shell(self, command: str, timeout_s: float, what: str) -> str:
-        finished = self._run(["shell", command], timeout_s)
-        if finished.status:
-            raise self._failure(finished, f"failed ({what})")
-        return finished.stdout
+        return self._run(["shell", command], timeout_s, f"failed ({what})")
 
-    def _run(self, arguments: list[str], timeout_s: float) -> Finished:
-        return run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
-
-    def _failure(self, finished: Finished, what: str) -> StageError:
-        complaint = finished.complaint
-        if any(word in finished.stderr for word in _GONE):
-            return StageError(f"{self.label} disconnected: {complaint}", "check the cable, and that the phone is awake")
-        return StageError(f"{self.label} {what}: {complaint}")
+    def _run(self, arguments: list[str], timeout_s: float, what: str) -> str:
+        """Run adb for this phone and return its output; StageError with ``what`` if it failed."""
+        found = run_program(["adb", "-s", self.serial, *arguments], timeout_s=timeout_s, hint=_INSTALL)
+        if not found.status:
+            return found.stdout
+        if any(word in found.stderr for word in _GONE):
+            hint = "check the cable, and that the phone is awake"
+            raise StageError(f"{self.label} disconnected: {found.complaint}", hint)
+        raise StageError(f"{self.label} {what}: {found.complaint}")
 
 
 def _key(binary: Path, job: MeasurementJob) -> str:

@@ -36,11 +36,7 @@ class MeasurementJob:
     runtime: str = "ai-edge-litert"
 
     def check(self) -> None:
-        """Refuse an invalid job.
-
-        Raises:
-            UsageError: there is no model, a model is not a file, or a thread count is below 1.
-        """
+        """Refuse a job without models, with a model that is not a file, or with a thread count below 1 (UsageError)."""
         if not self.models:
             raise UsageError("there is no model to measure", "name at least one .tflite file")
         for model in self.models:
@@ -110,8 +106,7 @@ def exclusive(label: str) -> FileLock:
 EXPORTERS = "advisor.exporters"
 """Entry points of :class:`Exporter`: modules or objects, by the name of the runtime that runs the exports."""
 
-SAME_ANSWERS = 0.9
-"""Least share of inputs with the same answer."""
+SAME_ANSWERS = 0.9  # Least share of inputs with the same answer
 
 SMALL_DIFFERENCE = 0.03
 """Difference as a share of an output's range up to which other answers are near ties. Most exports have 0 in int8 and
@@ -129,15 +124,10 @@ _REFUSED, _FACTS = "refused.txt", "facts.json"
 
 @dataclass(frozen=True)
 class RuntimeFile:
-    """A file for another runtime that computes the same as a ``.tflite`` file.
+    """A file for another runtime that computes the same as a ``.tflite`` file."""
 
-    Attributes:
-        path: the file; the ``.tflite`` file itself for a runtime that runs it.
-        facts: comparison of the two (:meth:`Exporter.write`); empty for the file itself.
-    """
-
-    path: Path
-    facts: Mapping[str, float]
+    path: Path  # the file; the ``.tflite`` file itself for a runtime that runs it
+    facts: Mapping[str, float]  # comparison of the two (:meth:`Exporter.write`); empty for the file itself
 
 
 class Exporter(Protocol):
@@ -199,9 +189,8 @@ def exporter_for(runtime: str) -> Exporter:
 def file_for(runtime: str, model: Path) -> RuntimeFile:
     """Return the file that a runtime runs for a ``.tflite`` file.
 
-    Raises:
-        UsageError: a package that makes the export is not installed.
-        StageError: the export cannot be made, does not run, or computes something else.
+    UsageError if a package that makes the export is not installed; StageError if the export cannot be made, does not
+    run, or computes something else.
     """
     if not needs_export(runtime):
         return RuntimeFile(model, {})
@@ -216,11 +205,7 @@ def file_for(runtime: str, model: Path) -> RuntimeFile:
 
 
 def read_export(folder: Path) -> RuntimeFile:
-    """Return the export that :meth:`Exporter.write` left in a folder.
-
-    Raises:
-        StageError: it was refused.
-    """
+    """Return the export that :meth:`Exporter.write` left in a folder; StageError if it was refused."""
     refused = folder / _REFUSED
     if refused.is_file():
         raise StageError(refused.read_text(encoding="utf-8").replace(" twin: ", " export: ", 1))  # of older versions
@@ -229,14 +214,9 @@ def read_export(folder: Path) -> RuntimeFile:
 
 
 def keep_export(made: Mapping[str, float] | str, folder: Path, title: str) -> None:
-    """Keep the comparison of an export with its file, or why there is none, in the folder of the export.
+    """Keep in an export's folder its comparison with the file, or the refusal, because a second try would end alike.
 
-    A refusal of the file is kept too, because a second try would end alike.
-
-    Args:
-        made: the comparison, or the refusal.
-        folder: of the export, which is its file ``model.*``.
-        title: the format of the export.
+    ``title`` is the format of the export, which is the file ``model.*`` in the folder.
     """
     refusal = made if isinstance(made, str) else difference_of(made)
     if refusal:

@@ -6,14 +6,18 @@ columns are independent given the consensus, so one system of equations over the
 result is an estimate of every model on every column; measured cells keep their measured value.
 """
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import lgamma, log, pi
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-from advisor.devices.latency.table import Floats, LatencyTable, ModelSpace, inverse, solve
+from advisor.devices.latency.table import Column, Floats, LatencyTable, ModelSpace, inverse, other_release, solve
 
 CONSENSUS_SCALE = 1.2
 KIND_SCALE = 0.5
@@ -30,25 +34,15 @@ Measured = list[tuple[NDArray[np.intp], Floats]]
 
 @dataclass(frozen=True, eq=False)
 class Base:
-    """A fitted additive model.
+    """A fitted additive model."""
 
-    Attributes:
-        table: the measurements that it was fitted to.
-        space: the models' features.
-        gram: (models, models) kernel matrix of the known models.
-        filled: (columns, models) estimate of every cell; measured cells contain the measured value.
-        smooth: (columns, models) estimate of every cell, also of the measured ones.
-        weights: (models, columns) coefficients of the kernel between new and known models.
-        levels: (columns,) level of each column.
-    """
-
-    table: LatencyTable
-    space: ModelSpace
-    gram: Floats
-    filled: Floats
-    smooth: Floats
-    weights: Floats
-    levels: Floats
+    table: LatencyTable  # the measurements that it was fitted to
+    space: ModelSpace  # the models' features
+    gram: Floats  # (models, models) kernel matrix of the known models
+    filled: Floats  # (columns, models) estimate of every cell; measured cells contain the measured value
+    smooth: Floats  # (columns, models) estimate of every cell, also of the measured ones
+    weights: Floats  # (models, columns) coefficients of the kernel between new and known models
+    levels: Floats  # (columns,) level of each column
 
 
 @lru_cache(maxsize=1)
@@ -61,10 +55,8 @@ def fit_base(table: LatencyTable) -> Base:
     space = ModelSpace(table.features, table.families)
     gram = space.within()
     middle = float(np.nanmean(table.values))
-    cells: Measured = []
-    for row in table.values:
-        seen = np.flatnonzero(~np.isnan(row))
-        cells.append((seen, row[seen] - middle))
+    seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
+    cells: Measured = [(found, row[found] - middle) for found, row in zip(seen, table.values, strict=True)]
     kinds = sorted({column.kind for column in table.columns})
     kind_of = np.array([kinds.index(column.kind) for column in table.columns], dtype=np.intp)
     scales = np.full(len(cells), _FIRST_SCALE)
@@ -73,7 +65,10 @@ def fit_base(table: LatencyTable) -> Base:
         scales = _column_scales(cells, gram, consensus + by_kind[kind_of])
     shared = consensus + by_kind[kind_of]
     deviations, deviation_weights, levels = _columns(cells, scales, gram, shared)
-    weights = _new_model_weights(gram, consensus, by_kind)[:, kind_of] + deviation_weights
+    # The coefficients (models, kinds) that extend the consensus to new models.
+    common_prior, kind_prior = _priors(gram)
+    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
+    weights = (common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T))[:, kind_of] + deviation_weights
     levels = levels + middle
     smooth = levels[:, None] + shared + deviations
     filled = np.where(np.isnan(table.values), smooth, table.values)
@@ -88,11 +83,8 @@ def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
 
 def _priors(gram: Floats) -> tuple[Floats, Floats]:
     """Return the prior covariances of the consensus and of a kind's consensus: features plus an individual part."""
-    individual = np.eye(len(gram))
-    return (
-        CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * individual,
-        KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * individual,
-    )
+    one = np.eye(len(gram))
+    return CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * one, KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * one
 
 
 def _consensus(cells: Measured, scales: Floats, gram: Floats, kind_of: NDArray[np.intp]) -> tuple[Floats, Floats]:
@@ -123,10 +115,8 @@ def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:
     found = []
     for (seen, values), consensus in zip(cells, shared, strict=True):
         residual = values - consensus[seen]
-        evidences = []
-        for scale in COLUMN_SCALES:
-            cover = _cover(gram, seen, scale)
-            evidences.append(-0.5 * float(residual @ solve(cover, residual)) - 0.5 * float(np.linalg.slogdet(cover)[1]))
+        covers = [_cover(gram, seen, scale) for scale in COLUMN_SCALES]
+        evidences = [-0.5 * (residual @ solve(cover, residual)) - 0.5 * np.linalg.slogdet(cover)[1] for cover in covers]
         found.append(COLUMN_SCALES[int(np.argmax(evidences))])
     return np.array(found)
 
@@ -144,9 +134,160 @@ def _columns(cells: Measured, scales: Floats, gram: Floats, shared: Floats) -> t
     return deviations, weights, levels
 
 
-def _new_model_weights(gram: Floats, consensus: Floats, by_kind: Floats) -> Floats:
-    """Return the coefficients (models, kinds) of the kernel that extend the consensus to new models."""
-    common_prior, kind_prior = _priors(gram)
-    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
-    out: Floats = common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T)
+# Describe how the latencies of models differ between targets of one kind.
+#
+# The differences come from known targets, and from the parts of a model's time: launching it, starting its operators,
+# moving its weights and computing. If one part is cheaper on a target, models differ there by their share of that
+# part. For example, a small network is relatively fast on a slow processor with a fast driver. These shares (weights
+# / latency, ...) need no measurement on the target.
+
+Indices = NDArray[np.intp]
+
+PECULIARITY = 5.0
+"""Weight of the observed differences between columns, relative to differences that the models' features allow."""
+
+SHARES = 0.5
+"""Weight of each share of a model's time on an NPU. On other processors the shares did not improve predictions."""
+
+COUNTS = 4  # Number of a model's features that are counts: log MACs, log parameters, log input size, log layers
+
+_MEASURED_ENOUGH = 8
+_PEERS = 4
+_MOST_LAYERS = 1000.0  # Above this number, operators are parts of an unrolled recurrence, which runtimes merge
+_FAR = 4.0  # Shares are clipped at this many standard deviations from the known models
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Directions in which models differ on targets like one column."""
+
+    peers: Indices  # (p,) indices of the columns that they are learnt from, empty if there are too few
+    levels: Floats  # (p,) level of each peer
+    centre: Floats  # (s,) mean of the shares over the known models
+    scale: Floats  # (s,) their standard deviation
+    weight: float = 0.0  # weight of each share
+
+    @classmethod
+    def of(cls, base: Base, column: Column, candidates: Indices) -> Contrasts:
+        """Return the directions for targets like ``column``, learnt from ``candidates``."""
+        peers = peers_of(base, column, candidates)
+        levels = base.filled[peers].mean(axis=1)
+        if not len(peers):
+            return cls(peers, levels, np.zeros(0), np.ones(0))
+        shares = _shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
+        shares = shares[~np.isnan(base.table.values[peers]).all(axis=0)]
+        centre, scale = np.nanmean(shares, axis=0), np.maximum(np.nanstd(shares, axis=0), 1e-6)
+        return cls(peers, levels, centre, scale, SHARES if column.kind == "npu" else 0.0)
+
+    def coordinates(self, estimates: Floats, counts: Floats, peculiarity: float = PECULIARITY) -> Floats:
+        """Return the coordinates (n, p + s) of models in these directions; their inner products are a covariance.
+
+        ``estimates`` (n, base columns) are those of :class:`Base`, ``counts`` (n, COUNTS) logarithms with NaN where
+        unknown, ``peculiarity`` is the weight of the observed directions.
+        """
+        if not len(self.peers):
+            return np.zeros((len(estimates), 0))
+        on_peers = estimates[:, self.peers]
+        shapes = on_peers - self.levels
+        seen = (shapes - shapes.mean(axis=1, keepdims=True)) / np.sqrt(max(len(self.peers) - 1, 1))
+        if not self.weight:
+            out: Floats = np.sqrt(peculiarity) * seen
+            return out
+        of_time = (_shares(on_peers, counts) - self.centre) / self.scale
+        of_time = np.clip(np.nan_to_num(of_time), -_FAR, _FAR)
+        return np.hstack([np.sqrt(peculiarity) * seen, np.sqrt(self.weight) * of_time])
+
+
+def _shares(on_peers: Floats, counts: Floats) -> Floats:
+    """Return (n, 5): launches, MACs, weights and operators per millisecond of each model, and its log latency."""
+    log_latency = on_peers.mean(axis=1)
+    layers = np.minimum(counts[:, 3], np.log(_MOST_LAYERS))
+    work = np.column_stack([np.zeros(len(counts)), counts[:, 0], counts[:, 1], layers])
+    return np.column_stack([np.exp(work - log_latency[:, None]), log_latency])
+
+
+def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
+    """Return the columns with enough measurements that show how models differ on targets like this one."""
+    table = base.table
+    counts = (~np.isnan(table.values)).sum(axis=1)
+    form = column.kind, column.precision
+    alike = [i for i in candidates if (table.columns[i].kind, table.columns[i].precision) == form]
+    alike = [i for i in alike if counts[i] >= _MEASURED_ENOUGH]
+    same = [i for i in alike if table.columns[i].runtime == column.runtime]
+    release = [i for i in same if not other_release(table.columns[i], column)]
+    chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
+    return np.array(chosen, dtype=np.intp)
+
+
+DEGREES_OF_FREEDOM = 4
+"""Degrees of freedom of the Student t distribution of residuals: one unusual run does not decide which targets are
+similar."""
+
+WRONG_SHARE = 0.05
+"""Share of measurements that are wrong, before they are compared: 45 of 9,143 shipped rows are flagged for it, and
+people mistake names and units more often."""
+
+WRONG_RANGE = log(1e2)  # Range (log) in which a wrong latency lies: seconds for milliseconds are a factor of 1000
+_AT_MOST = 3  # At most one of this many measurements can be wrong; otherwise nothing tells which ones are right
+DOUBTED = 0.5  # A measurement that is more likely wrong than right is named
+
+_POSSIBLE = 0.05
+
+
+def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
+    """Return the log density of n values under a multivariate Student t distribution.
+
+    ``squares`` are squared distances of the values by their precision, ``log_determinant`` is that of the precision.
+    """
+    freedom = DEGREES_OF_FREEDOM
+    constant = lgamma((freedom + n) / 2) - lgamma(freedom / 2) - n / 2 * log(pi * freedom)
+    out: Floats = constant + 0.5 * log_determinant - 0.5 * (freedom + n) * np.log1p(squares / freedom)
     return out
+
+
+def agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list[tuple[float, Indices]]:
+    """Return which measurements to believe: sets of them, each with its probability.
+
+    One measurement after the other is set aside while that explains the rest better than chance would
+    (:data:`WRONG_SHARE`). Usually no measurement is: then one set of all has the probability 1. ``prior`` (candidates,)
+    is the log weight of each reference, ``residuals`` (candidates, n) the measurements minus the reference's,
+    ``covers`` their covariance (n, n) for each scale of deviation.
+    """
+    kept = np.arange(residuals.shape[1])
+    for _ in range(len(kept) // _AT_MOST):
+        shown = residuals[:, kept]
+        logs = _without_each(prior, shown, [cover[np.ix_(kept, kept)] for cover in covers])
+        chances = np.exp(logs - logs.max())
+        chances /= chances.sum()
+        best = int(np.argmax(chances[1:]))
+        if chances[1 + best] > DOUBTED:
+            kept = np.delete(kept, best)
+            continue
+        possible = np.flatnonzero(chances >= _POSSIBLE)
+        total = float(chances[possible].sum())
+        return [(float(chances[i]) / total, np.delete(kept, i - 1) if i else kept) for i in possible]
+    return [(1.0, kept)]
+
+
+def _without_each(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> Floats:
+    """Return the log evidence (1 + n,) that all measurements are right, and that each one is wrong.
+
+    What one measurement adds to the squared distance and to the determinant follows from the inverse.
+    """
+    n = residuals.shape[1]
+    found = []
+    for cover in covers:
+        precision = inverse(cover)
+        diagonal = np.diag(precision)
+        log_determinant = float(np.linalg.slogdet(precision)[1])
+        products = residuals @ precision
+        squares = (products * residuals).sum(axis=1)
+        left = squares[:, None] - np.square(products) / diagonal
+        alone = student(np.maximum(left, 0.0), log_determinant - np.log(diagonal), n - 1)
+        found.append(prior[:, None] + np.column_stack([student(squares, log_determinant, n), alone]))
+    logs = np.concatenate(found)
+    top = logs.max(axis=0)
+    evidence: Floats = top + np.log(np.exp(logs - top).sum(axis=0))
+    evidence[0] += log(1 - WRONG_SHARE)
+    evidence[1:] += log(WRONG_SHARE) - log(WRONG_RANGE)
+    return evidence

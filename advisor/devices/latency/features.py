@@ -34,74 +34,49 @@ _PER_CONVOLUTION = {
 
 @dataclass(frozen=True)
 class ModelFeatures:
-    """The features of one model.
+    """The features of one model."""
 
-    Attributes:
-        name: its name; known latencies of this name are used.
-        family: its family.
-        macs: multiply-accumulates of one inference.
-        params: number of weights.
-        input_size: side of the square input in pixels.
-        layers: operators of its float ``.tflite``; each has a small fixed cost.
-        traits: shape of the architecture.
-        operators: different operators of its file, each with its number; empty if they are not known.
-    """
-
-    name: str
-    family: str
-    macs: float
-    params: float
-    input_size: int
-    layers: float
-    traits: Traits = field(default_factory=Traits)
+    name: str  # its name; known latencies of this name are used
+    family: str  # its family
+    macs: float  # multiply-accumulates of one inference
+    params: float  # number of weights
+    input_size: int  # side of the square input in pixels
+    layers: float  # operators of its float ``.tflite``; each has a small fixed cost
+    traits: Traits = field(default_factory=Traits)  # shape of the architecture
+    # different operators of its file, each with its number; empty if they are not known
     operators: Works = field(default=(), repr=False)
 
     @property
     def vector(self) -> tuple[float, ...]:
-        """``(log MACs, log params, log input size, log layers, traits...)``, :data:`VECTOR_SIZE` numbers.
-
-        Raises:
-            UsageError: a count is not above zero.
-        """
+        """``(log MACs, log params, log input size, log layers, traits...)``, :data:`VECTOR_SIZE` numbers."""
         counts = {"MACs": self.macs, "params": self.params, "input size": self.input_size, "layers": self.layers}
         for label, value in counts.items():
-            if not value > 0 or not math.isfinite(value):
+            if not 0 < value < math.inf:
                 raise UsageError(f"{self.name}: {label} {value} is not above zero", "correct the model card")
         return (*map(math.log, counts.values()), *self.traits.values)
 
 
 def traits_of_operators(counts: Mapping[str, int]) -> Traits:
-    """Return the traits of a ``.tflite`` file from the number of its operators of each kind.
+    """Return the traits of a ``.tflite`` file from the number of its operators of each kind (by TFLite name).
 
-    Args:
-        counts: number of operators by TFLite name; grouped convolutions under ``GROUPED_CONV_2D``.
+    Grouped convolutions count under ``GROUPED_CONV_2D``.
     """
     convolutions = max(1, counts.get("CONV_2D", 0) + counts.get("GROUPED_CONV_2D", 0))
-    share = {
-        trait: min(1.0, sum(counts.get(name, 0) for name in names) / convolutions)
-        for trait, names in _PER_CONVOLUTION.items()
-    }
+    found = {trait: sum(counts.get(name, 0) for name in names) for trait, names in _PER_CONVOLUTION.items()}
+    share = {trait: min(1.0, number / convolutions) for trait, number in found.items()}
     # A block of a mobile network is one depthwise convolution between two pointwise ones.
     depthwise = min(1.0, 2 * counts.get("DEPTHWISE_CONV_2D", 0) / convolutions)
-    products = counts.get("BATCH_MATMUL", 0)
-    return Traits(depthwise=depthwise, attention=min(1.0, products / 8), **share)
+    return Traits(depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The features that models with the same beginning of their names share.
+    """The features that models with the same beginning of their names share."""
 
-    Attributes:
-        prefix: beginning of the names.
-        family: their family.
-        layers: operators of their float ``.tflite``.
-        traits: shape of the architecture.
-    """
-
-    prefix: str
-    family: str
-    layers: float
-    traits: Traits
+    prefix: str  # beginning of the names
+    family: str  # their family
+    layers: float  # operators of their float ``.tflite``
+    traits: Traits  # shape of the architecture
 
 
 _PLAIN = Architecture("", "", 80, Traits())
@@ -109,15 +84,10 @@ _PLAIN = Architecture("", "", 80, Traits())
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Features of the models that the shipped measurements name.
+    """Features of the models that the shipped measurements name."""
 
-    Attributes:
-        models: features by model name.
-        architectures: shared features by the beginning of the name; the longest beginning wins.
-    """
-
-    models: Mapping[str, ModelFeatures]
-    architectures: tuple[Architecture, ...]
+    models: Mapping[str, ModelFeatures]  # features by model name
+    architectures: tuple[Architecture, ...]  # shared features by the beginning of the name; the longest beginning wins
 
     def architecture(self, name: str) -> Architecture | None:
         """Return the architecture with the longest beginning of ``name``, or None."""
@@ -131,14 +101,13 @@ class FeatureTable:
 
 
 def load_features() -> FeatureTable:
-    """Read the two tables that are shipped with the device profiles.
-
-    Raises:
-        UsageError: a table is missing, or a cell is not a number; the error names file and line.
-    """
+    """Read the two tables that are shipped with the device profiles; errors name file and line."""
     folder = shipped_profiles()
-    architectures = tuple(_architecture(row, at) for row, at in _rows(folder / TRAITS_FILE))
-    empty = FeatureTable({}, architectures)
+    architectures = []
+    for row, at in _rows(folder / TRAITS_FILE):
+        traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
+        architectures.append(Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits))
+    empty = FeatureTable({}, tuple(architectures))
     models = {}
     for row, at in _rows(folder / FEATURES_FILE):
         known = empty.architecture(row["name"])
@@ -146,12 +115,7 @@ def load_features() -> FeatureTable:
             raise UsageError(f"{at}: '{row['name']}' begins with none of the names in {TRAITS_FILE}", "add a row there")
         macs, params, size = (_number(row, key, at) for key in ("macs", "params", "input_size"))
         models[row["name"]] = empty.features(row["name"], known.family, macs, params, int(size))
-    return FeatureTable(models, architectures)
-
-
-def _architecture(row: Mapping[str, str], at: str) -> Architecture:
-    traits = Traits(*(_number(row, key, at) for key in Traits.__dataclass_fields__))
-    return Architecture(row["prefix"], row["family"], _number(row, "layers", at), traits)
+    return FeatureTable(models, empty.architectures)
 
 
 def _rows(path: Path) -> list[tuple[dict[str, str], str]]:
@@ -181,13 +145,8 @@ changes them by a few percent, another input size by much more."""
 def model_features(file: FileFeatures, name: str, family: str, table: FeatureTable) -> ModelFeatures | None:
     """Return the features for the predictor; None for a file without MACs, weights, image input or layers.
 
-    Known latencies of ``name`` are used only if the file has about as many MACs as that model.
-
-    Args:
-        file: features of the file.
-        name: name of the model card.
-        family: family of the model card.
-        table: features of the measured models.
+    ``name`` and ``family`` are those of the model card. Known latencies of ``name`` are used only if the file has about
+    as many MACs as that model.
     """
     if min(file.macs, file.parameters, file.input_size, file.layers) <= 0:
         return None
@@ -205,11 +164,7 @@ def model_features(file: FileFeatures, name: str, family: str, table: FeatureTab
 
 
 def read_features(source: Path | bytes) -> FileFeatures:
-    """Return the features of a ``.tflite`` file.
-
-    Raises:
-        UsageError: it is missing or damaged.
-    """
+    """Return the features of a ``.tflite`` file; UsageError if it is missing or damaged."""
     return features_of(read(source))
 
 
@@ -218,8 +173,9 @@ def features_of(model: Model) -> FileFeatures:
     graph, cost = model.subgraphs[0], count(model)
     kinds = Counter(_kind(graph, operator) for operator in graph.operators)
     shape = model.inputs[0].shape if model.inputs else ()
-    form = form_of(model, cost)
-    weights = sum(len(tensor.buffer) for tensor in graph.tensors)
+    form, weights = form_of(model, cost), sum(len(tensor.buffer) for tensor in graph.tensors)
+    # Operators expand constants, and kernels pack expanded 8-bit ones once more.
+    widened = sum(graph.tensors[index].size_bytes for index in graph.expanded)
     return FileFeatures(
         macs=cost.macs,
         parameters=cost.parameters,
@@ -230,15 +186,9 @@ def features_of(model: Model) -> FileFeatures:
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
-        held_bytes=_held(graph, form) or weights,
+        held_bytes=widened * (2 if form == "weight_int8" else 1) or weights,
         micro_arena_bytes=micro_arena(model).total,
     )
-
-
-def _held(graph: Subgraph, form: str) -> int:
-    """Return the bytes of the constants that operators expand; kernels pack expanded 8-bit ones once more."""
-    widened = sum(graph.tensors[index].size_bytes for index in graph.expanded)
-    return 2 * widened if form == "weight_int8" else widened
 
 
 def _kind(graph: Subgraph, operator: Operator) -> str:

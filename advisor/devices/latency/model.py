@@ -7,14 +7,22 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.devices.latency.base import CONSENSUS_SCALE, IDENTITY_SCALE, LEVEL_VARIANCE, Base
-from advisor.devices.latency.contrasts import COUNTS, DOUBTED, PECULIARITY, Contrasts, Indices
+from advisor.devices.latency.base import (
+    CONSENSUS_SCALE,
+    COUNTS,
+    DOUBTED,
+    IDENTITY_SCALE,
+    LEVEL_VARIANCE,
+    PECULIARITY,
+    Base,
+    Contrasts,
+    Indices,
+)
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
 from advisor.devices.latency.table import Column, Floats, ModelSpace, inverse, self_covariance
 
-SUPPORTED = 0.5
-"""A model or family counts as known if at least this share of the resembled targets has measured it."""
+SUPPORTED = 0.5  # A model or family counts as known if at least this share of the resembled targets has measured it
 
 NAMED = 1.5
 """A measurement is named if it contradicts the others by more than this factor: networks such as vision transformers
@@ -33,44 +41,26 @@ all others on every target says little about them, even if it varies much."""
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """The models to predict, described relative to the fitted model.
+    """The models to predict, described relative to the fitted model."""
 
-    Attributes:
-        known: (queries,) index of the model in the table, or -1.
-        families: (queries,) code of the family, or -1.
-        estimates: (queries, base columns) estimates of the additive model.
-        towards: (queries, known models) kernel.
-        itself: (queries,) kernel of each model with itself.
-        variance: (queries,) variance of an estimate from features alone.
-        counts: (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown.
-    """
-
-    known: NDArray[np.intp]
-    families: NDArray[np.intp]
-    estimates: Floats
-    towards: Floats
-    itself: Floats
-    variance: Floats
-    counts: Floats
+    known: NDArray[np.intp]  # (queries,) index of the model in the table, or -1
+    families: NDArray[np.intp]  # (queries,) code of the family, or -1
+    estimates: Floats  # (queries, base columns) estimates of the additive model
+    towards: Floats  # (queries, known models) kernel
+    itself: Floats  # (queries,) kernel of each model with itself
+    variance: Floats  # (queries,) variance of an estimate from features alone
+    counts: Floats  # (queries, COUNTS) log MACs, log parameters, log input size, log layers, NaN if unknown
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Predictions (queries,) on one target in the logarithm of milliseconds.
+    """Predictions (queries,) on one target in the logarithm of milliseconds."""
 
-    Attributes:
-        mean: log latency.
-        deviation: standard deviation before calibration, towards shorter latencies.
-        above: the same towards longer latencies.
-        support: index into :data:`advisor.devices.latency.posterior.SUPPORT`.
-        outside: distance (log) of its size from the measured range, 0 within.
-    """
-
-    mean: Floats
-    deviation: Floats
-    above: Floats
-    support: NDArray[np.intp]
-    outside: Floats
+    mean: Floats  # log latency
+    deviation: Floats  # standard deviation before calibration, towards shorter latencies
+    above: Floats  # the same towards longer latencies
+    support: NDArray[np.intp]  # index into :data:`advisor.devices.latency.posterior.SUPPORT`
+    outside: Floats  # distance (log) of its size from the measured range, 0 within
 
 
 def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
@@ -118,8 +108,11 @@ def _precision(space: ModelSpace) -> Floats:
     return inverse(gram + _FEATURE_NOISE**2 * np.eye(len(gram)))
 
 
-def estimate(posterior: LatencyPosterior, queries: Queries) -> Estimate:
-    """Predict ``queries`` on one target. They are described relative to the posterior's base."""
+def estimate(posterior: LatencyPosterior, queries: Queries, log_sd: float = 0.0) -> Estimate:
+    """Predict ``queries``, described relative to the posterior's base, on one target.
+
+    ``log_sd`` is a further deviation (log), as of latencies of another form.
+    """
     base = posterior.base
     of_model, of_family = _shares(base, posterior, queries)
     mean, variance = posterior.predict(queries.estimates, queries.counts, queries.towards, queries.itself)
@@ -129,7 +122,8 @@ def estimate(posterior: LatencyPosterior, queries: Queries) -> Estimate:
     support = np.where(of_model >= SUPPORTED, 0, np.where(of_family >= SUPPORTED, 1, 2))
     # A network below the measured range takes no longer than one at its edge: only a launch is left.
     wider = deviation * (1 + np.maximum(below, beyond))
-    return Estimate(mean, wider, deviation * (1 + beyond), support, np.maximum(below, beyond))
+    narrower, wider = np.hypot(deviation * (1 + beyond), log_sd), np.hypot(wider, log_sd)
+    return Estimate(mean, wider, narrower, support, np.maximum(below, beyond))
 
 
 def contradicting(posterior: LatencyPosterior, values: Floats) -> dict[str, float]:
@@ -181,18 +175,17 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 def choose(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
-    """Choose models greedily by how much variance of all candidates each measurement removes; the best first.
+    """Choose ``wanted`` models greedily by how much variance of all candidates each measurement removes; the best
+    first.
 
-    Args:
-        base: the additive model.
-        column: the target to be measured.
-        candidates: indices of the available models.
-        wanted: number of models to choose; all if there are fewer.
-        costs: cost of each candidate (such as the size of its file) relative to 1 for a free one. The information is
-            divided by it. None if all cost the same.
+    ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
+    cost of each (such as the size of its file), relative to 1 for a free one.
     """
     index = np.array(candidates, dtype=np.intp)
-    cover = _prior_cover(base, column, index)
+    # The covariance of the models' latencies on a target of this kind before any measurement there.
+    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
+    seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
+    cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
     chosen: list[int] = []
     for _ in range(min(wanted, len(index))):
@@ -202,12 +195,3 @@ def choose(
         chosen.append(best)
         cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + _ANCHOR_NOISE**2)
     return tuple(int(index[i]) for i in chosen)
-
-
-def _prior_cover(base: Base, column: Column, models: Indices) -> Floats:
-    """Return the covariance of the models' latencies on a target of this kind before any measurement there."""
-    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
-    counts = base.table.features[models, :COUNTS]
-    seen = contrasts.coordinates(base.filled.T[models], counts, _ANCHOR_PECULIARITY)
-    out: Floats = _TYPICAL_SCALE**2 * (base.gram[np.ix_(models, models)] + seen @ seen.T) + LEVEL_VARIANCE
-    return out

@@ -6,18 +6,24 @@ squares). Arithmetic is padded to the tiles in which the runtime computes; of a 
 taken. A Gaussian process over the sizes corrects what is left, so a kernel near a timed one takes about as long.
 """
 
+from __future__ import annotations
+
+import csv
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite.macs import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, Work, Works
+from advisor.core.errors import UsageError
+from advisor.devices.latency.features import ModelFeatures
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, shipped_profiles
+from advisor.devices.profiles.measurements import BYTES
+from advisor.tflite.macs import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, SIZES, Work, Works
 
 Floats = NDArray[np.float64]
 Setting = tuple[float, ...]
@@ -28,12 +34,10 @@ _SCALES = np.array([1.2, 0.8, 0.8, 0.5, 0.5])
 _CORRECTION, _NOISE = 0.05, 0.02
 """Standard deviations (log) of the correction of a kind's formula, and of a timed kernel."""
 
-_ENOUGH = 5
-"""With fewer kernels of a kind, its error is not known, and :data:`_FEW_SD` stands for it."""
+_ENOUGH = 5  # With fewer kernels of a kind, its error is not known, and :data:`_FEW_SD` stands for it
 
 _FEW_SD = 0.25
-_OTHER_SD = 0.7
-"""Deviation (log) of a kind that was not timed: it is taken for an addition of as many values."""
+_OTHER_SD = 0.7  # Deviation (log) of a kind that was not timed: it is taken for an addition of as many values
 
 _COPIES = frozenset({"SPLIT", "SPLIT_V", "STRIDED_SLICE", "SLICE", "PACK", "UNPACK"})
 """Kinds that copy values, as a concatenation does."""
@@ -44,91 +48,67 @@ _SUMS = frozenset({"ADD", "MUL", "SUB"})
 _SHARED = 0.2
 """Share of the variance of a kind's error that its operators in one network have in common, because they are alike."""
 
-_RAMP = 0.15
-"""Half the width (log) in which a kernel's working set leaves the fastest cache."""
+_RAMP = 0.15  # Half the width (log) in which a kernel's working set leaves the fastest cache
 
 
 class _Kind(NamedTuple):
-    """The formula of one kind of operator.
+    """The formula of one kind of operator."""
 
-    Attributes:
-        parts: returns the parts (n, parts) of operators under a setting.
-        settings: the settings to choose from.
-    """
+    formula: Callable[[Work, Setting], tuple[float, ...]]  # the parts of an operator under a setting
+    settings: tuple[Setting, ...] = ((),)  # the settings to choose from
 
-    parts: Callable[[Sequence[Work], Setting], Floats]
-    settings: tuple[Setting, ...]
+    def parts(self, works: Sequence[Work], setting: Setting) -> Floats:
+        """Return the parts (n, parts) of operators."""
+        return np.array([self.formula(work, setting) for work in works], dtype=np.float64)
 
 
 def _up(count: int, tile: float) -> float:
     return math.ceil(count / tile) * tile
 
 
-def _convolution(works: Sequence[Work], setting: Setting) -> Floats:
-    """Return the parts of convolutions, which are products of matrices in tiles of rows, columns and depth."""
+def _convolution(work: Work, setting: Setting) -> tuple[float, ...]:
+    """Return the parts of a convolution, which is a product of matrices in tiles of rows, columns and depth."""
     rows, columns, depth = setting
-    table = []
-    for work in works:
-        macs = _up(work.pixels, rows) * _up(work.channels, columns) * work.taps * _up(work.depth, depth)
-        window, gathered = work.taps > 1, work.pixels * work.taps
-        parts = (1, macs * (not window), macs * window, work.written, gathered * window)
-        table.append((*parts, work.weights, gathered * work.depth))
-    return np.array(table, dtype=np.float64)
+    macs = _up(work.pixels, rows) * _up(work.channels, columns) * work.taps * _up(work.depth, depth)
+    window, gathered = work.taps > 1, work.pixels * work.taps
+    parts = 1, macs * (not window), macs * window, work.written, gathered * window
+    return *parts, work.weights, gathered * work.depth
 
 
-def _depthwise(works: Sequence[Work], setting: Setting) -> Floats:
-    """Return the parts of depthwise convolutions; rows and weights beyond the fastest cache make them slower."""
+def _depthwise(work: Work, setting: Setting) -> tuple[float, ...]:
+    """Return the parts of a depthwise convolution; rows and weights beyond the fastest cache make it slower."""
     columns, knee = setting
-    table = []
-    for work in works:
-        channels = _up(work.channels, columns)
-        macs = work.pixels * channels * work.taps
-        beyond = min(1.0, max(0.0, (math.log(work.channels * work.taps / knee) / _RAMP + 1) / 2))
-        table.append((1, macs, work.pixels * channels, work.pixels, macs * beyond, macs * (work.stride > 1)))
-    return np.array(table, dtype=np.float64)
+    channels = _up(work.channels, columns)
+    macs = work.pixels * channels * work.taps
+    beyond = min(1.0, max(0.0, (math.log(work.channels * work.taps / knee) / _RAMP + 1) / 2))
+    return 1, macs, work.pixels * channels, work.pixels, macs * beyond, macs * (work.stride > 1)
 
 
-def _dense(works: Sequence[Work], _setting: Setting) -> Floats:
-    return np.array([(1, work.weights, work.channels) for work in works], dtype=np.float64)
+def _values(work: Work, _setting: Setting) -> tuple[float, ...]:
+    """Return the parts of an operator on values: a launch, and the values; each position of a pool's window counts."""
+    return 1, work.written * work.taps if work.taps > 1 else work.written + work.read
 
 
-def _values(works: Sequence[Work], _setting: Setting) -> Floats:
-    """Return the parts of operators on values: a launch, and the values; each position of a pool's window counts."""
-    table = [(1, work.written * work.taps if work.taps > 1 else work.written + work.read) for work in works]
-    return np.array(table, dtype=np.float64)
-
-
-_KINDS: Mapping[str, _Kind] = MappingProxyType(
-    {
-        # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
-        CONVOLUTION: _Kind(_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
-        # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
-        DEPTHWISE: _Kind(_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))),
-        DENSE: _Kind(_dense, ((),)),
-    }
-)
-_PLAIN = _Kind(_values, ((),))
+_KINDS: Mapping[str, _Kind] = {
+    # Rows and columns of the tiles of XNNPACK's matrix products (src/configs/gemm-config.c): 1-8 x 4-32.
+    CONVOLUTION: _Kind(_convolution, tuple(product((1, 2, 4, 5, 6, 7, 8), (1, 4, 8, 16, 32), (1, 4, 8)))),
+    # Working sets of 8 to 120 kB in float32: caches of the first level have 16 to 64 kB.
+    DEPTHWISE: _Kind(_depthwise, tuple(product((1, 8, 16, 32), (*(1000 * 1.2**step for step in range(14)), 1e12)))),
+    DENSE: _Kind(lambda work, _setting: (1, work.weights, work.channels)),
+}
+_PLAIN = _Kind(_values)
 
 
 @dataclass(frozen=True, eq=False)
 class _Fitted:
-    """The fitted formula of one kind.
+    """The fitted formula of one kind."""
 
-    Attributes:
-        kind: its parts.
-        setting: the chosen setting.
-        coefficients: (parts,) microseconds for each unit of a part.
-        points: (n, 5) sizes of the timed kernels.
-        corrections: (n,) weights of the correction's covariances.
-        log_sd: standard deviation (log) of the error of a kernel that was not timed.
-    """
-
-    kind: _Kind
-    setting: Setting
-    coefficients: Floats
-    points: Floats
-    corrections: Floats
-    log_sd: float
+    kind: _Kind  # its parts
+    setting: Setting  # the chosen setting
+    coefficients: Floats  # (parts,) microseconds for each unit of a part
+    points: Floats  # (n, 5) sizes of the timed kernels
+    corrections: Floats  # (n,) weights of the correction's covariances
+    log_sd: float  # standard deviation (log) of the error of a kernel that was not timed
 
     def microseconds(self, works: Sequence[Work]) -> Floats:
         """Return the time of each operator (n,)."""
@@ -138,17 +118,10 @@ class _Fitted:
 
 
 class OperatorTimes:
-    """The times of operators on one target in one form, fitted to kernels that were timed there.
-
-    Args:
-        timed: each timed operator with its microseconds.
-    """
+    """The times of operators on one target in one form, fitted to operators that were timed there (microseconds)."""
 
     def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
-        by_kind: dict[str, list[tuple[Work, float]]] = {}
-        for work, microseconds in timed:
-            by_kind.setdefault(_kind_of(work), []).append((work, microseconds))
-        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), rows) for kind, rows in by_kind.items()}
+        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), rows) for kind, rows in _by_kind(timed).items()}
 
     def covers(self, works: Works) -> bool:
         """Return whether every operator with weights is of a kind that was timed, and additions were timed."""
@@ -158,14 +131,10 @@ class OperatorTimes:
     def network(self, works: Works) -> tuple[float, float]:
         """Return the milliseconds of a network, and the standard deviation (log) that comes from its operators.
 
-        Args:
-            works: each operator of the network with its number (:func:`advisor.tflite.macs.counted`).
+        ``works`` is each operator of the network with its number (:func:`advisor.tflite.macs.counted`).
         """
         total, variance = 0.0, 0.0
-        by_kind: dict[str, list[tuple[Work, int]]] = {}
-        for work, number in works:
-            by_kind.setdefault(_kind_of(work), []).append((work, number))
-        for kind, rows in by_kind.items():
+        for kind, rows in _by_kind(works).items():
             fitted = self._fitted.get(kind) or self._fitted["ADD"]
             log_sd = fitted.log_sd if kind in self._fitted else _OTHER_SD
             times = fitted.microseconds([work for work, _ in rows]) * [number for _, number in rows]
@@ -175,10 +144,11 @@ class OperatorTimes:
         return total / 1e3, math.sqrt(variance) / total
 
 
-@lru_cache(maxsize=16)
-def operator_times(timed: tuple[tuple[Work, float], ...]) -> OperatorTimes:
-    """Return the fitted times; a process that predicts again uses its last fits."""
-    return OperatorTimes(timed)
+def _by_kind(rows: Iterable[tuple[Work, float]]) -> dict[str, list[tuple[Work, float]]]:
+    found: dict[str, list[tuple[Work, float]]] = {}
+    for work, figure in rows:
+        found.setdefault(_kind_of(work), []).append((work, figure))
+    return found
 
 
 def _kind_of(work: Work) -> str:
@@ -193,7 +163,14 @@ def _kind_of(work: Work) -> str:
 
 def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
     works, times = [work for work, _ in rows], np.array([microseconds for _, microseconds in rows])
-    setting = min(kind.settings, key=lambda each: _error(kind.parts(works, each), times))
+
+    def error(setting: Setting) -> float:
+        """Return the mean squared error (log) of the best coefficients."""
+        parts = kind.parts(works, setting)
+        found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
+        return round(float(np.square(np.log(found / times)).mean()), 9)
+
+    setting = min(kind.settings, key=error)
     fitted = _with(kind, setting, works, times, _FEW_SD)
     if len(works) < _ENOUGH:
         return fitted
@@ -212,12 +189,6 @@ def _with(kind: _Kind, setting: Setting, works: Sequence[Work], times: Floats, l
     cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
     corrections = np.asarray(np.linalg.solve(cover, left), dtype=np.float64)
     return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
-
-
-def _error(parts: Floats, times: Floats) -> float:
-    """Return the mean squared error (log) of the best coefficients."""
-    found = np.maximum(parts @ _coefficients(parts, times), 1e-3)
-    return round(float(np.square(np.log(found / times)).mean()), 9)
 
 
 def _coefficients(parts: Floats, times: Floats) -> Floats:
@@ -242,3 +213,99 @@ def _covariance(left: Floats, right: Floats) -> Floats:
     apart = np.square((left[:, None] - right[None]) / _SCALES).sum(axis=-1)
     out: Floats = _CORRECTION**2 * np.exp(-apart / 2)
     return out
+
+
+OPERATORS_FILE = "model_operators.csv"  # The operators of the catalogue's networks, shipped with the device profiles
+
+_PRIOR = np.array([0.1, 0.0, 0.0])
+_PRIOR_SD = np.array([0.1, 0.05, 0.05])
+"""Prior means and deviations (log) of a network against the sum of its kernels: the level, and the changes when the
+bytes of its largest operator and of all weights grow by a factor of e. In a network, data come from farther away than
+in a kernel that runs again and again."""
+
+_NETWORK_SD = 0.045
+"""Deviation (log) of a network from these. All are from 36 networks in two forms that did not judge
+(``benchmarks/latency_kernels.py``), on two machines: an AMD EPYC and a shared Intel Xeon."""
+
+_LARGEST_BYTES, _WEIGHT_BYTES = 2e6, 1e7  # A network at the middle of both changes
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkTimes:
+    """Times of networks as the sum of their operators, with differences that measured networks correct."""
+
+    operators: OperatorTimes  # times of operators
+    bytes_each: int  # bytes of a value or weight
+    mean: Floats  # (3,) posterior mean of the level and the two changes
+    cover: Floats  # (3, 3) their posterior covariance
+    measured: int  # number of measured networks that it was corrected by
+
+    @classmethod
+    def of(cls, operators: OperatorTimes, measured: Sequence[tuple[Works, float]], bytes_each: int = 4) -> NetworkTimes:
+        """Correct the sums of kernels by networks with their measured milliseconds."""
+        precision = np.diag(_PRIOR_SD**-2)
+        evidence = precision @ _PRIOR
+        for works, milliseconds in measured:
+            total, log_sd = operators.network(works)
+            direction, weight = _direction(works, bytes_each), 1 / (_NETWORK_SD**2 + log_sd**2)
+            precision = precision + weight * np.outer(direction, direction)
+            evidence = evidence + weight * direction * math.log(milliseconds / total)
+        cover = np.linalg.inv(precision)
+        return cls(operators, bytes_each, cover @ evidence, cover, len(measured))
+
+    def predict(self, works: Works) -> tuple[float, float]:
+        """Return the mean and the standard deviation of the natural logarithm of a network's milliseconds."""
+        total, log_sd = self.operators.network(works)
+        direction = _direction(works, self.bytes_each)
+        variance = float(direction @ self.cover @ direction) + _NETWORK_SD**2 + log_sd**2
+        return math.log(total) + float(direction @ self.mean), math.sqrt(variance)
+
+
+def _direction(works: Works, bytes_each: int) -> Floats:
+    largest = max(work.read + work.written for work, _ in works) * bytes_each
+    weights = max(1, sum(number * work.weights for work, number in works)) * bytes_each
+    return np.array([1.0, math.log(largest / _LARGEST_BYTES), math.log(weights / _WEIGHT_BYTES)])
+
+
+def network_times(
+    profile: DeviceProfile, target: DeviceTarget, precision: str, measured: Mapping[str, float]
+) -> NetworkTimes | None:
+    """Return what the kernels and the measured networks of a target say about other networks; None without kernels.
+
+    ``measured`` is the milliseconds of each network that was measured there, by its name.
+    """
+    timed = tuple(
+        (kernel.work, kernel.microseconds)
+        for kernel in profile.kernels
+        if kernel.target == target.name and kernel.form == precision
+    )
+    if not timed:
+        return None
+    operators, known = _operator_times(timed), model_operators()
+    found = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
+    anchors = [(works, milliseconds) for works, milliseconds in found if operators.covers(works)]
+    return NetworkTimes.of(operators, anchors, bytes_each=BYTES[precision])
+
+
+_operator_times = lru_cache(maxsize=16)(OperatorTimes)  # a process that predicts again uses its last fits
+
+
+def operators_of(model: ModelFeatures, times: NetworkTimes) -> Works:
+    """Return the operators of a model if all of them can be predicted from the kernels, else none."""
+    works = model.operators or model_operators().get(model.name, ())
+    return works if works and times.operators.covers(works) else ()
+
+
+@lru_cache(maxsize=1)
+def model_operators() -> Mapping[str, Works]:
+    """Return the operators of each network of the catalogue by name, from the shipped table."""
+    path = shipped_profiles() / OPERATORS_FILE
+    found: dict[str, list[tuple[Work, int]]] = {}
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                work = Work(row["kind"], **{name: int(row[name]) for name in SIZES})
+                found.setdefault(row["model"], []).append((work, int(row["number"])))
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"{path} cannot be read: {error}", "install the package again") from error
+    return {name: tuple(works) for name, works in found.items()}

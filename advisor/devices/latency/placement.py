@@ -1,14 +1,26 @@
-"""Place a target that nobody measured among the measured ones, by what is known about its processor."""
+"""Place a target among the measured ones: by other releases of its runtime, or by what is known of its processor."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 
-from advisor.devices.latency.base import Base
-from advisor.devices.latency.contrasts import Indices
-from advisor.devices.latency.table import Column, Floats, runtime_family
+from advisor.devices.latency.base import Base, Indices
+from advisor.devices.latency.table import (
+    Column,
+    Floats,
+    LatencyTable,
+    distance,
+    inverse,
+    other_release,
+    related_releases,
+    runtime_family,
+)
 
-_ENOUGH = 8
+_ENOUGH_TARGETS = 8
 _ENOUGH_SILICON = 5
 _UNKNOWN_FACTOR = 1.2
 
@@ -23,16 +35,11 @@ _LOCAL_NOISE = 0.2
 
 
 def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, float]:
-    """Return the weights (base columns,) of the measured targets, and the expected error of the level (log).
+    """Return the weights (base columns,) of the targets ``candidates``, and the expected error of the level (log).
 
     The level of a CPU is a Gaussian process over its peak arithmetic, clocks, threads and order of issue, in the
     arithmetic of its runtime, with a deviation of each runtime and silicon. An NPU is interpolated between generations.
     A target whose processor is not known gets the mean of its kind.
-
-    Args:
-        base: the additive model.
-        column: the target.
-        candidates: columns of the base that can be references.
     """
     combination = np.zeros(len(base.table.columns))
     known = _comparable(base, column, candidates)
@@ -55,22 +62,17 @@ def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     Floats and integers are kept apart on CPUs. There are few accelerators, so each silicon counts once, with the
     target's runtime if it was measured with it.
     """
-    columns, size = base.table.columns, len(column.speed)
-    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size]
-    if not size:
-        kind = []
+    columns, size, floats = base.table.columns, len(column.speed), ("float32", "float16")
+    kind = [int(i) for i in candidates if columns[i].kind == column.kind and len(columns[i].speed) == size > 0]
     if column.kind == "cpu":
-        alike = [i for i in kind if _numbers(columns[i].precision) == _numbers(column.precision)]
-        return np.array(alike if len(alike) >= _ENOUGH else [], dtype=np.intp)
+        forms = floats if column.precision in floats else (column.precision,)
+        alike = [i for i in kind if columns[i].precision in forms]
+        return np.array(alike if len(alike) >= _ENOUGH_TARGETS else [], dtype=np.intp)
     alike = [i for i in kind if columns[i].precision == column.precision]
     of_silicon: dict[str, int] = {}
     for i in sorted(alike, key=lambda i: columns[i].runtime != column.runtime):
         of_silicon.setdefault(columns[i].silicon, i)
     return np.array(list(of_silicon.values()) if len(of_silicon) >= _ENOUGH_SILICON else [], dtype=np.intp)
-
-
-def _numbers(precision: str) -> str:
-    return "float" if precision in ("float32", "float16") else precision
 
 
 def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
@@ -79,10 +81,8 @@ def _similar(base: Base, column: Column, candidates: Indices) -> Indices:
     kind = [i for i in candidates if columns[i].kind == column.kind]
     precision = [i for i in kind if columns[i].precision == column.precision]
     runtime = [i for i in precision if columns[i].runtime == column.runtime]
-    for chosen in (runtime, precision, kind):
-        if len(chosen) >= _ENOUGH:
-            return np.array(chosen, dtype=np.intp)
-    return candidates
+    chosen = next((found for found in (runtime, precision, kind) if len(found) >= _ENOUGH_TARGETS), candidates)
+    return np.array(chosen, dtype=np.intp)
 
 
 def _place_cpu(known: Sequence[Column], column: Column) -> tuple[Floats, float]:
@@ -106,15 +106,10 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
     # Half of a runtime's deviation belongs to the package, half to all packages of the runtime.
-    out += _RUNTIME**2 / 2 * _equal([c.runtime for c in ones], [c.runtime for c in others])
-    families = [[runtime_family(c.runtime) for c in side] for side in (ones, others)]
-    out += _RUNTIME**2 / 2 * _equal(*families)
-    out += _SILICON**2 * _equal([c.silicon for c in ones], [c.silicon for c in others])
-    return out
-
-
-def _equal(left: Sequence[str], right: Sequence[str]) -> Floats:
-    out: Floats = (np.array(left)[:, None] == np.array(right)[None]).astype(np.float64)
+    shares = (_RUNTIME**2 / 2, _RUNTIME**2 / 2, _SILICON**2)
+    names = [np.array([(c.runtime, runtime_family(c.runtime), c.silicon) for c in side]).T for side in (ones, others)]
+    for share, mine, theirs in zip(shares, *names, strict=True):
+        out += share * (mine[:, None] == theirs[None])
     return out
 
 
@@ -148,3 +143,127 @@ def _local(left: Floats, right: Floats) -> Floats:
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LOCAL_SCALE**2 * np.exp(-squares / 2)
     return out
+
+
+_BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks
+
+_ON_DEVICE = 0.04
+"""Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
+
+_ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
+
+_LEAST_RATE = 0.01
+_PRIOR_PAIRS = 5
+
+
+def change(table: LatencyTable, runtime: str, steps: int) -> float:
+    """Return the standard deviation (log) of what ``steps`` minor releases of a runtime change.
+
+    It grows with the root of the distance, at a rate that the table's devices show: the runtime's own, drawn to that of
+    all runtimes.
+    """
+    rates = _rates(table)
+    return float(np.sqrt(steps * rates.get(runtime_family(runtime), rates[""])))
+
+
+@lru_cache(maxsize=4)
+def _rates(table: LatencyTable) -> dict[str, float]:
+    """Return the variance (log) that one minor release adds, by runtime, and of any runtime under an empty name."""
+    squares: dict[str, list[float]] = defaultdict(list)
+    for one, other in _pairs(table.columns, range(len(table.columns))):
+        column = table.columns[one]
+        steps = distance(column.version, table.columns[other].version)
+        gaps = table.values[one] - table.values[other]
+        if not np.isnan(gaps).all():
+            squares[runtime_family(column.runtime)].append(float(np.nanmean(np.square(gaps))) / steps)
+    means = {runtime: float(np.mean(found)) for runtime, found in squares.items()}
+    overall = max(float(np.mean(list(means.values()))) if means else 0.0, _LEAST_RATE**2)
+    drawn = {
+        runtime: (len(found) * means[runtime] + _PRIOR_PAIRS * overall) / (len(found) + _PRIOR_PAIRS)
+        for runtime, found in squares.items()
+    }
+    return {**drawn, "": overall}
+
+
+def _pairs(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the pairs of columns that differ by the release only."""
+    alike: dict[tuple[str, ...], list[int]] = defaultdict(list)
+    for i in indices:
+        column = columns[i]
+        if column.version:
+            family = runtime_family(column.runtime)
+            alike[column.device, column.kind, column.precision, family, str(column.speed)].append(i)
+    return [
+        pair
+        for group in alike.values()
+        for pair in combinations(group, 2)
+        if other_release(columns[pair[0]], columns[pair[1]])
+    ]
+
+
+def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
+    """Return the base with a column for each other release that was measured on the silicon, and each level's
+    deviation.
+
+    A new column, the last ones of the base, is the other release's latencies times the ratio of the two releases: for
+    every network the one that other devices show, as far as they ran both. ``candidates`` are columns that can be
+    references.
+    """
+    counts = (~np.isnan(base.table.values)).sum(axis=1)
+    siblings = [int(i) for i in candidates if counts[i] >= _ENOUGH and related_releases(base.table.columns[i], column)]
+    spreads = []
+    for sibling in siblings:
+        base, spread = _translated(base, column, sibling, candidates)
+        spreads.append(spread)
+    return base, tuple(spreads)
+
+
+def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -> tuple[Base, float]:
+    """Return the base with the latencies of a sibling as the column's release would have them, and their deviation."""
+    table, old = base.table, base.table.columns[sibling]
+    rate = change(table, column.runtime, distance(old.version, column.version))
+    network = (_BY_NETWORK * rate) ** 2
+    gaps = _gaps(table, old, column, candidates)
+    counts = (~np.isnan(gaps)).sum(axis=0)
+    seen = np.flatnonzero(counts)
+    gram = 0.5 * base.gram
+    own = 0.5 * np.eye(len(gram))
+    cover = rate**2 + network * (gram + own)
+    noise = _ON_DEVICE**2 * (1 + 1 / np.maximum(counts[seen], 1)) / 2
+    precision = inverse(cover[np.ix_(seen, seen)] + np.diag(noise)) if len(seen) else np.zeros((0, 0))
+    values = np.nansum(gaps[:, seen], axis=0) / counts[seen]
+    told = precision @ values
+    ratio = cover[:, seen] @ told
+    coefficients = np.zeros(len(gram))
+    coefficients[seen] = 0.5 * network * told
+    left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
+    level = rate**2 * float(told.sum())
+    wider = replace(
+        base,
+        table=replace(
+            table,
+            columns=(*table.columns, replace(column, target=f"{old.target} as {column.version}", device=old.device)),
+            values=np.vstack([table.values, table.values[sibling] + ratio]),
+        ),
+        filled=np.vstack([base.filled, base.filled[sibling] + ratio]),
+        smooth=np.vstack([base.smooth, base.smooth[sibling] + ratio]),
+        weights=np.column_stack([base.weights, base.weights[:, sibling] + coefficients]),
+        levels=np.append(base.levels, base.levels[sibling] + level),
+    )
+    measured = ~np.isnan(table.values[sibling])
+    return wider, float(np.sqrt(left[measured].mean() + _ON_DEVICE**2))
+
+
+def _gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
+    """Return (devices, models) log ratios between two releases on devices that ran both."""
+
+    def kind(column: Column) -> tuple[str, ...]:
+        return column.kind, column.precision, runtime_family(column.runtime)
+
+    found = []
+    for pair in _pairs(table.columns, map(int, candidates)):
+        for one, other in (pair, pair[::-1]):
+            versions = table.columns[one].version, table.columns[other].version
+            if kind(table.columns[one]) == kind(new) and versions == (old.version, new.version):
+                found.append(table.values[other] - table.values[one])
+    return np.array(found) if found else np.full((1, len(table.models)), np.nan)

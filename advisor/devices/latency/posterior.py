@@ -8,12 +8,9 @@ import numpy as np
 
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
-from advisor.devices.latency.base import LEVEL_VARIANCE, Base
-from advisor.devices.latency.contrasts import COUNTS, Contrasts, Indices, agreeing, student
-from advisor.devices.latency.placement import place
-from advisor.devices.latency.references import other_release, reference_of
-from advisor.devices.latency.releases import with_releases
-from advisor.devices.latency.table import Column, Floats, inverse
+from advisor.devices.latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
+from advisor.devices.latency.placement import place, with_releases
+from advisor.devices.latency.table import Column, Floats, inverse, other_release, reference_of
 from advisor.store.jsonfile import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -21,62 +18,42 @@ SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 NOISE = 0.05
 LEAST_SPREAD = 0.05
-DOUBTED_VARIANCE = 4.0
-"""Variance (log) of a measurement that is wrong."""
+DOUBTED_VARIANCE = 4.0  # Variance (log) of a measurement that is wrong
 
 _KEPT = 1e-4
+
+# Log weights of references before any measurement.
 _SAME_KIND = 6.0
 _SAME_RUNTIME = 5.0
 _SAME_PRECISION = 5.0
 _SAME_DEVICE = 4.0
 _OTHER_RELEASE = 5.0
-"""Log weights of references before any measurement."""
 
 
 @dataclass(frozen=True, eq=False)
 class LatencyPosterior:
-    """A column's latencies as a combination of other columns and of its measured models.
+    """A column's latencies as a combination of other columns and of its measured models."""
 
-    Attributes:
-        base: the additive model, with the target's other releases as they would be at its release.
-        column: the target.
-        seen: (n,) indices of the models measured on it.
-        shares: (base columns,) how much it resembles each column.
-        combination: (base columns,) weights of the columns' estimates.
-        coefficients: (n,) weights of the covariances with the measured models.
-        level: constant added to the combination.
-        scale: standard deviation of the deviation from the combination.
-        contrasts: the directions in which models differ on targets like this one.
-        seen_contrasts: (n, directions) coordinates of the measured models.
-        inverse: (n, n) inverse covariance of the measured values at that scale.
-        spread: standard deviation (log) between the predictions of the resembled columns.
-        reference: how comparable the known columns are (:func:`advisor.devices.latency.references.reference_of`).
-        doubts: (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.contrasts.agreeing`).
-    """
-
-    base: Base
-    column: Column
-    seen: Indices
-    shares: Floats
-    combination: Floats
-    coefficients: Floats
-    level: float
-    scale: float
-    contrasts: Contrasts
-    seen_contrasts: Floats
-    inverse: Floats
-    spread: float
-    reference: str
-    doubts: Floats
+    base: Base  # the additive model, with the target's other releases as they would be at its release
+    column: Column  # the target
+    seen: Indices  # (n,) indices of the models measured on it
+    shares: Floats  # (base columns,) how much it resembles each column
+    combination: Floats  # (base columns,) weights of the columns' estimates
+    coefficients: Floats  # (n,) weights of the covariances with the measured models
+    level: float  # constant added to the combination
+    scale: float  # standard deviation of the deviation from the combination
+    contrasts: Contrasts  # the directions in which models differ on targets like this one
+    seen_contrasts: Floats  # (n, directions) coordinates of the measured models
+    inverse: Floats  # (n, n) inverse covariance of the measured values at that scale
+    spread: float  # standard deviation (log) between the predictions of the resembled columns
+    reference: str  # how comparable the known columns are (:func:`advisor.devices.latency.table.reference_of`)
+    doubts: Floats  # (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.base.agreeing`)
 
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
 
-        Args:
-            estimates: (queries, base columns) of :class:`Base`.
-            counts: (queries, COUNTS) logarithms of the counts (:data:`advisor.devices.latency.contrasts.COUNTS`).
-            towards: (queries, known models) kernel.
-            itself: (queries,) kernel of each model with itself.
+        ``estimates`` (queries, base columns) are those of :class:`Base`, ``counts`` (queries, COUNTS) logarithms,
+        ``towards`` (queries, known models) is the kernel, ``itself`` (queries,) that of each model with itself.
         """
         mean = estimates @ self.combination + self.level
         if not len(self.seen):
@@ -94,12 +71,8 @@ def posterior_of(
 ) -> LatencyPosterior:
     """Return the posterior of a target from its measurements; without any, from its processor and similar targets.
 
-    Args:
-        base: the additive model, fitted without or with the column.
-        column: the target.
-        seen: (n,) indices of the models measured on it.
-        values: (n,) their log latencies.
-        excluded: columns of the base that cannot be references (the target itself).
+    ``seen`` (n,) are the models measured on it, ``values`` (n,) their log latencies, ``excluded`` the columns of the
+    base that cannot be references (the target itself).
     """
     candidates = np.setdiff1d(np.arange(len(base.table.columns)), np.asarray(excluded, dtype=np.intp))
     wider, spreads = with_releases(base, column, candidates)
@@ -135,18 +108,26 @@ def _condition(
     resemblance = np.zeros(len(base.table.columns))
     resemblance[candidates] = shares.sum(axis=1)
     scale = float(np.sqrt(shares.sum(axis=0) @ np.square(SCALES)))
+    # The standard deviation between the references' shapes, weighted by their shares.
+    used = np.flatnonzero(resemblance)
+    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
+    departure = shapes - resemblance[used] @ shapes
+    spread = float(np.sqrt((resemblance[used] @ np.square(departure)).mean()))
     doubted = np.diag(DOUBTED_VARIANCE * np.maximum(doubts, 0.0))
     final = inverse(_cover(gram, scale) + doubted)
     return LatencyPosterior(
         base, column, seen, resemblance, resemblance, coefficients, level, scale, contrasts, seen_contrasts, final,
-        _spread(base, resemblance), reference, np.maximum(doubts, 0.0),
+        spread, reference, np.maximum(doubts, 0.0),
     )  # fmt: skip
 
 
 def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Floats:
     """Return the posterior probability (candidates, scales) of each reference and deviation."""
-    logs = np.stack([prior + _evidence(residuals, precision) for precision in inverses], axis=1)
-    shares: Floats = np.exp(logs - logs.max())
+    logs = []
+    for precision in inverses:
+        squares = ((residuals @ precision) * residuals).sum(axis=1)
+        logs.append(prior + student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1]))
+    shares: Floats = np.exp(np.stack(logs, axis=1) - np.max(logs))
     shares[shares < _KEPT] = 0
     shares /= shares.sum()
     return shares
@@ -158,7 +139,6 @@ def _cover(gram: Floats, scale: float) -> Floats:
 
 
 def _prior(reference: Column, column: Column) -> float:
-    """Return the log weight of a reference before any measurement."""
     return (
         _SAME_KIND * (reference.kind == column.kind)
         + _SAME_PRECISION * (reference.precision == column.precision)
@@ -166,20 +146,6 @@ def _prior(reference: Column, column: Column) -> float:
         + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
         - _OTHER_RELEASE * (reference.runtime == column.runtime and other_release(reference, column))
     )
-
-
-def _evidence(residuals: Floats, precision: Floats) -> Floats:
-    """Return the log evidence (candidates,) of residuals (candidates, n), see :func:`student`."""
-    squares = ((residuals @ precision) * residuals).sum(axis=1)
-    return student(squares, float(np.linalg.slogdet(precision)[1]), residuals.shape[1])
-
-
-def _spread(base: Base, shares: Floats) -> float:
-    """Return the standard deviation between the references' shapes, weighted by their shares."""
-    used = np.flatnonzero(shares)
-    shapes = base.filled[used] - base.filled[used].mean(axis=1, keepdims=True)
-    departure = shapes - shares[used] @ shapes
-    return float(np.sqrt((shares[used] @ np.square(departure)).mean()))
 
 
 def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Sequence[float]) -> LatencyPosterior:
@@ -214,53 +180,40 @@ ANCHOR_STEPS = (0, 3, 7, 15)
 SUPPORT = ("model", "family", "none")
 """The most similar model that was measured: the same one, another one of its family, or neither."""
 
-LEAST = 30
-"""A regime with fewer hidden measurements has no quantiles of its own: no device is comparable."""
+LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
 
 WIDE = "wide: no comparable device"
 
-LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))
-"""Levels of the stored quantiles."""
+LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
 
 TAIL = 4
 """Power with which the probability of an error beyond all known ones falls: that of Student's t with 4 degrees of
-freedom, as of the measurements (:data:`advisor.devices.latency.contrasts.DEGREES_OF_FREEDOM`)."""
+freedom, as of the measurements (:data:`advisor.devices.latency.base.DEGREES_OF_FREEDOM`)."""
 
-_LEAST_END = 1.0
-"""The scale of a tail is at least one standard deviation, also where all known errors have one sign."""
-
-EVERYTHING = "all"
-"""Key of the errors of all targets without measurements, for kinds of targets with few errors."""
+_LEAST_END = 1.0  # The scale of a tail is at least one standard deviation, also where all known errors have one sign
+EVERYTHING = "all"  # Key of the errors of all targets without measurements, for kinds of targets with few errors
 
 
 def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
-    Args:
-        kind: kind of the target (:class:`advisor.devices.latency.table.Column`).
-        reference: what is known about targets like it (:data:`advisor.devices.latency.references.REFERENCES`).
-        measured: number of models measured on the target.
-        support: one of :data:`SUPPORT`, on the target or on targets that it resembles.
+    ``kind`` is that of the target, ``reference`` one of :data:`advisor.devices.latency.table.REFERENCES`, ``measured``
+    the number of models measured on the target, ``support`` one of :data:`SUPPORT`.
     """
     return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """Quantiles of standardised errors by regime.
+    """Quantiles of standardised errors by regime."""
 
-    Attributes:
-        data_hash: fingerprint of the table that the errors belong to.
-        quantiles: by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log).
-            Further keys are each kind and :data:`EVERYTHING`: all its targets without measurements.
-        counts: by regime, the number of errors.
-        units: by regime, the number of independent errors that these are worth: those on one silicon (or design of
-            cores) are alike.
-    """
-
-    data_hash: str
+    data_hash: str  # fingerprint of the table that the errors belong to
+    # by :func:`regime_of`, the quantiles at :data:`LEVELS` of (true - predicted) / deviation (log). Further keys
+    # are each kind and :data:`EVERYTHING`: all its targets without measurements
     quantiles: Mapping[str, tuple[float, ...]]
-    counts: Mapping[str, int]
+    counts: Mapping[str, int]  # by regime, the number of errors
+    # by regime, the number of independent errors that these are worth: those on one silicon (or design of cores)
+    # are alike
     units: Mapping[str, float]
 
     def is_wide(self, regime: str) -> bool:
@@ -273,12 +226,14 @@ class Calibration:
 
     def below(self, regime: str, standardised: float) -> float:
         """Return the probability that an error is at most a value: the inverse of :meth:`quantile`."""
-        known = self.quantiles[self._key(regime)]
+        known, widening = self._known(regime)
         share = float(np.interp(standardised, known, LEVELS))
-        corrected = 0.5 + (share - 0.5) / self._widening(regime)
+        corrected = 0.5 + (share - 0.5) / widening
         if known[0] <= standardised <= known[-1]:
             return corrected
-        left = min(corrected, 1 - corrected) * _beyond(known, standardised) ** -TAIL
+        end = known[0] if standardised < known[0] else known[-1]
+        beyond = 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
+        left = min(corrected, 1 - corrected) * beyond**-TAIL
         return left if standardised < known[0] else 1 - left
 
     def quantile(self, regime: str, share: float) -> float:
@@ -288,38 +243,27 @@ class Calibration:
         a share is that of (n + 1) / n times its distance from the median. Beyond the largest known error, the
         probability falls with the power :data:`TAIL` of the error.
         """
-        known = self.quantiles[self._key(regime)]
-        widened = 0.5 + (share - 0.5) * self._widening(regime)
+        known, widening = self._known(regime)
+        widened = 0.5 + (share - 0.5) * widening
         if LEVELS[0] <= widened <= LEVELS[-1]:
             return float(np.interp(widened, LEVELS, known))
         end: float = known[0] if widened < LEVELS[0] else known[-1]
-        at_end = float(0.5 - (0.5 - LEVELS[0]) / self._widening(regime))
+        at_end = float(0.5 - (0.5 - LEVELS[0]) / widening)
         further = float(at_end / min(share, 1 - share)) ** (1 / TAIL)
         reach: float = max(abs(end), _LEAST_END) * (further - 1)
         return end - reach if share < 0.5 else end + reach
 
-    def _widening(self, regime: str) -> float:
-        """Return the correction of conformal prediction for finite samples."""
-        n = self.units[self._key(regime)]
-        return (n + 1) / n
+    def _known(self, regime: str) -> tuple[tuple[float, ...], float]:
+        """Return the quantiles of the regime, or of its kind, or of everything: the first that has enough errors.
 
-    def _key(self, regime: str) -> str:
-        """Return the regime, or its kind, or everything: the first that has enough errors."""
-        return next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
-
-
-def _beyond(known: Sequence[float], standardised: float) -> float:
-    """Return how far an error is beyond the known ones, relative to the scale of their end; 1 at the end."""
-    end = known[0] if standardised < known[0] else known[-1]
-    return 1 + abs(standardised - end) / max(abs(end), _LEAST_END)
+        Also return the correction of conformal prediction for finite samples.
+        """
+        key = next((key for key in (regime, regime.partition("/")[0]) if key in self.quantiles), EVERYTHING)
+        return self.quantiles[key], (self.units[key] + 1) / self.units[key]
 
 
 def read_calibration(folder: Path) -> Calibration:
-    """Read the calibration that is stored with the profiles in ``folder``.
-
-    Raises:
-        UsageError: it is missing, or it is another file.
-    """
+    """Read the calibration in a folder of profiles; refuse a missing file and another one (UsageError)."""
     path = folder / CALIBRATION_FILE
     try:
         found: Calibration = parse(Calibration, read_json(path))

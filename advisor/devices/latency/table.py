@@ -19,28 +19,18 @@ Floats = NDArray[np.float64]
 LINEAR_SHARE = 0.5
 RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
-RADIUS = 1.3
-"""Radius of the radial part, in standard deviations of a feature."""
-
-FAMILY_RADIUS = 2.5
-"""Distance in log MACs over which two models of a family are similar beyond their features."""
+RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
+FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
 
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Models in the space of their features.
+    """Models in the space of their features."""
 
-    Attributes:
-        features: (models, features) standardised, zero if unknown.
-        known: (models,) True if the features are known.
-        families: (models,) code of the family, -1 for an unknown family.
-        log_macs: (models,) natural logarithm of the MACs, 0 if unknown.
-    """
-
-    features: Floats
-    known: NDArray[np.bool_]
-    families: NDArray[np.intp]
-    log_macs: Floats
+    features: Floats  # (models, features) standardised, zero if unknown
+    known: NDArray[np.bool_]  # (models,) True if the features are known
+    families: NDArray[np.intp]  # (models,) code of the family, -1 for an unknown family
+    log_macs: Floats  # (models,) natural logarithm of the MACs, 0 if unknown
 
 
 class ModelSpace:
@@ -82,8 +72,8 @@ class ModelSpace:
 def kernel(left: Points, right: Points) -> Floats:
     """Return the covariance (n, m) at unit scale.
 
-    It has a linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in
-    common beyond its features. A model with unknown features is similar to itself only.
+    A linear part, so that trends extrapolate, a radial part for similarity, and a part for what a family has in common
+    beyond its features. A model with unknown features is similar to itself only.
     """
     size = left.features.shape[1]
     products = left.features @ right.features.T / size
@@ -117,8 +107,7 @@ def inverse(matrix: Floats) -> Floats:
 HALF_PRECISION = frozenset({"ncnn", "mnn"})
 """Runtimes that compute float32 files in 16-bit float on cores that can (Armv8.2 FP16); all others compute float32."""
 
-UNSTATED_THREADS = "-unstated-threads"
-"""End of the name of a target whose source does not state the number of threads."""
+UNSTATED_THREADS = "-unstated-threads"  # End of the name of a target whose source does not state the number of threads
 
 _HEXAGON = re.compile(r"^Hexagon v(\d+)\b")
 
@@ -138,10 +127,9 @@ def arithmetic(runtime: str, precision: str) -> str:
 def target_vector(profile: DeviceProfile, target: DeviceTarget, precision: str) -> tuple[float, ...] | None:
     """Return the features of a target's processor, None if it is not known; the length depends on the kind.
 
-    Returns:
-        For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of
-        the runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the
-        cores that issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
+    For a CPU: the logarithm of 10^9 multiply-accumulates per second of the cores that run, in the arithmetic of the
+    runtime; the logarithm of the sum of their clocks in GHz; the logarithm of the threads; the share of the cores that
+    issue in order. For a Hexagon NPU, its generation (75 for ``Hexagon v75``).
     """
     if target.accelerator == "npu":
         generation = _HEXAGON.match(profile.npu)
@@ -176,48 +164,29 @@ def running_cores(profile: DeviceProfile, target: DeviceTarget) -> list[tuple[Co
 
 @dataclass(frozen=True, order=True)
 class Column:
-    """The identity of a column: a target and the form of the artefact.
+    """The identity of a column: a target and the form of the artefact."""
 
-    Attributes:
-        device: name of the profile.
-        target: name of the target in the profile.
-        precision: form of the artefact.
-        runtime: the target's runtime.
-        version: its version, or empty.
-        kind: ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs.
-        silicon: name of the silicon; devices with the same chip share it.
-        speed: figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty.
-        core: design of the fastest core that runs, or empty.
-    """
-
-    device: str
-    target: str
-    precision: str
-    runtime: str
-    version: str
-    kind: str
-    silicon: str
+    device: str  # name of the profile
+    target: str  # name of the target in the profile
+    precision: str  # form of the artefact
+    runtime: str  # the target's runtime
+    version: str  # its version, or empty
+    kind: str  # ``cpu``, ``gpu``, ``npu`` (also Edge TPUs) or ``mcu``; targets of one kind have similar costs
+    silicon: str  # name of the silicon; devices with the same chip share it
+    # figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty
     speed: tuple[float, ...] = ()
-    core: str = ""
+    core: str = ""  # design of the fastest core that runs, or empty
 
 
 @dataclass(frozen=True, eq=False)
 class LatencyTable:
-    """A table of log latencies.
+    """A table of log latencies."""
 
-    Attributes:
-        models: names of the models, in the order of the rows.
-        families: family of each model, its name if the family is unknown.
-        features: (models, features), rows of NaN if unknown.
-        columns: identity of each column.
-        values: (columns, models) natural logarithm of milliseconds, NaN if not measured.
-    """
-
-    models: tuple[str, ...]
-    families: tuple[str, ...]
-    features: Floats
-    columns: tuple[Column, ...]
-    values: Floats
+    models: tuple[str, ...]  # names of the models, in the order of the rows
+    families: tuple[str, ...]  # family of each model, its name if the family is unknown
+    features: Floats  # (models, features), rows of NaN if unknown
+    columns: tuple[Column, ...]  # identity of each column
+    values: Floats  # (columns, models) natural logarithm of milliseconds, NaN if not measured
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that a fit depends on."""
@@ -252,15 +221,10 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
 def build_table(
     profiles: Iterable[DeviceProfile], features: FeatureTable, *, flags: Sequence[str] = ("",)
 ) -> LatencyTable:
-    """Return the table of all usable measurements in ``profiles``.
+    """Return the table of all measurements in ``profiles`` with one of these flags; only those without are good enough.
 
     Repeated measurements of a model on a target (other heads, other jobs) are averaged in the logarithm. The table also
     contains models with known features that no target has measured.
-
-    Args:
-        profiles: the devices.
-        features: features of the models.
-        flags: flags of the measurements to use; only those without a flag are good enough for predictions.
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
@@ -277,21 +241,72 @@ def build_table(
     for row_index, column in enumerate(columns):
         for model, repeats in cells[column].items():
             values[row_index, position[model]] = float(np.mean(repeats))
-    return LatencyTable(models, *_describe(models, features), columns, values)
-
-
-def _describe(models: Sequence[str], features: FeatureTable) -> tuple[tuple[str, ...], Floats]:
-    families = []
     vectors = np.full((len(models), VECTOR_SIZE), np.nan)
     for index, name in enumerate(models):
-        known = features.models.get(name)
-        architecture = features.architecture(name)
-        families.append(architecture.family if architecture else name)
-        if known:
-            vectors[index] = known.vector
-    return tuple(families), vectors
+        if name in features.models:
+            vectors[index] = features.models[name].vector
+    architectures = map(features.architecture, models)
+    families = tuple(known.family if known else name for name, known in zip(models, architectures, strict=True))
+    return LatencyTable(models, families, vectors, columns, values)
 
 
 def silicon(profile: DeviceProfile) -> str:
     """Return the name of the silicon without variants: RK3588S is RK3588, and Snapdragon 855+ is Snapdragon 855."""
     return re.sub(r"(?<=\d)[S+]$", "", profile.soc.split(" for ")[0])
+
+
+REFERENCES = ("release", "same", "version", "runtime", "core")
+"""Differences of the nearest measured target of the kind, the worst last: in the release on the same silicon, in the
+silicon only, in the runtime's version, in the runtime, or in the design of the core."""
+
+MAJOR = 10  # Minor releases that a major one counts as
+UNSTATED = 8  # Minor releases between two versions if one is not stated, or if they have no part in common
+
+_PART = re.compile(r"([a-z]*)(\d+)\.(\d+)")
+
+
+def reference_of(column: Column, others: Iterable[Column]) -> str:
+    """Return which of :data:`REFERENCES` the targets ``others`` are for ``column``.
+
+    A version counts up to its second number: 2.17.0 and 2.17.1 are one. A target without a version, and a core or
+    processor that is not stated, are taken as known.
+    """
+    kind = [other for other in others if other.kind == column.kind]
+    if column.core and all(other.core != column.core for other in kind):
+        return "core"
+    runtime = [each for each in kind if runtime_family(each.runtime) == runtime_family(column.runtime)]
+    if not runtime:
+        return "runtime"
+    versions = {_release(each.version) for each in runtime} - {""}
+    return "version" if column.version and versions and _release(column.version) not in versions else "same"
+
+
+def _release(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def distance(one: str, other: str) -> int:
+    """Return the minor releases between two versions such as ``2.17.0+qairt2.42.0`` and ``qairt2.50.0``."""
+    if one == other:
+        return 0
+    left, right = (
+        {name: (int(major), int(minor)) for name, major, minor in _PART.findall(version)} for version in (one, other)
+    )
+    steps = [
+        MAJOR * abs(left[name][0] - right[name][0])
+        + (abs(left[name][1] - right[name][1]) if left[name][0] == right[name][0] else 0)
+        for name in left.keys() & right.keys()
+    ]
+    return max(steps) if steps else UNSTATED
+
+
+def other_release(one: Column, other: Column) -> bool:
+    """Return whether both targets state the version of their runtime, and these are different releases."""
+    return bool(one.version and other.version) and distance(one.version, other.version) > 0
+
+
+def related_releases(other: Column, column: Column) -> bool:
+    """Return whether two targets are releases of one runtime on the same silicon."""
+    same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
+    same = same and runtime_family(other.runtime) == runtime_family(column.runtime) and other.speed == column.speed
+    return same and other_release(other, column)

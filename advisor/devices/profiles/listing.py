@@ -3,13 +3,12 @@
 import re
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from advisor.catalog.catalogue import config_root
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles.loading import (
     Profiles,
     checked_profile,
@@ -34,11 +33,6 @@ LIST_COLUMNS = (
 """Columns of the list of devices: one row each."""
 
 SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
-
-
-def ordered(profiles: Iterable[DeviceProfile]) -> tuple[DeviceProfile, ...]:
-    """Return profiles, this machine first, the others by name."""
-    return tuple(sorted(profiles, key=lambda profile: (profile.name != HOST, profile.origin is not None, profile.name)))
 
 
 def provenance(profile: DeviceProfile) -> str:
@@ -117,7 +111,7 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
 
 def device_json(profile: DeviceProfile) -> dict[str, object]:
     """Return the whole profile as JSON, measurements as counts and sources. Sizes are bytes, null if unknown."""
-    targets = [{**asdict(target), "measurements": measured(profile, target)} for target in profile.targets]
+    by = profile.connection and ("ssh" if profile.connection.ssh else "adb")  # what connects to the device
     return {
         **row_json(profile),
         "isa": profile.isa,
@@ -127,21 +121,13 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
         "memory_bytes": profile.memory_bytes,
         "storage_bytes": profile.storage_bytes,
         "limits": asdict(profile.limits),
-        "connection": _connection(profile),
-        "targets": targets,
+        "connection": {"by": by, "name": getattr(profile.connection, by)} if by else None,
+        "targets": [{**asdict(target), "measurements": measured(profile, target)} for target in profile.targets],
         "measurements_not_used": flagged(profile),
         "measurement_sources": measurement_sources(profile),
         "sources": list(profile.sources),
         "file": str(profile.origin or ""),
     }
-
-
-def _connection(profile: DeviceProfile) -> dict[str, str] | None:
-    """Return whether ssh or adb connects to the device, and the name to use; None if the profile does not say."""
-    settings = profile.connection
-    if settings is None:
-        return None
-    return {"by": "ssh", "name": settings.ssh} if settings.ssh else {"by": "adb", "name": settings.adb}
 
 
 @dataclass(frozen=True)
@@ -172,15 +158,9 @@ def folder_of(profile: DeviceProfile) -> Path:
 
 
 def known_devices(folders: Sequence[str | Path] = ()) -> Profiles:
-    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine.
-
-    Raises:
-        UsageError: a folder is missing, a profile is not valid, or two folders contain the same device.
-    """
-    own = own_folder()
-    named = [Path(folder) for folder in folders]
-    distinct = {folder.resolve(): folder for folder in ([own, *named] if own.is_dir() else named)}
-    return load_profiles(distinct.values())
+    """Load the shipped profiles, the team's own ones, those in ``folders``, and the profile of this machine."""
+    own = [own_folder()] if own_folder().is_dir() else []
+    return load_profiles({folder.resolve(): folder for folder in (*own, *map(Path, folders))}.values())
 
 
 def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bool = False) -> NewDevice:
@@ -222,10 +202,8 @@ def remove_profile(name: str, from_: str | Path | None = None) -> tuple[Path, ..
 def write_profile(profile: DeviceProfile, folder: Path) -> Path:
     """Write ``profile`` as ``<name>.yaml`` with its measurements and kernels, and return the YAML file's path.
 
-    Each file is replaced as a whole, so a profile is never half written.
-
-    Raises:
-        UsageError: the profile does not match the schema, or the folder is not writable.
+    Each file is replaced as a whole, so a profile is never half written. UsageError if the profile does not match the
+    schema, or the folder is not writable.
     """
     import yaml
 
@@ -239,35 +217,37 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
             f"'{profile.name}' is not a valid device name", "use lower-case letters, digits, '.', '-' and '_'"
         )
     text = yaml.safe_dump(_document(profile), sort_keys=False, allow_unicode=True, width=120)
-    path, rows, timed = (folder / f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
+    path, rows, timed = (f"{profile.name}{ending}" for ending in (".yaml", ".csv", SUFFIX))
     staging = folder / f".{profile.name}.new"
     try:
         staging.mkdir(parents=True, exist_ok=True)
-        drafts = staging / path.name, staging / rows.name, staging / timed.name
-        drafts[0].write_text(text, encoding="utf-8")
-        write_measurements(drafts[1], profile.measurements)
-        if profile.kernels:
-            write_kernels(drafts[2], profile.kernels)
-        read_profile(drafts[0])
-        drafts[1].replace(rows)
-        if profile.kernels:
-            drafts[2].replace(timed)
-        else:
-            timed.unlink(missing_ok=True)
-        drafts[0].replace(path)
+        (staging / path).write_text(text, encoding="utf-8")
+        write_measurements(staging / rows, profile.measurements)
+        write_kernels(staging / timed, profile.kernels)
+        read_profile(staging / path)
+        (staging / rows).replace(folder / rows)
+        (staging / timed).replace(folder / timed)
+        if not profile.kernels:
+            (folder / timed).unlink()
+        (staging / path).replace(folder / path)
     except OSError as error:
         raise UsageError(
             f"cannot write to {folder}: {error.strerror}", "check its permissions and the free space"
         ) from error
     finally:
         shutil.rmtree(staging, ignore_errors=True)
-    return path
+    return folder / path
 
 
 def _document(profile: DeviceProfile) -> dict[str, object]:
     """Return the YAML document without unknown facts."""
     sizes = {"memory": profile.memory_bytes, "storage": profile.storage_bytes}
     limits = {name.removesuffix("_bytes"): size for name, size in asdict(profile.limits).items()}
+    connection = {}
+    if settings := profile.connection:
+        connection = {name: getattr(settings, name) for name in ("ssh", "adb", "port", "cores")}
+        connection["python"] = settings.python if settings.ssh else ""
+        connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
     return _known(
         {
             "name": profile.name,
@@ -277,25 +257,14 @@ def _document(profile: DeviceProfile) -> dict[str, object]:
             "isa": profile.isa,
             "npu": profile.npu,
             "cores": [_known(asdict(cluster)) for cluster in profile.cores],
-            **_in_bytes(sizes),
-            "limits": _in_bytes(limits),
+            **{name: size and f"{size}B" for name, size in sizes.items()},
+            "limits": _known({name: size and f"{size}B" for name, size in limits.items()}),
             "targets": [_known(asdict(target)) for target in profile.targets],
             "default_target": profile.default_target,
-            "connection": _written_connection(profile.connection) if profile.connection else None,
+            "connection": _known(connection),
             "sources": profile.sources,
         }
     )
-
-
-def _written_connection(settings: ConnectionSettings) -> dict[str, object]:
-    python = settings.python if settings.ssh else ""
-    binary = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
-    plain = {"ssh": settings.ssh, "adb": settings.adb, "port": settings.port, "python": python, "cores": settings.cores}
-    return _known({**plain, "benchmark_model": binary})
-
-
-def _in_bytes(sizes: Mapping[str, int | None]) -> dict[str, object]:
-    return {name: f"{size}B" for name, size in sizes.items() if size is not None}
 
 
 def _known(facts: Mapping[str, object]) -> dict[str, object]:

@@ -1,15 +1,17 @@
 """Load device profiles from folders, and select a device and a target by name."""
 
 import csv
-from collections.abc import Collection, Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from statistics import median
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
-from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, local_runtimes
-from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, host_profile, local_runtimes
+from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
 
@@ -20,22 +22,14 @@ class Profiles(dict[str, DeviceProfile]):
         super().__init__((profile.name, profile) for profile in profiles)
 
     def profile(self, name: str) -> DeviceProfile:
-        """Return the profile called ``name``.
-
-        Raises:
-            UsageError: there is none. The error names the nearest one.
-        """
+        """Return the profile called ``name``; the error for an unknown one names the nearest."""
         known = canonical(name)
         if known not in self:
             raise self._unknown(name)
         return self[known]
 
     def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
-        """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``.
-
-        Raises:
-            UsageError: the device or target is unknown. The error names the nearest one.
-        """
+        """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``."""
         name = canonical(selector)
         if name in self:
             return self[name], self[name].target()
@@ -60,15 +54,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     """Load the profile of this machine, the shipped profiles and those in ``folders``.
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
-
-    Args:
-        folders: folders with ``*.yaml`` files, each with an optional ``*.csv`` of the same name.
-
-    Raises:
-        UsageError: a folder is missing, or a profile or CSV is not valid; the error names file and line.
     """
-    from advisor.devices.profiles.runtimes import host_profile
-
     shipped = read_folder(shipped_profiles())
     found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
     own: dict[str, DeviceProfile] = {}
@@ -93,59 +79,31 @@ def read_folder(folder: Path, shipped: Sequence[DeviceProfile] = ()) -> dict[str
 
 
 def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfile:
-    """Read one profile, and compare it with the shipped ones.
+    """Read one profile (:func:`read_profile`), and compare it with the shipped ones.
 
-    Args:
-        path: the YAML file.
-        shipped: the shipped profiles.
-
-    Raises:
-        UsageError: see :func:`read_profile`; or a row names an unknown model, the latencies of a target are in another
-            unit, or the cores contradict the SoC. The error has one line for each.
+    Known models are those of the shipped features and measurements, and those of the catalogue, also of your own. A row
+    must not name another one, the latencies of a target not be in another unit, the cores not contradict the SoC. The
+    error has one line for each.
     """
-    from advisor.devices.profiles.values import bounds_of, implausible
+    from advisor.catalog.catalogue import load_catalogue
 
-    macs = _known_macs(shipped, shipped_profiles() / "model_features.csv")
+    macs: dict[str, float | None] = {row.model: None for each in shipped for row in each.measurements}
+    macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
+    with (shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
+        macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
     profile = read_profile(path, macs)
     problems = Problems()
-    known = {name: count for name, count in macs.items() if count}
-    for error in implausible(profile, shipped, bounds_of(shipped), known):
+    for error in implausible(profile, shipped, {name: count for name, count in macs.items() if count}):
         problems.add(error)
     problems.raise_any()
     return profile
 
 
-def _known_macs(shipped: Iterable[DeviceProfile], table: Path) -> dict[str, float | None]:
-    """Return the known networks with their multiply-accumulates, None where these are not known.
-
-    Known are the networks of the shipped features and measurements, and those of the catalogue, also of your own.
-
-    Args:
-        shipped: the shipped profiles.
-        table: the CSV of the shipped features, with ``name`` and ``macs``.
-
-    Raises:
-        UsageError: your own catalogue is not valid.
-    """
-    from advisor.catalog.catalogue import load_catalogue
-
-    known: dict[str, float | None] = {row.model: None for profile in shipped for row in profile.measurements}
-    known |= {card.name: float(card.macs) for card in load_catalogue().values()}
-    with table.open(newline="", encoding="utf-8") as file:
-        return known | {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
-
-
 def read_profile(path: Path, models: Collection[str] | None = None) -> DeviceProfile:
     """Read one profile, the measurements in the CSV file of the same name, and its kernels.
 
-    Args:
-        path: the YAML file.
-        models: names of the known models; None accepts every name.
-
-    Raises:
-        UsageError: the profile has an unknown key, an impossible figure, another name than its file, or a target twice,
-            or its measurements or kernels are refused (:mod:`advisor.devices.profiles.measurements`,
-            :mod:`advisor.devices.profiles.measurements`). The error has one line for each, with file and line.
+    ``models`` are the names of the known models; None accepts every name. The UsageError has one line with file and
+    line for each problem.
     """
     from advisor.devices.profiles.schema import MAX_YAML_BYTES, profile_from
     from advisor.store.yamlfile import read_yaml
@@ -153,17 +111,109 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
     problems, profile = Problems(), None
     with problems.collected():
         profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
-    rows = path.with_suffix(".csv")
+    names = [target.name for target in profile.targets] if profile else None
     measurements: tuple[Measurement, ...] = ()
-    if rows.is_file():
-        names = [target.name for target in profile.targets] if profile else None
+    if (rows := path.with_suffix(".csv")).is_file():
         with problems.collected():
             measurements = read_measurements(rows, names, models)
     kernels: tuple[Kernel, ...] = ()
-    timed = path.with_suffix(SUFFIX)
-    if timed.is_file() and profile:
+    if (timed := path.with_suffix(SUFFIX)).is_file() and names:
         with problems.collected():
-            kernels = read_kernels(timed, [target.name for target in profile.targets])
+            kernels = read_kernels(timed, names)
     problems.raise_any()
     assert profile is not None
     return replace(profile, measurements=measurements, kernels=kernels)
+
+
+_MOST_MACS, _FEWEST_MACS = 128.0, 0.02
+"""Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
+
+_BEYOND = 20.0
+"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
+
+Bounds = Mapping[tuple[str, str], tuple[float, float]]
+
+
+def bounds_of(profiles: Iterable[DeviceProfile]) -> Bounds:
+    """Return the shortest and longest usable latency (ms) by kind of unit and model."""
+    found: dict[tuple[str, str], tuple[float, float]] = {}
+    for profile in profiles:
+        units = {target.name: _unit(profile, target) for target in profile.targets}
+        for row in profile.measurements:
+            if row.usable:
+                key = units[row.target], row.model
+                low, high = found.get(key, (row.latency_ms, row.latency_ms))
+                found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
+    return found
+
+
+def implausible(
+    profile: DeviceProfile, shipped: Sequence[DeviceProfile], macs: Mapping[str, float]
+) -> Iterator[UsageError]:
+    """Yield one error for each contradiction: cores against the SoC, and latencies of a target in a wrong unit.
+
+    ``macs`` are the known multiply-accumulates by model.
+    """
+    same = [other for other in shipped if _plain(other.soc) == _plain(profile.soc) and other.cores]
+    for cluster in profile.cores:
+        # A SoC has at least as many cores of a name as the profile states.
+        stated, *held = (
+            sum(each.count for each in cores if _names(each) & _names(cluster))
+            for cores in (profile.cores, *(other.cores for other in same))
+        )
+        if held and max(held) < stated:
+            cores = ", ".join(f"{each.count} x {each.core}" for each in same[0].cores)
+            yield UsageError(
+                f"{profile.origin or profile.name}: the cores {cluster.count} x {cluster.core} contradict the SoC "
+                f"{profile.soc}, which has {cores}",
+                f"correct soc or cores; {same[0].name} has this SoC",
+            )
+    bounds = bounds_of(shipped)
+    for target in profile.targets:
+        yield from _wrong_unit(profile, target, bounds, macs)
+
+
+def _names(cluster: Cluster) -> set[str]:
+    """Return the names of a core: brackets contain the design behind a vendor's name, such as ``Kryo 485 (A76)``."""
+    design = re.search(r"\((?:Cortex-)?([\w-]+)\)$", cluster.core)
+    bare = _plain(re.sub(r"\(.*\)", "", cluster.core))
+    return {bare, "cortex" + _plain(design[1])} if design else {bare}
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "", text.casefold())
+
+
+def _wrong_unit(
+    profile: DeviceProfile, target: DeviceTarget, bounds: Bounds, macs: Mapping[str, float]
+) -> Iterator[UsageError]:
+    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+    unit = _unit(profile, target)
+    factors = []
+    for row in rows:
+        shortest, longest = _possible_ms(profile, target, macs.get(row.model))
+        low, high = bounds.get((unit, row.model), (0.0, float("inf")))
+        shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
+        factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
+        factors[-1] *= max(row.latency_ms / longest, 1.0)
+    if factors and median(factors) != 1.0:
+        short = median(factors) < 1
+        path = profile.origin.with_suffix(".csv") if profile.origin else profile.name
+        yield UsageError(
+            f"{path}: the latencies on {target.name} are too {'short' if short else 'long'} for this processor; "
+            f"the column latency_ms is in milliseconds and looks like {'seconds' if short else 'microseconds'}",
+            "correct the unit, or flag the rows",
+        )
+
+
+def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
+    return "mcu" if profile.kind == "microcontroller" else target.accelerator
+
+
+def _possible_ms(profile: DeviceProfile, target: DeviceTarget, macs: float | None) -> tuple[float, float]:
+    """Return the shortest and longest latency (ms) that a CPU can need, without limits if it is not known."""
+    clocks = [c.max_mhz for c in profile.cores for _ in range(c.count) if c.max_mhz]
+    if target.accelerator != "cpu" or profile.kind == "microcontroller" or not clocks or not macs:
+        return 0.0, float("inf")
+    cycles_per_ms = sum(sorted(clocks, reverse=True)[: target.threads]) * 1e3
+    return macs / (cycles_per_ms * _MOST_MACS), macs / (cycles_per_ms * _FEWEST_MACS)

@@ -3,13 +3,16 @@
 import csv
 import math
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from functools import partial
 from pathlib import Path
-from types import MappingProxyType
+from typing import TypeVar
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.tflite.macs import SIZES, Work
+
+Row = TypeVar("Row")
 
 PRECISIONS = ("float32", "float16", "int8", "int16x8")
 """Forms of artefacts. A float32 model is ``float32`` even if an accelerator computes it in float16."""
@@ -30,8 +33,7 @@ FLAGS = {
 }
 """Reasons why a row is kept but not used for predictions."""
 
-UNSTATED = "unstated"
-"""The value of ``graph`` and ``runtime_version`` where a published source does not state them."""
+UNSTATED = "unstated"  # The value of ``graph`` and ``runtime_version`` where a published source does not state them
 
 _VERSION_PART = r"(?:\d+(?:[.-]?\w+)*|[a-z_]+\d+(?:[.-]\w+)+)"
 _VERSION = re.compile(rf"{_VERSION_PART}(?:\+[\w.-]+)*")
@@ -42,36 +44,21 @@ MAX_LATENCY_MS = 1e7
 
 @dataclass(frozen=True)
 class Measurement:
-    """One latency of one model on one target.
+    """One latency of one model on one target."""
 
-    Attributes:
-        target: name of the target within its profile, such as ``tflite-npu``.
-        model: name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``).
-        precision: form of the artefact, one of :data:`PRECISIONS`.
-        latency_ms: milliseconds of one inference at batch size 1.
-        statistic: statistic of the repetitions, one of :data:`STATISTICS`.
-        peak_memory_bytes: peak memory as the source defines it, None if not stated.
-        flag: the reason why the row is not used for predictions (:data:`FLAGS`), or empty.
-        source_repo: repository or site of the figure, or ``calibrated``.
-        source_path: file or address in it.
-        job: the source's identifier of the run, or empty.
-        input_side: side of the network's square input in pixels, None if not stated.
-        graph: version of the network's graph as the source names it; ``unstated`` or empty if it does not.
-        runtime_version: versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty.
-    """
-
-    target: str
-    model: str
-    precision: str
-    latency_ms: float
-    statistic: str = "unstated"
-    peak_memory_bytes: int | None = None
-    flag: str = ""
-    source_repo: str = ""
-    source_path: str = ""
-    job: str = ""
-    input_side: int | None = None
-    graph: str = ""
+    target: str  # name of the target within its profile, such as ``tflite-npu``
+    model: str  # name of the model, that of the catalogue if it has one (``mobilenet_v2_1.0_224``)
+    precision: str  # form of the artefact, one of :data:`PRECISIONS`
+    latency_ms: float  # milliseconds of one inference at batch size 1
+    statistic: str = "unstated"  # statistic of the repetitions, one of :data:`STATISTICS`
+    peak_memory_bytes: int | None = None  # peak memory as the source defines it, None if not stated
+    flag: str = ""  # the reason why the row is not used for predictions (:data:`FLAGS`), or empty
+    source_repo: str = ""  # repository or site of the figure, or ``calibrated``
+    source_path: str = ""  # file or address in it
+    job: str = ""  # the source's identifier of the run, or empty
+    input_side: int | None = None  # side of the network's square input in pixels, None if not stated
+    graph: str = ""  # version of the network's graph as the source names it; ``unstated`` or empty if it does not
+    # versions of the runtime and its parts, such as ``1.30.0+qairt2.50.0``; ``unstated`` or empty
     runtime_version: str = ""
 
     @property
@@ -87,40 +74,63 @@ _REQUIRED = ("target", "model", "precision", "latency_ms")
 def read_measurements(
     path: Path, targets: Collection[str] | None = None, models: Collection[str] | None = None
 ) -> tuple[Measurement, ...]:
-    """Read the CSV of one profile.
+    """Read the CSV of one profile, whose first row names the columns (:data:`COLUMNS`).
 
-    Args:
-        path: the file; its first row names the columns (:data:`COLUMNS`).
-        targets: names of the profile's targets, None if they are not known.
-        models: names of the known models; None accepts every name.
-
-    Raises:
-        UsageError: a column, target, model, precision, statistic or flag is unknown, a latency is not plausible (0,
-            negative, above 10^7 ms), a runtime version is none, or two rows have the same target, model, precision and
-            job. The error names file and line of every such row.
+    ``targets`` are the names of the profile's targets, ``models`` those of the known models; None accepts every name.
+    UsageError with file and line of every row with an unknown target, model, precision, statistic or flag, a latency
+    that is not plausible (0, negative, above 10^7 ms), no runtime version, or the target, model, precision and job of
+    another row.
     """
-    problems, rows = Problems(), []
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            _check_columns(path, reader.fieldnames or ())
-            for row in reader:
-                with problems.collected():
-                    rows.append((reader.line_num, _parse(row, f"{path}:{reader.line_num}", targets, models)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read: {error}", "it is a CSV file in UTF-8") from error
-    for duplicate in _duplicates(rows, path):
-        problems.add(duplicate)
+    problems = Problems()
+    parse = partial(_parse, targets=targets, models=models)
+    rows = _read(path, _check_columns, parse, problems, "it is a CSV file in UTF-8")
+    seen: dict[tuple[str, ...], int] = {}
+    for line, row in rows:
+        key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
+        if seen.setdefault(key, line) != line:
+            problems.add(
+                UsageError(
+                    f"{path}:{line}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
+                    "keep one of the two",
+                )
+            )
     problems.raise_any()
     return tuple(row for _, row in rows)
 
 
-def check_version(text: str) -> str:
-    """Return ``text`` if it is a version such as ``2.17.0``, ``1.30.0+qairt2.50.0`` or ``2022-02-08``, or empty.
+def _read(
+    path: Path,
+    check: Callable[[Path, Sequence[str]], None],
+    parse: Callable[[dict[str, str], str], Row],
+    problems: Problems,
+    hint: str,
+) -> list[tuple[int, Row]]:
+    """Return the parsed rows of a CSV file with their lines, after a check of its columns.
 
-    Raises:
-        ValueError: it is none.
+    Rows that ``parse`` refuses are problems. A row has as many fields as the header.
     """
+    rows = []
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            reader = csv.DictReader(file, strict=True)
+            names = reader.fieldnames or ()
+            check(path, names)
+            for row in reader:
+                at = f"{path}:{reader.line_num}"
+                with problems.collected():
+                    if None in row or None in row.values():
+                        columns = COLUMNS if check is _check_columns else KERNEL_COLUMNS
+                        raise UsageError(
+                            f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(columns)}"
+                        )
+                    rows.append((reader.line_num, parse(row, at)))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} cannot be read: {error}", hint) from error
+    return rows
+
+
+def check_version(text: str) -> str:
+    """Return ``text`` if it is empty or a version such as ``1.30.0+qairt2.50.0`` or ``2022-02-08``; else ValueError."""
     if text and not _VERSION.fullmatch(text):
         raise ValueError(f"'{text}' is not a version: write for example 2.17.0")
     return text
@@ -148,16 +158,23 @@ def _check_columns(path: Path, names: Collection[str]) -> None:
 def _parse(
     row: dict[str, str], at: str, targets: Collection[str] | None, models: Collection[str] | None
 ) -> Measurement:
-    if None in row or None in row.values():
-        raise UsageError(f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(COLUMNS)}")
-    if not row["model"].strip():
-        raise UsageError(f"{at}: the model has no name", "advisor catalog list shows the names")
-    flag = row.get("flag", "")
+    model, names = row["model"], "advisor catalog list shows the names"
+    if not model.strip():
+        raise UsageError(f"{at}: the model has no name", names)
+    flag, version = row.get("flag", ""), row.get("runtime_version", "")
     if flag:
         _one_of(flag, FLAGS, "flag", at)
+    try:
+        check_version("" if version == UNSTATED else version)
+    except ValueError as error:
+        raise UsageError(f"{at}: runtime_version {error}", "such as 2.17.0") from None
+    target = row["target"] if targets is None else _one_of(row["target"], targets, "target", at)
+    if models is not None and model not in models:
+        hint = f"{names}; advisor catalog add adds a model of your own"
+        raise UsageError(f"{at}: unknown model '{model}'{nearest(model, models)}", hint)
     return Measurement(
-        target=row["target"] if targets is None else _one_of(row["target"], targets, "target", at),
-        model=row["model"] if models is None else _known_model(row["model"], models, at),
+        target=target,
+        model=model,
         precision=_one_of(row["precision"], PRECISIONS, "precision", at),
         latency_ms=_latency(row["latency_ms"], at),
         statistic=_one_of(row.get("statistic") or "unstated", STATISTICS, "statistic", at),
@@ -168,24 +185,8 @@ def _parse(
         job=row.get("job", ""),
         input_side=_whole(row.get("input_side", ""), "input_side", "pixels", at),
         graph=row.get("graph", ""),
-        runtime_version=_version(row.get("runtime_version", ""), at),
+        runtime_version=version,
     )
-
-
-def _known_model(name: str, models: Collection[str], at: str) -> str:
-    if name not in models:
-        raise UsageError(
-            f"{at}: unknown model '{name}'{nearest(name, models)}",
-            "advisor catalog list shows the names; advisor catalog add adds a model of your own",
-        )
-    return name
-
-
-def _version(text: str, at: str) -> str:
-    try:
-        return text if text == UNSTATED else check_version(text)
-    except ValueError as error:
-        raise UsageError(f"{at}: runtime_version {error}", "such as 2.17.0") from None
 
 
 def _one_of(value: str, valid: Collection[str], what: str, at: str) -> str:
@@ -217,27 +218,13 @@ def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     return int(text)
 
 
-def _duplicates(rows: Iterable[tuple[int, Measurement]], path: Path) -> Iterator[UsageError]:
-    seen: dict[tuple[str, ...], int] = {}
-    for line, row in rows:
-        key = (row.target, row.model, row.precision, row.job, row.source_path, row.flag)
-        if key in seen:
-            yield UsageError(
-                f"{path}:{line}: {row.model} {row.precision} on {row.target} is already in line {seen[key]}",
-                "keep one of the two",
-            )
-        seen.setdefault(key, line)
-
-
-BYTES = MappingProxyType({"float32": 4, "int8": 1})
-"""Forms in which kernels are timed, with the bytes of a value."""
+BYTES: Mapping[str, int] = {"float32": 4, "int8": 1}  # Forms in which kernels are timed, with the bytes of a value
 
 FORMS = tuple(BYTES)
 
 SUFFIX = ".kernels.csv"
 
-SOURCE = "kernels measured on the device"
-"""Beginning of the source of a latency that was predicted from kernels."""
+SOURCE = "kernels measured on the device"  # Beginning of the source of a latency that was predicted from kernels
 
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
@@ -246,47 +233,29 @@ _AGAIN = "time the kernels again: advisor devices calibrate --kernels"
 
 @dataclass(frozen=True)
 class Kernel:
-    """One operator, timed alone on a target.
+    """One operator, timed alone on a target."""
 
-    Attributes:
-        target: name of the target within its profile.
-        form: one of :data:`FORMS`.
-        work: the operator.
-        microseconds: its time.
-    """
-
-    target: str
-    form: str
-    work: Work
-    microseconds: float
+    target: str  # name of the target within its profile
+    form: str  # one of :data:`FORMS`
+    work: Work  # the operator
+    microseconds: float  # its time
 
 
 def read_kernels(path: Path, targets: Collection[str]) -> tuple[Kernel, ...]:
-    """Read the kernels of one profile.
+    """Read the kernels of one profile, whose first row names the columns (:data:`KERNEL_COLUMNS`).
 
-    Args:
-        path: the file; its first row names the columns (:data:`KERNEL_COLUMNS`).
-        targets: names of the profile's targets.
-
-    Raises:
-        UsageError: a column is missing or unknown, a target or form is unknown, a size is not a whole number above
-            zero, or a time is not plausible. The error names file and line of every such row.
+    UsageError with file and line of every row with an unknown target or form, a size that is not a whole number above
+    zero, or a time that is not plausible.
     """
-    problems, rows = Problems(), []
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            if tuple(reader.fieldnames or ()) != KERNEL_COLUMNS:
-                raise UsageError(
-                    f"{path}:1: the columns are not those of kernels", f"columns: {', '.join(KERNEL_COLUMNS)}"
-                )
-            for row in reader:
-                with problems.collected():
-                    rows.append(_kernel(row, f"{path}:{reader.line_num}", targets))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UsageError(f"{path} cannot be read: {error}", _AGAIN) from error
+    problems = Problems()
+    rows = _read(path, _check_kernel_columns, partial(_kernel, targets=targets), problems, _AGAIN)
     problems.raise_any()
-    return tuple(rows)
+    return tuple(row for _, row in rows)
+
+
+def _check_kernel_columns(path: Path, names: Sequence[str]) -> None:
+    if tuple(names) != KERNEL_COLUMNS:
+        raise UsageError(f"{path}:1: the columns are not those of kernels", f"columns: {', '.join(KERNEL_COLUMNS)}")
 
 
 def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
@@ -296,20 +265,11 @@ def write_kernels(path: Path, kernels: Iterable[Kernel]) -> None:
         writer.writerow(KERNEL_COLUMNS)
         for kernel in kernels:
             sizes = (getattr(kernel.work, name) for name in SIZES)
-            row = (kernel.target, kernel.form, kernel.work.kind, *sizes, f"{kernel.microseconds:.6g}")
-            writer.writerow(row)
+            writer.writerow((kernel.target, kernel.form, kernel.work.kind, *sizes, f"{kernel.microseconds:.6g}"))
 
 
 def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
-    if None in row or None in row.values():
-        raise UsageError(
-            f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(KERNEL_COLUMNS)}"
-        )
-    for column, valid in (("target", targets), ("form", FORMS)):
-        if row[column] not in valid:
-            raise UsageError(
-                f"{at}: unknown {column} '{row[column]}'{nearest(row[column], valid)}", f"valid: {', '.join(valid)}"
-            )
+    target, form = _one_of(row["target"], targets, "target", at), _one_of(row["form"], FORMS, "form", at)
     try:
         sizes = {name: int(row[name]) for name in SIZES}
         microseconds = float(row["microseconds"])
@@ -319,4 +279,4 @@ def _kernel(row: dict[str, str], at: str, targets: Collection[str]) -> Kernel:
         raise UsageError(f"{at}: a size is below 1", _AGAIN)
     if not 0 < microseconds < _LONGEST_US or not math.isfinite(microseconds):
         raise UsageError(f"{at}: {row['microseconds']} microseconds are not plausible", "a time is above 0")
-    return Kernel(row["target"], row["form"], Work(row["kind"], **sizes), microseconds)
+    return Kernel(target, form, Work(row["kind"], **sizes), microseconds)

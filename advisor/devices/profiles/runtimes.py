@@ -30,11 +30,8 @@ if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Connection
 
 
-LITERT = f"{HOST}:litert"
-"""Another name of ``host``: this machine's LiteRT."""
-
-RUNTIMES = "advisor.runtimes"
-"""Entry points of :class:`LocalRuntime`."""
+LITERT = f"{HOST}:litert"  # Another name of ``host``: this machine's LiteRT
+RUNTIMES = "advisor.runtimes"  # Entry points of :class:`LocalRuntime`
 
 
 class LocalRuntime(Protocol):
@@ -102,11 +99,7 @@ def title_of(selector: str) -> str:
 
 
 def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
-    """Return the runtime of a device of this machine; None for another device.
-
-    Raises:
-        UsageError: the runtime cannot run here; the hint says how to install it.
-    """
+    """Return the runtime of a device of this machine, or None; refuse one that cannot run here (UsageError)."""
     runtime = local_runtimes().get(profile.name)
     if runtime is not None:
         problem, hint = runtime.missing()
@@ -187,31 +180,18 @@ _MOST_NEAREST = 3
 
 @dataclass(frozen=True)
 class Core:
-    """A core and its arithmetic per cycle.
+    """A core and its arithmetic per cycle."""
 
-    Attributes:
-        name: its name, such as ``Cortex-A76``.
-        macs: float32 multiply-accumulates per cycle.
-        mhz: usual highest clock, used where a profile states none.
-        fp16: computes in 16-bit float.
-        dot: has an 8-bit dot product.
-        i8mm: has an 8-bit matrix multiplication.
-        in_order: issues instructions in program order.
-        int8: 8-bit multiply-accumulates per cycle if the flags do not give them.
-        source: where the figures are from.
-        assumed: names of the figures that no source confirms.
-    """
-
-    name: str
-    macs: float
-    mhz: float
-    fp16: bool = False
-    dot: bool = False
-    i8mm: bool = False
-    in_order: bool = False
-    int8: float | None = None
-    source: str = ""
-    assumed: tuple[str, ...] = ()
+    name: str  # its name, such as ``Cortex-A76``
+    macs: float  # float32 multiply-accumulates per cycle
+    mhz: float  # usual highest clock, used where a profile states none
+    fp16: bool = False  # computes in 16-bit float
+    dot: bool = False  # has an 8-bit dot product
+    i8mm: bool = False  # has an 8-bit matrix multiplication
+    in_order: bool = False  # issues instructions in program order
+    int8: float | None = None  # 8-bit multiply-accumulates per cycle if the flags do not give them
+    source: str = ""  # where the figures are from
+    assumed: tuple[str, ...] = ()  # names of the figures that no source confirms
 
     def macs_per_cycle(self, arithmetic: str) -> float:
         """Return the multiply-accumulates per cycle in ``float32``, ``float16`` or ``int8`` (the fastest it has)."""
@@ -242,11 +222,7 @@ class CoreSchema(BaseModel):
 def read_cores(path: Path | None = None) -> dict[str, Core]:
     """Return the known cores by their names without case, spaces and hyphens; a core has one or more names.
 
-    Args:
-        path: file to read. Default: the shipped one.
-
-    Raises:
-        UsageError: the file is not valid, or two cores share a name.
+    ``path`` is the file to read, by default the shipped one. UsageError if it is not valid, or two cores share a name.
     """
     document = read_yaml(path or shipped_folder("device_profiles") / CORES_FILE)
     found: dict[str, Core] = {}
@@ -277,15 +253,13 @@ def find_core(name: str) -> Core | None:
 
 
 def core_named(name: str) -> Core:
-    """Return the core of a name, as :func:`find_core`.
-
-    Raises:
-        UsageError: no known core has this name. The error names the nearest ones.
-    """
+    """Return the core of a name, as :func:`find_core`; the UsageError for an unknown one names the nearest ones."""
     found = find_core(name)
     if found:
         return found
-    near = _nearest(_design(name), read_cores())
+    known = read_cores()
+    matches = get_close_matches(_key(_design(name)), known, n=2 * _MOST_NEAREST, cutoff=0.5)
+    near = list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]
     raise UsageError(
         f"unknown core '{name}'" + (f" (nearest: {', '.join(near)})" if near else ""),
         "write a known core, or the known design in brackets: 'Maker X1 (Cortex-A76)'; or leave the cores out",
@@ -294,16 +268,14 @@ def core_named(name: str) -> Core:
 
 def core_remarks(names: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence for each core that is unknown, or some of whose figures no source confirms."""
-    return tuple(filter(None, map(_remark, dict.fromkeys(names))))
-
-
-def _remark(name: str) -> str:
-    core = find_core(name)
-    if core is None:
-        return f"Core '{name}' is not known, so a prediction takes the mean of its kind"
-    if core.assumed:
-        return f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family"
-    return ""
+    found = []
+    for name in dict.fromkeys(names):
+        core = find_core(name)
+        if core is None:
+            found.append(f"Core '{name}' is not known, so a prediction takes the mean of its kind")
+        elif core.assumed:
+            found.append(f"{core.name}: {', '.join(core.assumed)} not looked up: an assumption from the family")
+    return tuple(found)
 
 
 def _design(name: str) -> str:
@@ -313,9 +285,3 @@ def _design(name: str) -> str:
 
 def _key(name: str) -> str:
     return re.sub(r"[\s_-]+", "", name.casefold())
-
-
-def _nearest(name: str, known: dict[str, Core]) -> list[str]:
-    """Return the names of the most similar cores, the nearest first."""
-    matches: Iterable[str] = get_close_matches(_key(name), known, n=2 * _MOST_NEAREST, cutoff=0.5)
-    return list(dict.fromkeys(known[match].name for match in matches))[:_MOST_NEAREST]

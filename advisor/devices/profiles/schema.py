@@ -11,41 +11,36 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.connections.adb import check_serial
-from advisor.devices.connections.settings import ConnectionSettings
-from advisor.devices.connections.ssh import check_destination, check_interpreter
+from advisor.devices.connections.agent import check_destination, check_interpreter
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.runtimes import core_named
-from advisor.devices.profiles.values import KINDS, NAME_PATTERN, Cluster, DeviceLimits, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.values import (
+    KINDS,
+    NAME_PATTERN,
+    Cluster,
+    ConnectionSettings,
+    DeviceLimits,
+    DeviceProfile,
+    DeviceTarget,
+)
 from advisor.store.yamlfile import YamlDocument
 
-MAX_YAML_BYTES = 4_000_000
-"""A profile has a few kilobytes; one with every published measurement has several hundred."""
+MAX_YAML_BYTES = 4_000_000  # A profile has a few kilobytes; one with every published measurement has several hundred
 
 Schema = TypeVar("Schema", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class FileKind(Generic[Schema]):
-    """A kind of file and its schema.
+    """A kind of file and its schema."""
 
-    Attributes:
-        noun: name of the described thing, such as ``profile``.
-        schema: schema of the whole file. It has a ``name``, which must be the file's name.
-        parts: schemas of the values under its keys; errors list their valid keys.
-        example: hint that says where to find an example.
-    """
-
-    noun: str
-    schema: type[Schema]
-    parts: Mapping[str, type[BaseModel]]
-    example: str
+    noun: str  # name of the described thing, such as ``profile``
+    schema: type[Schema]  # schema of the whole file. It has a ``name``, which must be the file's name
+    parts: Mapping[str, type[BaseModel]]  # schemas of the values under its keys; errors list their valid keys
+    example: str  # hint that says where to find an example
 
     def validated(self, document: YamlDocument) -> Schema:
-        """Return the validated content of the file.
-
-        Raises:
-            UsageError: it is not a mapping, it does not match the schema, or its name differs from the file's.
-        """
+        """Return the validated content of the file, a mapping that matches the schema and has the file's name."""
         if not isinstance(document.values, dict):
             raise UsageError(f"{document.at()}: a {self.noun} is a mapping of keys", self.example)
         try:
@@ -66,24 +61,20 @@ class FileKind(Generic[Schema]):
 
     def _refusals(self, error: ValidationError, document: YamlDocument) -> Iterator[UsageError]:
         found = error.errors(include_url=False)
-        misspelt = {
-            (*each["loc"][:-1], self._meant(each["loc"])) for each in found if each["type"] == "extra_forbidden"
-        }
-        told = set()
-        for each in sorted(
-            found, key=lambda each: (document.line(tuple(each["loc"])), each["type"] != "extra_forbidden")
-        ):
+        misspelt, told = set[tuple[str | int, ...]](), set[tuple[str | int, ...]]()
+        for each in found:
+            if each["type"] == "extra_forbidden":
+                valid = list(self._schema_at(each["loc"]).model_fields)
+                meant = get_close_matches(str(each["loc"][-1]), valid, n=1, cutoff=0.5)
+                misspelt.update((*each["loc"][:-1], name) for name in meant)
+        found.sort(key=lambda each: (document.line(tuple(each["loc"])), each["type"] != "extra_forbidden"))
+        for each in found:
             location = tuple(each["loc"])
             # A misspelt key also makes another key missing, and each alternative of a value has an error of its own.
             place = location if each["type"] == "missing" else _existing(document.values, location)
             if location not in misspelt and place not in told:
                 told.add(place)
                 yield self._refusal(each, document)
-
-    def _meant(self, location: Sequence[str | int]) -> str:
-        """Return the valid key that is nearest to the unknown key at a location, or an empty text."""
-        matches = get_close_matches(str(location[-1]), list(self._schema_at(location).model_fields), n=1, cutoff=0.5)
-        return matches[0] if matches else ""
 
     def _refusal(self, error: Any, document: YamlDocument) -> UsageError:
         location = tuple(error["loc"])
@@ -139,8 +130,6 @@ def _listed(valid: tuple[str, ...]) -> BeforeValidator:
 Size = Annotated[int, Field(gt=0), BeforeValidator(_size, json_schema_input_type=str)]
 Name = Annotated[str, Field(pattern=NAME_PATTERN)]
 Text = Annotated[str, Field(max_length=300, pattern=_LINE)]
-
-
 Version = Annotated[str, Field(max_length=60), AfterValidator(check_version)]
 
 
@@ -240,17 +229,30 @@ _PROFILE = FileKind(
 
 
 def profile_from(document: YamlDocument) -> DeviceProfile:
-    """Validate a document and return its profile, without measurements.
-
-    Raises:
-        UsageError: the document does not match the schema; the error names file and line.
-    """
+    """Validate a document and return its profile, without measurements; the UsageError names file and line."""
     data = _PROFILE.validated(document)
     problems = Problems()
     for error in (*_target_errors(data, document), *_connection_errors(data, document)):
         problems.add(error)
     problems.raise_any()
-    return _profile(data, document)
+    connection = None
+    if data.connection:
+        binary = Path(data.connection.benchmark_model).expanduser() if data.connection.benchmark_model else None
+        connection = ConnectionSettings(**{**data.connection.model_dump(), "benchmark_model": binary})
+    return DeviceProfile(
+        **data.model_dump(include={"name", "title", "kind", "soc", "isa", "npu", "default_target"}),
+        cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
+        memory_bytes=data.memory,
+        storage_bytes=data.storage,
+        limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
+        targets=tuple(
+            DeviceTarget(**{**t.model_dump(), "precisions": tuple(t.precisions), "operators": tuple(t.operators)})
+            for t in data.targets
+        ),
+        connection=connection,
+        sources=tuple(data.sources),
+        origin=document.path,
+    )
 
 
 def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
@@ -291,27 +293,3 @@ def _target_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[Usag
             f"{nearest(data.default_target, names)}",
             f"targets: {', '.join(names)}",
         )
-
-
-def _profile(data: ProfileSchema, document: YamlDocument) -> DeviceProfile:
-    return DeviceProfile(
-        **data.model_dump(include={"name", "title", "kind", "soc", "isa", "npu", "default_target"}),
-        cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
-        memory_bytes=data.memory,
-        storage_bytes=data.storage,
-        limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
-        targets=tuple(
-            DeviceTarget(
-                t.name, t.runtime, t.accelerator, t.threads, t.version, tuple(t.precisions), tuple(t.operators)
-            )
-            for t in data.targets
-        ),
-        connection=_connection(data.connection) if data.connection else None,
-        sources=tuple(data.sources),
-        origin=document.path,
-    )
-
-
-def _connection(data: ConnectionSchema) -> ConnectionSettings:
-    binary = Path(data.benchmark_model).expanduser() if data.benchmark_model else None
-    return ConnectionSettings(**{**data.model_dump(), "benchmark_model": binary})

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
@@ -15,18 +13,16 @@ from advisor.core.evaluation import Target
 from advisor.devices.profiles.measurements import Kernel, Measurement
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.connections.protocol import Connection
+
 
 HOST = "host"
 KINDS = ("phone", "board", "module", "accelerator", "microcontroller", "computer")
 NAME_PATTERN = r"^[a-z0-9][a-z0-9._-]{0,62}$"
 """Pattern for the names of devices, targets and runtimes; such names are safe in file names and on a command line."""
 
-MICRO_RUNTIME = "tflite-micro"
-"""TensorFlow Lite Micro, whose interpreter also runs on this machine."""
-
-WEB_RUNTIME = "litert-web"
-"""LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``."""
+MICRO_RUNTIME = "tflite-micro"  # TensorFlow Lite Micro, whose interpreter also runs on this machine
+WEB_RUNTIME = "litert-web"  # LiteRT in WebAssembly, for browsers: the npm package ``@litertjs/core``
 
 TFLITE_RUNTIMES = frozenset({"tflite", MICRO_RUNTIME, WEB_RUNTIME, "tflite-runtime", "ai-edge-litert"})
 """Runtimes that run a ``.tflite`` file without converting it."""
@@ -38,9 +34,7 @@ MEASURABLE_RUNTIMES = TFLITE_RUNTIMES - {MICRO_RUNTIME}
 def runtime_remark(device: str, runtime: str) -> str:
     """Return a remark if latencies are those of a runtime that does not run ``.tflite`` files, empty if it does.
 
-    Args:
-        device: name of the device, or of its target.
-        runtime: the runtime, with or without a version: ``ncnn`` or ``tflite==2.17.0``.
+    ``device`` is the name of the device, or of its target; ``runtime`` may have a version: ``tflite==2.17.0``.
     """
     name = runtime.partition("==")[0]
     if name in TFLITE_RUNTIMES:
@@ -121,10 +115,7 @@ class DeviceTarget:
         return Target(device, runtime, self.accelerator, self.threads)
 
     def incompatibility(self, form: str) -> str:
-        """Return why the target does not run files of a form, such as ``takes int8, not float32``; empty if it does.
-
-        Searches, benchmarks and calibrations use this rule.
-        """
+        """Return why the target does not run files of a form, such as ``takes int8, not float32``; empty if it does."""
         if self.forms and form not in self.forms:
             return f"takes {', '.join(self.forms)}, not {form}"
         # NPUs and TPUs compute in one arithmetic. The mixed arithmetic of dynamic_int8 runs on the CPU instead.
@@ -178,19 +169,13 @@ class DeviceProfile:
     origin: Path | None = field(default=None, compare=False)
 
     def target(self, name: str = "") -> DeviceTarget:
-        """Return the target called ``name``, or the default one if ``name`` is empty.
-
-        Raises:
-            UsageError: the device has no such target. The error names the nearest one.
-        """
-        wanted = name or self.default_target
-        for target in self.targets:
-            if target.name == wanted:
-                return target
-        names = [target.name for target in self.targets]
-        raise UsageError(
-            f"{self.name} has no target '{wanted}'{nearest(wanted, names)}", f"targets: {', '.join(names)}"
-        )
+        """Return the target called ``name``, or the default one if it is empty; an error names the nearest one."""
+        wanted, targets = name or self.default_target, {target.name: target for target in self.targets}
+        if wanted not in targets:
+            raise UsageError(
+                f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}", f"targets: {', '.join(targets)}"
+            )
+        return targets[wanted]
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
@@ -198,103 +183,75 @@ class DeviceProfile:
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-_MOST_MACS, _FEWEST_MACS = 128.0, 0.02
-"""Multiply-accumulates a core and cycle: AVX-512 VNNI computes 128 of int8; the slowest shipped CPU reaches 0.1."""
-
-_BEYOND = 20.0
-"""A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
-
-Bounds = Mapping[tuple[str, str], tuple[float, float]]
+DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",), "npu": ("--use_nnapi=true",)}
+"""Options of ``benchmark_model`` that put a model on an accelerator (its own help text)."""
 
 
-def bounds_of(profiles: Iterable[DeviceProfile]) -> Bounds:
-    """Return the shortest and longest usable latency (ms) by kind of unit and model."""
-    found: dict[tuple[str, str], tuple[float, float]] = {}
-    for profile in profiles:
-        units = {target.name: _unit(profile, target) for target in profile.targets}
-        for row in profile.measurements:
-            if row.usable:
-                key = units[row.target], row.model
-                low, high = found.get(key, (row.latency_ms, row.latency_ms))
-                found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
-    return found
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """The connection to a device: over ssh, over adb, or this machine itself.
 
-
-def implausible(
-    profile: DeviceProfile, shipped: Sequence[DeviceProfile], bounds: Bounds, macs: Mapping[str, float]
-) -> Iterator[UsageError]:
-    """Yield one error for each contradiction: cores against the SoC, and latencies of a target in a wrong unit.
-
-    Args:
-        profile: the profile.
-        shipped: the shipped profiles.
-        bounds: their latencies (:func:`bounds_of`).
-        macs: multiply-accumulates by model, as far as they are known.
+    Attributes:
+        ssh: host, ``user@host`` or a name of the user's ssh configuration.
+        adb: serial of an attached phone.
+        here: the device is this machine.
+        port: port for ssh, None for that of the ssh configuration.
+        python: Python interpreter on the device, for ssh.
+        benchmark_model: the binary for the phone, for adb.
+        cores: hexadecimal mask of the cores to pin it to, for adb.
     """
-    yield from _contradicting_cores(profile, shipped)
-    for target in profile.targets:
-        yield from _wrong_unit(profile, target, bounds, macs)
 
+    ssh: str = ""
+    adb: str = ""
+    here: bool = False
+    port: int | None = None
+    python: str = "python3"
+    benchmark_model: Path | None = None
+    cores: str = ""
 
-def _contradicting_cores(profile: DeviceProfile, shipped: Sequence[DeviceProfile]) -> Iterator[UsageError]:
-    same = [other for other in shipped if _plain(other.soc) == _plain(profile.soc) and other.cores]
-    for cluster in profile.cores:
-        if same and not any(_holds(other.cores, cluster, profile.cores) for other in same):
-            cores = ", ".join(f"{each.count} x {each.core}" for each in same[0].cores)
-            yield UsageError(
-                f"{profile.origin or profile.name}: the cores {cluster.count} x {cluster.core} contradict the SoC "
-                f"{profile.soc}, which has {cores}",
-                f"correct soc or cores; {same[0].name} has this SoC",
+    @classmethod
+    def from_options(
+        cls,
+        ssh: str = "",
+        adb: str = "",
+        here: bool = False,
+        python: str = "python3",
+        benchmark_model: str | Path | None = None,
+        cores: str = "",
+    ) -> ConnectionSettings | None:
+        """Return the settings that these options describe, or None if they name no connection."""
+        if ssh or adb or here:
+            binary = Path(benchmark_model) if benchmark_model else None
+            return cls(ssh, adb, here, None, python, binary, cores)
+        if benchmark_model or cores:
+            raise UsageError("--benchmark-model and --cores need --adb", "name the phone by its serial: --adb SERIAL")
+        return None
+
+    def connect(self, accelerator: str = "cpu") -> Connection:
+        """Return the connection to a target of this kind; it does not contact the device yet, and the agent measures on
+        CPUs only.
+
+        UsageError if the settings name no connection or several, or one that is not valid.
+        """
+        if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
+            raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
+        from advisor.devices.connections.adb import AdbConnection
+        from advisor.devices.connections.agent import HostConnection, SshConnection
+
+        if not self.adb:
+            if accelerator == "cpu":
+                return SshConnection(self.ssh, self.python, self.port) if self.ssh else HostConnection()
+            raise UsageError(
+                f"over {'ssh' if self.ssh else 'the host'} the agent measures CPU targets only, not '{accelerator}'",
+                "name a CPU target of the device, or connect to a phone over adb",
             )
-
-
-def _holds(cores: Sequence[Cluster], cluster: Cluster, stated: Sequence[Cluster]) -> bool:
-    """Return whether a SoC has at least as many cores of a cluster's name as the profile states."""
-    wanted = sum(each.count for each in stated if _names(each) & _names(cluster))
-    return sum(each.count for each in cores if _names(each) & _names(cluster)) >= wanted
-
-
-def _names(cluster: Cluster) -> set[str]:
-    """Return the names of a core: brackets contain the design behind a vendor's name, such as ``Kryo 485 (A76)``."""
-    design = re.search(r"\((?:Cortex-)?([\w-]+)\)$", cluster.core)
-    bare = _plain(re.sub(r"\(.*\)", "", cluster.core))
-    return {bare, "cortex" + _plain(design[1])} if design else {bare}
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "", text.casefold())
-
-
-def _wrong_unit(
-    profile: DeviceProfile, target: DeviceTarget, bounds: Bounds, macs: Mapping[str, float]
-) -> Iterator[UsageError]:
-    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
-    unit = _unit(profile, target)
-    factors = []
-    for row in rows:
-        shortest, longest = _possible_ms(profile, target, macs.get(row.model))
-        low, high = bounds.get((unit, row.model), (0.0, float("inf")))
-        shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
-        factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
-        factors[-1] *= max(row.latency_ms / longest, 1.0)
-    if factors and median(factors) != 1.0:
-        short = median(factors) < 1
-        path = profile.origin.with_suffix(".csv") if profile.origin else profile.name
-        yield UsageError(
-            f"{path}: the latencies on {target.name} are too {'short' if short else 'long'} for this processor; "
-            f"the column latency_ms is in milliseconds and looks like {'seconds' if short else 'microseconds'}",
-            "correct the unit, or flag the rows",
-        )
-
-
-def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
-    return "mcu" if profile.kind == "microcontroller" else target.accelerator
-
-
-def _possible_ms(profile: DeviceProfile, target: DeviceTarget, macs: float | None) -> tuple[float, float]:
-    """Return the shortest and longest latency (ms) that a CPU can need, without limits if it is not known."""
-    clocks = [c.max_mhz for c in profile.cores for _ in range(c.count) if c.max_mhz]
-    if target.accelerator != "cpu" or profile.kind == "microcontroller" or not clocks or not macs:
-        return 0.0, float("inf")
-    cycles_per_ms = sum(sorted(clocks, reverse=True)[: target.threads]) * 1e3
-    return macs / (cycles_per_ms * _MOST_MACS), macs / (cycles_per_ms * _FEWEST_MACS)
+        if accelerator not in DELEGATES:
+            raise UsageError(
+                f"benchmark_model has no option for '{accelerator}'", f"it has options for: {', '.join(DELEGATES)}"
+            )
+        if self.benchmark_model is None or not self.benchmark_model.is_file():
+            raise UsageError(
+                f"--benchmark-model: '{self.benchmark_model or ''}' is not a file",
+                "download TensorFlow Lite's benchmark_model for the phone's processor",
+            )
+        return AdbConnection(self.adb, self.benchmark_model, self.cores, DELEGATES[accelerator])

@@ -11,7 +11,7 @@ from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes, require_runtime
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.settings import ConnectionSettings
+    from advisor.devices.profiles.values import ConnectionSettings
     from advisor.measurement.on_device import DeviceBenchmark
 
 KINDS = ("cpu", "gpu", "npu", "tpu")
@@ -48,7 +48,7 @@ def benchmark_device(
         from advisor.measurement.on_device.gpu import benchmark_on_gpu
 
         return benchmark_on_gpu(models, effort, tell)
-    from advisor.devices.prediction.predictor import device_predictor
+    from advisor.devices.prediction import device_predictor
     from advisor.devices.profiles.listing import known_devices
     from advisor.engine.targets.target_devices import prefer_tflite
     from advisor.measurement.on_device.benchmark import benchmark_on_device
@@ -80,7 +80,7 @@ def _in_runtimes(
     models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
 ) -> DeviceBenchmark:
     """Measure files in several runtimes of this machine, in turn."""
-    from advisor.devices.connections.host import HostConnection
+    from advisor.devices.connections.agent import HostConnection
     from advisor.devices.profiles.listing import known_devices
     from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
 

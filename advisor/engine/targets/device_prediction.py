@@ -23,7 +23,7 @@ from advisor.store.files import sha256_json
 
 if TYPE_CHECKING:
     from advisor.devices.latency.features import ModelFeatures
-    from advisor.devices.prediction.predictor import Prediction
+    from advisor.devices.prediction import Prediction
 
 LEAST_SHARE = 0.95
 """Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
@@ -45,7 +45,7 @@ class DevicePredictor:
 
     def __init__(self) -> None:
         from advisor.devices.latency.features import load_features
-        from advisor.devices.prediction.predictor import device_predictor
+        from advisor.devices.prediction import device_predictor
 
         self._predictor, self._table = device_predictor(), load_features()
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}

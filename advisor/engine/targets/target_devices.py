@@ -195,7 +195,7 @@ def memory_of(evaluation: Evaluation, device: TargetDevice) -> Quantity | None:
     None if its file was not read, or if the device is a runtime of this machine, where memory is measured.
     """
     from advisor.devices.latency.table import column_of
-    from advisor.devices.prediction.predictor import predicted_memory
+    from advisor.devices.prediction import predicted_memory
 
     file = evaluation.file_features
     if file is None or device.runtime is not None:
@@ -215,7 +215,7 @@ def _missing_operators(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
-    from advisor.devices.prediction.predictor import arena_of
+    from advisor.devices.prediction import arena_of
 
     file = evaluation.file_features
     if file is None:

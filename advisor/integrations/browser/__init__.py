@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import StageError, UsageError, install_extra
-from advisor.devices.connections.host import agent_arguments, read_document, timings_of_agent
+from advisor.devices.connections.agent import agent_arguments, read_document, timings_of_agent
 from advisor.devices.connections.protocol import (
     MeasurementJob,
     Timing,

@@ -101,7 +101,7 @@ class Answerer:
 def answers(run: str, photograph: str) -> PhotographAnswers:
     """See :meth:`Answerer.answer`; the child process calls this."""
     from advisor.engine.history.loaded_run import load_run
-    from advisor.store.integrity import artefact_problem
+    from advisor.store.run_folder import artefact_problem
 
     loaded, path = load_run(run), Path(photograph)
     pick, task = loaded.decision.pick, loaded.question.task

@@ -27,8 +27,8 @@ from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.remaining import Standing, read_standing
 from advisor.store import RunFolder
-from advisor.store.integrity import integrity_problems
 from advisor.store.jsonfile import read_document
+from advisor.store.run_folder import integrity_problems
 
 if TYPE_CHECKING:
     from advisor.tasks.task import Task

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing, file_for, needs_export
 from advisor.devices.profiles import MEASURABLE_RUNTIMES, runtime_remark
 from advisor.devices.profiles.runtimes import local_runtimes
@@ -25,7 +25,7 @@ from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes import ModelFile, detector_notes, read_model
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.predictor import Predictor
+    from advisor.devices.prediction import Predictor
     from advisor.devices.profiles import DeviceProfile, DeviceTarget
 
 Tell = Callable[[str], None]

@@ -17,8 +17,8 @@ import yaml
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
+from advisor.devices.profiles.values import ConnectionSettings
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.targets.multi_device import measured_over_connection

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.prediction.predictor import device_predictor
+from advisor.devices.prediction import device_predictor
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.integrations import microcontroller as micro
 from advisor.measurement.on_device import DeviceBenchmark

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core.errors import UsageError
-from advisor.devices.connections.host import HostConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.engine.targets.benchmarking import benchmark_device
 from advisor.measurement.on_device import DeviceBenchmark
 from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes

@@ -25,7 +25,7 @@ from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache
-from advisor.store.integrity import artefact_problem
+from advisor.store.run_folder import artefact_problem
 
 Tell = Callable[[str], None]
 

@@ -18,7 +18,7 @@ from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluation.changes import find_card_changes, host_manifest
 from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
 from advisor.store import RunFolder
-from advisor.store.integrity import integrity_problems
+from advisor.store.run_folder import integrity_problems
 from tests.builders import present
 from tests.engine.conftest import Searched
 from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all

@@ -1,15 +1,18 @@
 """Temporary folders whose owner is gone are removed; those that are in use, or were made just now, are not."""
 
+import asyncio
 import os
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from advisor.engine.pipeline.walker import run_coroutine
 from advisor.isolation import Scratch
-from advisor.isolation.resources import sweep
+from advisor.isolation.resources import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes, sweep
 
 
 @pytest.fixture(autouse=True)
@@ -67,3 +70,68 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
     assert len(left(temporary)) == 1
     with Scratch() as folder:
         assert left(temporary) == [folder]
+
+
+GB = 10**9
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
+    room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
+    assert room.admits(2 * GB, running=1)
+    assert not room.admits(2 * GB + 1, running=1)
+
+
+def test_a_job_that_runs_alone_may_always_begin() -> None:
+    assert MemoryGate(lambda: 0).admits(100 * GB, running=0)
+
+
+def test_what_began_just_now_counts_until_it_has_grown() -> None:
+    clock = Clock()
+    room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
+    room.note_start(2 * GB)
+    assert not room.admits(2 * GB, running=1)
+    clock.now = GROWS_S + 1
+    assert room.admits(2 * GB, running=1)
+
+
+def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) -> None:
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("900\n")
+    (tmp_path / "memory.stat").write_text("anon 700\ninactive_file 150\n")
+    assert _within_cgroup(tmp_path) == 250
+    (tmp_path / "memory.max").write_text("max\n")
+    assert _within_cgroup(tmp_path) > 1 << 60
+    assert free_bytes() > 0
+
+
+async def _thread_after(seconds: float) -> threading.Thread:
+    await asyncio.sleep(seconds)
+    return threading.current_thread()
+
+
+async def _failing() -> None:
+    raise ValueError("refused")
+
+
+def test_the_result_comes_from_another_thread() -> None:
+    assert run_coroutine(_thread_after(0.0)) is not threading.current_thread()
+
+
+def test_it_runs_where_an_event_loop_runs_already() -> None:
+    async def inside() -> threading.Thread:
+        return run_coroutine(_thread_after(0.0))
+
+    assert asyncio.run(inside()) is not threading.current_thread()
+
+
+def test_the_coroutine_s_error_is_raised() -> None:
+    with pytest.raises(ValueError, match="refused"):
+        run_coroutine(_failing())

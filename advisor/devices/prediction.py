@@ -1,9 +1,10 @@
-"""Predict the latency and memory of any model on any target, and the probability of meeting a budget."""
+"""Predict the latency and the memory of models on devices that are not available."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -15,8 +16,10 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.features import ModelFeatures, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
-from advisor.devices.latency.network_times import NetworkTimes, network_times, operators_of
+from advisor.devices.latency.operator_times import NetworkTimes, network_times, operators_of
+from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import (
+    NOISE,
     SUPPORT,
     WIDE,
     Calibration,
@@ -25,34 +28,48 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.table import build_table, column_of
-from advisor.devices.prediction.measured import MeasuredLatency, measured_latency, measured_quantity
+from advisor.devices.latency.table import LatencyTable, build_table, column_of, distance
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import SOURCE, Measurement
 
-CALIBRATED = "calibrated"
-"""``source_repo`` of measurements that a user made with ``advisor devices calibrate``."""
+
+class MeasuredLatency(NamedTuple):
+    """A measured latency (ms) with its source, its deviation (log), and whether another release measured it."""
+
+    milliseconds: float
+    source: str
+    deviation: float
+    other_release: bool
+
+
+def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[Measurement]) -> MeasuredLatency:
+    """Return the latency of one model from its measurements on a target: their geometric mean.
+
+    If another release of the runtime measured it, the deviation grows with the distance of the releases.
+    """
+    milliseconds = float(np.exp(np.mean([np.log(row.latency_ms) for row in rows])))
+    steps = [distance(row.runtime_version, target.version) for row in rows if row.runtime_version and target.version]
+    furthest = max(steps, default=0)
+    deviation = float(np.hypot(NOISE, change(table, target.runtime, furthest)))
+    return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
+
+
+CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
 
 _SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
 
 
 def device_predictor() -> Predictor:
-    """Return the predictor of the shipped profiles and the team's own.
-
-    Raises:
-        UsageError: a profile in the team's own folder is not valid.
-    """
+    """Return the predictor of the shipped profiles and the team's own."""
     return fit_predictor(known_devices())
 
 
 def fit_predictor(profiles: Profiles) -> Predictor:
-    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
+    """Fit a predictor to all measurements in ``profiles``, which takes about half a second; UsageError if there are
+    none.
 
     The calibration of the shipped profiles is also valid for other targets.
-
-    Raises:
-        UsageError: no profile has a measurement.
     """
     table = build_table(profiles.values(), load_features())
     if not table.columns:
@@ -62,26 +79,17 @@ def fit_predictor(profiles: Profiles) -> Predictor:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The predicted or known latency of one model on one target.
+    """The predicted or known latency of one model on one target."""
 
-    Attributes:
-        latency: milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known.
-        mean_log: expected natural logarithm of the milliseconds.
-        deviation: standard deviation of the logarithm before calibration, towards shorter latencies.
-        above: the same towards longer latencies.
-        regime: the knowledge of the target and the model (:func:`advisor.devices.latency.posterior.regime_of`); empty
-            for a measured latency or one from kernels, whose errors are normally distributed.
-        outside: distance (log) of the model's size from the measured sizes; 0 if it is within.
-        calibration: the known errors of predictions.
-    """
-
-    latency: Quantity
-    mean_log: float
-    deviation: float
-    above: float
+    latency: Quantity  # milliseconds with an interval; ``predicted``, or ``published`` / ``measured`` if it is known
+    mean_log: float  # expected natural logarithm of the milliseconds
+    deviation: float  # standard deviation of the logarithm before calibration, towards shorter latencies
+    above: float  # the same towards longer latencies
+    # the knowledge of the target and the model (:func:`advisor.devices.latency.posterior.regime_of`); empty for a
+    # measured latency or one from kernels, whose errors are normally distributed
     regime: str
-    outside: float
-    calibration: Calibration = field(repr=False)
+    outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
+    calibration: Calibration = field(repr=False)  # the known errors of predictions
 
     def probability(self, budget_ms: float) -> float:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
@@ -96,30 +104,21 @@ class Prediction:
 
 
 class _Known(NamedTuple):
-    """Knowledge of a target before a prediction.
+    """Knowledge of a target before a prediction."""
 
-    Attributes:
-        posterior: its measured models, and the targets that it resembles.
-        log_sd: deviation (log) that using the latencies of a similar form adds.
-        measured: measurements on the target by index of the model; empty for another form.
-        contradicting: names of measured models whose latencies contradict the others, each with what these expect (ms).
-        networks: predictions from the target's kernels; None if none were timed.
-    """
-
-    posterior: LatencyPosterior
-    log_sd: float
-    measured: Mapping[int, MeasuredLatency]
+    posterior: LatencyPosterior  # its measured models, and the targets that it resembles
+    log_sd: float  # deviation (log) that using the latencies of a similar form adds
+    measured: Mapping[int, MeasuredLatency]  # measurements on the target by index of the model; empty for another form
+    # names of measured models whose latencies contradict the others, each with what these expect (ms)
     contradicting: Mapping[str, float]
-    networks: NetworkTimes | None
+    networks: NetworkTimes | None  # predictions from the target's kernels; None if none were timed
 
 
 class Predictor:
     """Predicts latencies on targets; a prediction takes milliseconds."""
 
     def __init__(self, profiles: Mapping[str, DeviceProfile], base: Base, calibration: Calibration) -> None:
-        self._profiles = profiles
-        self._base = base
-        self._calibration = calibration
+        self._profiles, self._base, self._calibration = profiles, base, calibration
         self._known: dict[tuple[str, str, str], _Known] = {}
 
     @property
@@ -135,26 +134,16 @@ class Predictor:
         models: Sequence[ModelFeatures],
         level: float = 0.8,
     ) -> tuple[Prediction, ...]:
-        """Predict ``models`` on one target.
+        """Predict ``models`` on one target of a device that it was fitted to, or of a new one.
 
-        Args:
-            profile: the device: one of the profiles that it was fitted to, or a new one.
-            target: its target.
-            form: form of the artefact: a precision or the name of a compression recipe.
-            models: the models.
-            level: confidence of the interval, between 0 and 1.
-
-        Raises:
-            UsageError: the form is unknown, or a model has no MACs or parameters.
+        ``form`` is a precision or the name of a compression recipe, ``level`` the confidence of the interval.
+        UsageError if the form is unknown, or a model has no MACs or parameters.
         """
         if not models:
             return ()
         known = self._known_of(profile, target, form)
         queries = queries_of(known.posterior.base, models)
-        found = estimate(known.posterior, queries)
-        found = replace(
-            found, deviation=np.hypot(found.deviation, known.log_sd), above=np.hypot(found.above, known.log_sd)
-        )
+        found = estimate(known.posterior, queries, known.log_sd)
         return tuple(
             self._measured(profile, known.measured[model], known.contradicting.get(models[i].name), level)
             if model in known.measured
@@ -167,10 +156,7 @@ class Predictor:
         return self._known_of(profile, target, form).posterior
 
     def contradicting(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> Mapping[str, float]:
-        """Return the measured models whose latencies contradict the others, each with what these expect (ms).
-
-        They hardly influence predictions.
-        """
+        """Return the measured models whose latencies contradict the others, each with what these expect (ms)."""
         return self._known_of(profile, target, form).contradicting
 
     def most_informative(
@@ -178,16 +164,8 @@ class Predictor:
     ) -> tuple[str, ...]:
         """Return the models whose measurement would reduce the uncertainty about the others most, the best first.
 
-        Args:
-            profile: the device.
-            target: its target.
-            form: form of the artefacts.
-            costs: the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
-                ignored.
-            wanted: number of models to choose.
-
-        Raises:
-            UsageError: none of the models is known.
+        ``costs`` names the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
+        ignored. UsageError if none is known.
         """
         names = self._base.table.models
         known = {names.index(name): cost for name, cost in costs.items() if name in names}
@@ -210,18 +188,17 @@ class Predictor:
         precision, log_sd = similar_form(
             form, {row.precision for row in rows}, {column.precision for column in table.columns}
         )
-        position = {name: i for i, name in enumerate(table.models)}
-        of_model: dict[int, list[Measurement]] = {}
+        of_model: dict[str, list[Measurement]] = defaultdict(list)
         for row in rows:
-            if row.precision == precision and row.model in position:
-                of_model.setdefault(position[row.model], []).append(row)
-        measured = {i: measured_latency(table, target, of_model[i]) for i in sorted(of_model)}
-        seen = list(measured)
+            if row.precision == precision:
+                of_model[row.model].append(row)
+        known = [(i, of_model[name]) for i, name in enumerate(table.models) if name in of_model]
+        measured = {i: measured_latency(table, target, found) for i, found in known}
         values = np.log(np.array([each.milliseconds for each in measured.values()], dtype=np.float64))
         identity = (profile.name, target.name, precision)
         excluded = [i for i, c in enumerate(table.columns) if (c.device, c.target, c.precision) == identity]
         column = column_of(profile, target, precision)
-        posterior = posterior_of(self._base, column, np.array(seen, dtype=np.intp), values, excluded=excluded)
+        posterior = posterior_of(self._base, column, np.array(list(measured), dtype=np.intp), values, excluded=excluded)
         names = {table.models[i]: each.milliseconds for i, each in measured.items()}
         networks = network_times(profile, target, precision, names)
         return _Known(posterior, log_sd, {} if log_sd else measured, contradicting(posterior, values), networks)
@@ -250,11 +227,20 @@ class Predictor:
         self, profile: DeviceProfile, measured: MeasuredLatency, expected: float | None, level: float
     ) -> Prediction:
         """Return a measurement; ``expected`` is what the others expect (ms) if they contradict it."""
-        provenance = Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED
-        quantity = measured_quantity(measured, provenance, profile.name, expected, level)
-        return Prediction(
-            quantity, float(np.log(quantity.value)), measured.deviation, measured.deviation, "", 0.0, self._calibration
+        value, deviation = measured.milliseconds, measured.deviation
+        half_width = deviation * NormalDist().inv_cdf((1 + level) / 2)
+        remarks = "; measured with another release" if measured.other_release else ""
+        remarks += f"; contradicts the other models, which expect {expected:.3g} ms" if expected else ""
+        quantity = Quantity(
+            value,
+            "ms",
+            Provenance.MEASURED if measured.source == CALIBRATED else Provenance.PUBLISHED,
+            value * float(np.exp(-half_width)),
+            value * float(np.exp(half_width)),
+            level,
+            source=f"{measured.source} on {profile.name}{remarks}",
         )
+        return Prediction(quantity, float(np.log(value)), deviation, deviation, "", 0.0, self._calibration)
 
     def _predicted(self, known: _Known, found: Estimate, index: int, level: float) -> Prediction:
         posterior = known.posterior
@@ -282,13 +268,8 @@ class Predictor:
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:
     """Return the precision whose latencies to use for ``form`` on a target, and the deviation (log) that this adds.
 
-    Args:
-        form: a precision or the name of a compression recipe.
-        measured: precisions that were measured on the target itself.
-        known: precisions that were measured on any target.
-
-    Raises:
-        UsageError: no latency of the form is known. The error names the nearest form.
+    ``measured`` are the precisions that were measured on the target itself, ``known`` those on any target. UsageError
+    if no latency of the form is known; it names the nearest form.
     """
     other = None if form in measured else _SIMILAR.get(form)
     precision, log_sd = (other.like, other.log_sd) if other else (form, 0.0)
@@ -305,8 +286,7 @@ SLACK = 1.06
 """Memory of the runtime on a CPU, and the factor that its kernels add to arena and weights. Both are fitted to the
 private memory of processes that ran 53 files (six networks, six forms; LiteRT 2, XNNPACK). Median error: 4 %."""
 
-WIDEST = 1.2
-"""The prediction of all 53 files was within this factor."""
+WIDEST = 1.2  # The prediction of all 53 files was within this factor
 
 
 def arena_of(file: FileFeatures, runtime: str) -> int:
@@ -317,10 +297,7 @@ def arena_of(file: FileFeatures, runtime: str) -> int:
 def predicted_memory(file: FileFeatures, kind: str, runtime: str = "") -> Quantity | None:
     """Return the peak memory in bytes of one file on one target; None if its weights were not counted.
 
-    Args:
-        file: features of the file.
-        kind: ``cpu``, ``gpu``, ``npu`` or ``mcu`` (:class:`advisor.devices.latency.table.Column`).
-        runtime: the runtime of a microcontroller.
+    ``kind`` is that of the target's column: ``cpu``, ``gpu``, ``npu`` or ``mcu``.
     """
     if not file.weight_bytes:
         return None

@@ -1,1 +1,0 @@
-"""Predict the latency and the memory of models on devices that are not available."""
