@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
 
-from advisor.api.options import takes_options
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.keywords import takes_options
 from advisor.core.names import integration, registered
 from advisor.core.options import LimitOptions
 from advisor.store import RunFolder

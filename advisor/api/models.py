@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from advisor.api.options import takes_options
 from advisor.core.errors import StageError, UsageError
+from advisor.core.keywords import takes_options
 from advisor.core.options import BenchmarkKeywords, CheckDataKeywords, CompressKeywords, DeviceBenchmarkKeywords
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from advisor.api.options import takes_options
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
+from advisor.core.keywords import takes_options
 from advisor.core.options import SEARCH, PlanOptions, SearchOptions
 from advisor.store import RunFolder
 

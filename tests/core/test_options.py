@@ -11,7 +11,6 @@ import typer
 from hypothesis import given, strategies as st
 from typer.testing import CliRunner
 
-from advisor.api.options import takes_options
 from advisor.cli.options import SearchCommand, annotations_of, takes
 from advisor.core import units
 from advisor.core.budget import Budget, allows, parse_licences, show_budget_probability, with_budget_probability
@@ -19,6 +18,7 @@ from advisor.core.decision import decide
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.keywords import takes_options
 from advisor.core.options import DEVICES, PLAN, RUNNING, SEARCH, Number, Option, PlanOptions, Text, table_of
 from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity, percent
 from advisor.engine.question import resolve
