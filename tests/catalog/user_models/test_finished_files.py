@@ -14,8 +14,14 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels, user_catalogue_file
-from advisor.catalog.user_models.description import ModelDescription
-from advisor.catalog.user_models.import_model import ImportedModel, add, inspect, is_file, shipped_card
+from advisor.catalog.user_models.import_model import (
+    ImportedModel,
+    ModelDescription,
+    add,
+    inspect,
+    is_file,
+    shipped_card,
+)
 from advisor.core.errors import UsageError
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tflite.levels import to_float16

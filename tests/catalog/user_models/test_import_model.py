@@ -13,11 +13,10 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels
 from advisor.catalog.convert import convert
-from advisor.catalog.user_models import import_model, saved_model
+from advisor.catalog.user_models import import_model
 from advisor.catalog.user_models.classifier import run
-from advisor.catalog.user_models.description import ModelDescription, missing
-from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
-from advisor.catalog.user_models.keras_archive import check, fixed_side
+from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, missing
+from advisor.catalog.user_models.keras_models import check_keras, check_saved_model, fixed_side
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.downloads.files import FetchOptions
@@ -222,7 +221,7 @@ def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None
     model.save(tmp_path / "lambda.keras")
     refusal = "'twice' is a Lambda, which carries code.*safe_mode"
     with pytest.raises(UsageError, match=refusal):
-        check(tmp_path / "lambda.keras")
+        check_keras(tmp_path / "lambda.keras")
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -247,7 +246,7 @@ def test_a_layer_of_a_package_of_its_own_is_refused(models: Path, tmp_path: Path
         config["config"]["layers"][1].update(module="os", class_name="system")
 
     with pytest.raises(UsageError, match="'system' comes from os, not from Keras"):
-        check(spoilt(models, tmp_path / "foreign.keras", foreign))
+        check_keras(spoilt(models, tmp_path / "foreign.keras", foreign))
 
 
 @pytest.mark.integration
@@ -257,7 +256,7 @@ def test_a_layer_that_loads_another_file_is_refused(models: Path, tmp_path: Path
         config["config"]["layers"][2]["class_name"] = layer
 
     with pytest.raises(UsageError, match=f"is a {layer}, which carries code"):
-        check(spoilt(models, tmp_path / "wrapped.keras", wrapping))
+        check_keras(spoilt(models, tmp_path / "wrapped.keras", wrapping))
 
 
 @pytest.mark.integration
@@ -266,7 +265,7 @@ def test_a_registered_class_is_refused(models: Path, tmp_path: Path) -> None:
         config["config"]["layers"][1].update(module=None, registered_name="Custom>Trick", class_name="Trick")
 
     with pytest.raises(UsageError, match="'Trick' comes from Custom>Trick"):
-        check(spoilt(models, tmp_path / "registered.keras", registered))
+        check_keras(spoilt(models, tmp_path / "registered.keras", registered))
 
 
 @pytest.mark.integration
@@ -276,14 +275,14 @@ def test_an_archive_with_other_members_is_refused(models: Path, tmp_path: Path, 
     with zipfile.ZipFile(target, "a") as archive:
         archive.writestr(member, b"x")
     with pytest.raises(UsageError, match="which no .keras file does"):
-        check(target)
+        check_keras(target)
 
 
 def test_a_configuration_nested_without_end_is_refused(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "deep.keras", "w") as archive:
         archive.writestr("config.json", "[" * 200_000 + "]" * 200_000)
     with pytest.raises(UsageError, match="not a usable .keras file"):
-        check(tmp_path / "deep.keras")
+        check_keras(tmp_path / "deep.keras")
 
 
 def archive_with_configuration(path: Path) -> bytearray:
@@ -297,7 +296,7 @@ def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
     content[60:200] = b"\xff" * 140
     (tmp_path / "bad.keras").write_bytes(content)
     with pytest.raises(UsageError, match="not a usable .keras file: Error -3 while decompressing"):
-        check(tmp_path / "bad.keras")
+        check_keras(tmp_path / "bad.keras")
 
 
 def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
@@ -306,14 +305,14 @@ def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
     content[content.find(b"PK\x01\x02") + 8] |= 1
     (tmp_path / "secret.keras").write_bytes(content)
     with pytest.raises(UsageError, match="not a usable .keras file: .* is encrypted"):
-        check(tmp_path / "secret.keras")
+        check_keras(tmp_path / "secret.keras")
 
 
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and nothing more", b"\x89HDF\r\n\x1a\n"])
 def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "no.keras").write_bytes(content)
     with pytest.raises(UsageError, match="not a usable .keras file"):
-        check(tmp_path / "no.keras")
+        check_keras(tmp_path / "no.keras")
 
 
 @pytest.mark.integration
@@ -338,7 +337,7 @@ def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
     module = Reads()
     tf.saved_model.save(module, str(tmp_path / "reads"), signatures={"serving_default": module.__call__})
     with pytest.raises(UsageError, match="has a ReadFile, which runs code or touches files"):
-        saved_model.check(tmp_path / "reads")
+        check_saved_model(tmp_path / "reads")
 
 
 @pytest.mark.integration
@@ -348,7 +347,7 @@ def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tm
     shutil.copytree(models / "net", tmp_path / "net")
     (tmp_path / "net" / "assets" / "secret").symlink_to("/etc/hostname")
     with pytest.raises(UsageError, match="a link out of the folder"):
-        saved_model.check(tmp_path / "net")
+        check_saved_model(tmp_path / "net")
 
 
 def run_at_load(folder: Path, work: Callable[[], object]) -> Path:
@@ -451,14 +450,14 @@ def test_a_saved_model_may_hold_operators_of_computation_only(tmp_path: Path, op
     for name in ("__inference_call_1", "ReadFile"):
         graph.library.function.add().signature.name = name
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
-    saved_model.check(tmp_path)
+    check_saved_model(tmp_path)
     graph.library.function[0].node_def.add(op=operator)
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match=f"the graph has a {operator}, which runs code or touches files"):
-        saved_model.check(tmp_path)
+        check_saved_model(tmp_path)
 
 
 def test_a_folder_that_is_no_saved_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
-        saved_model.check(tmp_path / "empty")
+        check_saved_model(tmp_path / "empty")

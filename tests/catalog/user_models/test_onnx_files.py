@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
-from advisor.catalog.user_models.onnx_files import checks
-from advisor.catalog.user_models.onnx_files.checks import checked
-from advisor.catalog.user_models.onnx_files.graph import Image, OnnxOriginal, fixed, prepared
+from advisor.catalog.user_models import onnx_files
+from advisor.catalog.user_models.formats import OnnxOriginal
+from advisor.catalog.user_models.onnx_files import Image, checked, fixed, prepared
 from advisor.core.errors import UsageError
-from tests.catalog.user_models.onnx_files.graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled
+from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled
 
 FILE = Path("net.onnx")
 RNG = np.random.default_rng(0)
@@ -194,14 +194,14 @@ def test_weights_that_are_not_there_are_refused(tmp_path: Path, more: dict[str, 
 
 def test_a_file_beyond_the_limit_of_protobuf_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "net.onnx").open("wb") as file:
-        file.truncate(checks.MAX_BYTES + 1)
+        file.truncate(onnx_files.MAX_BYTES + 1)
     with pytest.raises(UsageError, match="2147483648 bytes, and an ONNX file has at most 2147483647"):
         checked(tmp_path / "net.onnx")
 
 
 def test_more_weights_than_a_tflite_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = saved(network(), tmp_path, save_as_external_data=True, location="net.data", size_threshold=0)
-    monkeypatch.setattr(checks, "MAX_BYTES", 1_300)
+    monkeypatch.setattr(onnx_files, "MAX_BYTES", 1_300)
     with pytest.raises(UsageError, match="more than 1300 bytes of weights"):
         checked(file)
 
