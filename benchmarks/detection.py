@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.build import build_model
+from advisor.catalog.convert import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch

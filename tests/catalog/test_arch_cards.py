@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures, load_catalogue as catalog_load_catalogue
-from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.convert import to_tflite
+from advisor.catalog.convert import build_model, fill_randomly, to_tflite
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, WeightsFile

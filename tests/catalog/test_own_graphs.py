@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures, load_catalogue
-from advisor.catalog.build import build_model, fill_randomly
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue as catalogue_load_catalogue
+from advisor.catalog.convert import build_model, fill_randomly
 
 pytestmark = pytest.mark.integration
 
@@ -74,7 +74,7 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.mobile import max_pool
+    from advisor.catalog.architectures.networks import max_pool
 
     values = np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
     image = keras.Input((size, size, 1), batch_size=1)
@@ -134,10 +134,10 @@ def layers_with_weights(model: Any) -> list[Any]:
 def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import convolution
+    from advisor.catalog.architectures.networks import TORCH
 
     image = keras.Input((6, 6, 1), batch_size=1)
-    model = keras.Model(image, convolution(image, 1, 3, stride, "sum"))
+    model = keras.Model(image, TORCH.convolution(image, 1, 3, stride, "sum"))
     model.get_layer("sum").set_weights([np.ones((3, 3, 1, 1), np.float32)])
     values = np.arange(36, dtype=np.float32).reshape(6, 6)
     padded = np.pad(values, 1)
@@ -148,18 +148,18 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import max_pool
+    from advisor.catalog.architectures.networks import padded_max_pool
 
     image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    pooled = np.asarray(keras.Model(image, max_pool(image, "pool"))(values))
+    pooled = np.asarray(keras.Model(image, padded_max_pool(image))(values))
     assert pooled[0, :, :, 0].tolist() == [[5, 7], [13, 15]]
 
 
 def test_a_shuffle_interleaves_the_two_halves() -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import shuffled
+    from advisor.catalog.architectures.networks import shuffled
 
     left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
     model = keras.Model([left, right], shuffled(left, right, "unit"))
