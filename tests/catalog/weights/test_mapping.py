@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.weights import mapping
-from advisor.catalog.weights.mapping.rules import folded_norm, from_output_first, from_runtime
+from advisor.catalog.weights.mapping import folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
 
 pytestmark = pytest.mark.integration
@@ -215,7 +215,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(
     port: str, architecture: str, arguments: dict[str, Any], expected: dict[str, list[str]]
 ) -> None:
     from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.rules import TrackedTensors
+    from advisor.catalog.weights.mapping import TrackedTensors
 
     model = architectures.build(architecture, 80, 10, arguments)
     stages = [
@@ -231,7 +231,7 @@ def test_layers_ask_for_the_names_that_the_originals_have(
 
 def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
     from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.rules import TrackedTensors
+    from advisor.catalog.weights.mapping import TrackedTensors
 
     logits = architectures.build("mobilenet_v1", 32, 10, {"width": 0.25}).get_layer("logits")
     kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
