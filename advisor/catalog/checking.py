@@ -10,8 +10,7 @@ from pathlib import Path
 from advisor.catalog.cards import Card, Published
 from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
-from advisor.downloads.cache import Cache
-from advisor.downloads.files import FetchOptions, WeightSource
+from advisor.downloads.files import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
 

@@ -14,8 +14,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
-from advisor.downloads.cache import Cache, Mirror
-from advisor.downloads.files import FetchOptions, WeightSource
+from advisor.downloads.files import Cache, FetchOptions, Mirror, WeightSource
 
 _CELLS = {
     "card": "card.name", "family": "card.family", "licence": "card.licence", "input_px": "card.input_size",

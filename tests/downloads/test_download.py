@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.downloads import download
+from advisor.downloads import delivery
 from advisor.downloads.files import Unavailable
 from advisor.downloads.transport import Client, Transport
 from tests.catalog.conftest import Answer, Shelf
@@ -16,12 +16,12 @@ BODY = bytes(range(256)) * 8192
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait a hundredth of the real pauses."""
-    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 
-def fetch(url: str, target: Path, timeout_s: float = 5.0, most_bytes: int = download.MAX_DOWNLOAD_BYTES) -> None:
+def fetch(url: str, target: Path, timeout_s: float = 5.0, most_bytes: int = delivery.MAX_DOWNLOAD_BYTES) -> None:
     with Client(Transport(connect_timeout_s=timeout_s, read_timeout_s=timeout_s)) as client:
-        download.Download(client, url, target, lambda *_: None, most_bytes).run()
+        delivery.Download(client, url, target, lambda *_: None, most_bytes).run()
 
 
 def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path) -> None:
@@ -130,14 +130,14 @@ def test_a_busy_server_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
 def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="503"):
         fetch(shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
-    assert len(shelf.asked("/w")) == download.ATTEMPTS
+    assert len(shelf.asked("/w")) == delivery.ATTEMPTS
 
 
 def test_pauses_between_attempts_grow(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    monkeypatch.setattr(delivery.time, "sleep", pauses.append)
     fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w")
-    assert [pause for pause in pauses if pause] == [download.FIRST_PAUSE_S * 2**power for power in range(4)]
+    assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
 def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:

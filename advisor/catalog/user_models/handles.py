@@ -14,10 +14,9 @@ from urllib.parse import urlsplit
 
 from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
 from advisor.core.units import show_bytes
-from advisor.downloads.delivery import client_for, home_transport
-from advisor.downloads.download import MAX_DOWNLOAD_BYTES
-from advisor.downloads.files import Unavailable, redacted
-from advisor.downloads.transport import MOST_S, PATIENCE_S
+from advisor.downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import MOST_S, PATIENCE_S, redacted
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata

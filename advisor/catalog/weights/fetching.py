@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import WeightsError
-from advisor.downloads.cache import Cache, Mirror
-from advisor.downloads.files import FetchOptions, Unavailable, WeightsFile
+from advisor.downloads.files import Cache, FetchOptions, Mirror, Unavailable, WeightsFile
 from advisor.downloads.origins import origins_of
 
 MOST_LINES = 6
