@@ -65,9 +65,6 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """Return the text of the catalogue ``file`` (a new one where there is none) with ``entry`` as its last card.
 
     Comments and the order of keys stay as they are.
-
-    Raises:
-        UsageError: the file is not a catalogue whose last key is a ``cards`` list of one card a block.
     """
     import yaml
 
@@ -150,21 +147,13 @@ class Catalogue(Mapping[str, Card]):
         return tuple(dict.fromkeys(card.family for card in self._cards.values()))
 
     def card(self, name: str) -> Card:
-        """Return the card called ``name``.
-
-        Raises:
-            UsageError: no such card; the nearest name is given.
-        """
+        """Return the card called ``name`` (``UsageError``: no such card; the nearest name is given)."""
         if name not in self._cards:
             raise UsageError(f"no model card is called '{name}'{nearest(name, self._cards)}", _LIST_HINT)
         return self._cards[name]
 
     def select(self, patterns: Sequence[str]) -> tuple[Card, ...]:
-        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order.
-
-        Raises:
-            UsageError: a pattern that means no card; the nearest name or family is given.
-        """
+        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order."""
         wanted: set[str] = set()
         for pattern in patterns:
             found = {name for name in self._cards if fnmatchcase(name, pattern) or name == pattern}
@@ -214,12 +203,16 @@ def published_labels(card: Card) -> tuple[str, ...]:
     """Return the card's class names in label order: ImageNet's, after ``background`` where the card counts one.
 
     A card of a user's own file has the names that are written in that file.
-
-    Raises:
-        StageError: the card has another number of classes.
-        WeightsError: a user's own file that is not there.
     """
-    labels = _own_labels(card) if card.own_file else (*([BACKGROUND] * card.label_offset), *imagenet_labels())
+    labels = (*([BACKGROUND] * card.label_offset), *imagenet_labels())
+    if card.own_file:
+        from advisor.catalog.weights.fetching import fetch
+        from advisor.downloads.files import FetchOptions
+        from advisor.tflite.metadata import read_metadata
+
+        file = fetch(card, FetchOptions(offline=True)).path
+        metadata = read_metadata(file.read_bytes(), str(file))
+        labels = metadata.labels if metadata else ()
     if len(labels) != card.classes:
         raise StageError(f"{card.name} has {card.classes} classes, and {len(labels)} names of classes are known")
     return labels
@@ -228,16 +221,6 @@ def published_labels(card: Card) -> tuple[str, ...]:
 def imagenet_labels() -> tuple[str, ...]:
     """Return the names of ImageNet's thousand classes, in the order of their synsets."""
     return tuple((shipped_folder("catalogs") / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
-
-
-def _own_labels(card: Card) -> tuple[str, ...]:
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.downloads.files import FetchOptions
-    from advisor.tflite.metadata import read_metadata
-
-    file = fetch(card, FetchOptions(offline=True)).path
-    metadata = read_metadata(file.read_bytes(), str(file))
-    return metadata.labels if metadata else ()
 
 
 def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:

@@ -118,11 +118,7 @@ def check_catalogue(
 
 
 def count_graph(card: Card) -> Counts:
-    """Build the card's graph and count it (a user's own file is read instead); runs in a child process.
-
-    Raises:
-        UsageError: a source of the card names a rule that there is not.
-    """
+    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
     if card.own_file:
         from advisor.catalog.weights.fetching import fetch
         from advisor.tflite.macs import count
@@ -229,25 +225,20 @@ def _of_published(card: Card, published: Published, counts: Counts | None) -> It
 def verified(cards: Sequence[Card]) -> Verified:
     """Count what the cards state, and hash what the cache holds of their weights."""
     sources = [source for card in cards for source in card.weights]
-    strengths = [_strength(source) for source in sources]
+    strong = sum(all(member.strong or member.archive for member in source.members) for source in sources)
+    known = sum(all(member.key for member in source.members) for source in sources)
     cache = Cache(FetchOptions().cache_root)
     kept = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
     found = {(name, cache.find(source) is not None) for name, source in kept}
     return Verified(
         counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
-        strong=strengths.count("strong"),
-        weak=strengths.count("weak"),
-        unknown=strengths.count(""),
+        strong=strong,
+        weak=known - strong,
+        unknown=len(sources) - known,
         sourceless=tuple(card.name for card in cards if not card.weights),
         hashed=tuple(sorted(name for name, right in found if right)),
         damaged=tuple(sorted(name for name, right in found if not right)),
     )
-
-
-def _strength(source: WeightSource) -> str:
-    if all(member.strong or member.archive for member in source.members):
-        return "strong"
-    return "weak" if all(member.key for member in source.members) else ""
 
 
 def rounding(value: int) -> int:

@@ -34,10 +34,6 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``. Outputs, a dictionary:
     ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
     Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
-
-    Raises:
-        UsageError: an architecture that cannot be built from the card.
-        WeightsError: weights that cannot be read or do not fit the graph.
     """
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     if weights is None:
@@ -84,9 +80,6 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
     the input ``image`` float32 (1, S, S, 3) and the outputs ``probabilities`` and ``features``. The result has the
     largest ``difference`` of a probability between Keras and LiteRT, and ``features_difference``: that of a feature, as
     a share of the largest one.
-
-    Raises:
-        StageError: the converter failed, or the file does not compute what the graph does.
     """
     if card.own_file:
         from advisor.catalog.user_models.master import convert_own

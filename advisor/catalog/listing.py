@@ -135,11 +135,7 @@ class Fetched:
 
 
 def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:
-    """Fetch the weights of ``cards``, several at a time, and keep them in the cache; a user's mirror is copied into it.
-
-    Raises:
-        UsageError: a mirror that does not exist.
-    """
+    """Fetch the weights of ``cards``, several at a time, into the cache; a user's mirror is copied into it."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return tuple(pool.map(partial(_fetch, options), cards))
 

@@ -196,9 +196,6 @@ def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlD
     """Return a catalogue file and its cards by their index in it.
 
     ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised.
-
-    Raises:
-        UsageError: the file does not hold to the schema.
     """
     document = read_yaml(path)
     file = _validated(CatalogueFile, document.values, document, ())

@@ -154,12 +154,7 @@ def _version_of(headers: Mapping[str, str]) -> str:
 
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
-    """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``.
-
-    Raises:
-        Unavailable: no such member, a member that is not a plain file, one larger than ``limit`` bytes, an archive
-            that is damaged or unpacks without end, or a member path that leaves the archive.
-    """
+    """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``."""
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
@@ -244,11 +239,7 @@ class _Bounded:
 
 
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
-    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call.
-
-    Raises:
-        Unavailable: the download failed, or is another file than ``wanted``.
-    """
+    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call."""
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
@@ -276,9 +267,6 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
     """Fetch the source's archive from ``url`` and put its members into ``folder``.
 
     Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
-
-    Raises:
-        Unavailable: the download failed, is another archive, or lacks a member.
     """
     archive = folder / "archive"
     if source.package_file.checkable:
@@ -316,11 +304,7 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
 
 
 def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
-    """Return a client for the server of ``url``.
-
-    Raises:
-        Unavailable: the server did not answer, now or earlier in this process.
-    """
+    """Return a client for the server of ``url``."""
     parts, transport = urlsplit(url), home_transport(tokens)
     closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
     if closed:

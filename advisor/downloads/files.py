@@ -170,11 +170,7 @@ class FetchOptions:
 
     @property
     def mirror_path(self) -> Path | None:
-        """The mirror, where it is a folder or a file.
-
-        Raises:
-            UsageError: it does not exist.
-        """
+        """The mirror, where it is a folder or a file (``UsageError``: it does not exist)."""
         text = self._mirror_text()
         if not text or self.mirror_url is not None:
             return None
@@ -204,11 +200,7 @@ class HashMismatch(Unavailable):
 
 
 def check(path: Path, member: MemberFile, what: str) -> str:
-    """Return the file's SHA-256.
-
-    Raises:
-        HashMismatch: it is not the hash of ``member`` (without one, any file is accepted).
-    """
+    """Return the file's SHA-256."""
     found = sha256_file(path)
     if member.sha256 and found != member.sha256:
         raise HashMismatch(what, member.sha256, found)
@@ -231,11 +223,7 @@ class Mirror:
         self._path = path
 
     def find(self, source: WeightSource) -> WeightsFile | None:
-        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it.
-
-        Raises:
-            Unavailable: it has a file of that name with another hash, or lacks a companion.
-        """
+        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
         if (path := self._locate(source.file)) is None:
             return None
         found = check(path, source.file, str(path))
@@ -293,9 +281,6 @@ class Cache:
 
         Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
         it from, in a few words.
-
-        Raises:
-            HashMismatch: a member is not the one on the card; nothing is kept.
         """
         locks = self._root / "locks"
         locks.mkdir(parents=True, exist_ok=True)

@@ -34,11 +34,7 @@ class _Entry(NamedTuple):
 
 
 def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
-    """Return the address of the source's archive on the first index that lists it, or the file where it is local.
-
-    Raises:
-        Unavailable: no index lists it; every index and its reason is named.
-    """
+    """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
     for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):

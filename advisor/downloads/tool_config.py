@@ -97,11 +97,7 @@ def _unquoted(value: str) -> str:
 
 
 def registry_for(package: str) -> Registry:
-    """Return the registry that holds ``package`` (a scope may have one of its own).
-
-    Raises:
-        Unavailable: npm is not installed and neither the environment nor an ``.npmrc`` names a registry.
-    """
+    """Return the registry that holds ``package`` (a scope may have one of its own)."""
     # npm prints no secrets, so tokens can only be read where they are written.
     own = _npm_variable("userconfig")
     files = _npmrc(Path(own).expanduser() if own else Path.home() / ".npmrc") | _npmrc(Path.cwd() / ".npmrc")

@@ -228,11 +228,7 @@ class Client:
             raise self._broken(url, "", deadline)
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
-        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer.
-
-        Raises:
-            Unavailable: no answer, an error, or more than ``MAX_PAGE_BYTES``.
-        """
+        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer."""
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
@@ -270,8 +266,12 @@ class Client:
         raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        plain, auth = self._authenticated(url)
-        bare, parts, known = plain.partition(":")[2], urlsplit(plain), self._transport
+        parts, known, plain, auth = urlsplit(url), self._transport, url, None
+        host = parts.netloc.rpartition("@")[2]
+        for place, user, password in reversed((*credentials_of([url]), *known.credentials)):
+            if place == host:
+                plain, auth = urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
+        bare, parts = plain.partition(":")[2], urlsplit(plain)
         token = next((token for prefix, token in known.tokens if bare.startswith(prefix)), "")
         headers = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
         verify: bool | str = known.ca_file or True
@@ -285,16 +285,16 @@ class Client:
             raise
         except (ValueError, urllib3.exceptions.LocationValueError) as error:
             raise Unavailable(f"{redacted(url)}: not a valid address") from error
-        _refuse_negative_chunks(response.raw)
-        return response
+        raw: Any = response.raw
+        update = raw._update_chunk_length
 
-    def _authenticated(self, url: str) -> tuple[str, HTTPBasicAuth | None]:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        for known, user, password in (*credentials_of([url]), *self._transport.credentials):
-            if known == host:
-                return urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
-        return url, None
+        def checked() -> None:  # a chunk of a negative size breaks the connection; -1 would be read without a limit
+            update()
+            if raw.chunk_left < 0:
+                raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
+
+        raw._update_chunk_length = checked
+        return response
 
 
 def announced_bytes(response: requests.Response) -> int | None:
@@ -319,18 +319,6 @@ def _redirected(url: str, target: str) -> str:
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
         raise Unavailable(f"{redacted(url)}: redirects from https to '{redacted(there)[:80]}', without encryption")
     return there
-
-
-def _refuse_negative_chunks(raw: Any) -> None:
-    """Let a chunk of a negative size break the connection; -1 would be read without a limit."""
-    update = raw._update_chunk_length
-
-    def checked() -> None:
-        update()
-        if raw.chunk_left < 0:
-            raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
-
-    raw._update_chunk_length = checked
 
 
 def reason(error: Exception) -> str:

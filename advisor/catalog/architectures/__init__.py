@@ -30,11 +30,7 @@ NAMES = (*_MODULES, *OWN_FILES)
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
-    """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out.
-
-    Raises:
-        UsageError: no such architecture, or arguments that it does not take.
-    """
+    """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out."""
     if name in OWN_FILES:
         raise UsageError(
             "a card of a user's own file has no graph: the file is taken as it is", "name a card of the catalogue"

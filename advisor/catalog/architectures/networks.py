@@ -121,9 +121,6 @@ def mobilenet_v2(
     """Build MobileNet V2 (https://arxiv.org/abs/1801.04381) at ``width``.
 
     ``symmetric`` padding and an epsilon of 1e-5 are torchvision's variant.
-
-    Raises:
-        ValueError: another padding.
     """
     if padding not in ("same", "symmetric"):
         raise ValueError(f"padding '{padding}' is neither 'same' nor 'symmetric'")
@@ -171,9 +168,6 @@ def mnasnet(input_size: int, classes: int, width: float) -> keras.Model:
     """Build MNASNet-B1 (https://arxiv.org/abs/1807.11626); ``width`` scales every depth but the last convolution's.
 
     The B1 network has no squeeze-and-excite; TensorFlow's hosted MnasNet files are of the same shape.
-
-    Raises:
-        ValueError: the width is not positive.
     """
     if width <= 0:
         raise ValueError(f"a width is positive, not {width}")
@@ -197,11 +191,7 @@ def _torch_names(module: str, convolution: int | str, norm: int | str) -> tuple[
 
 
 def squeezenet(input_size: int, classes: int, version: str = "1.1") -> keras.Model:
-    """Build SqueezeNet. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean.
-
-    Raises:
-        ValueError: a version that there is not.
-    """
+    """Build SqueezeNet. ``features`` is the pooled output of fire9: the classifier is a convolution, then the mean."""
     if version not in _STEMS:
         raise ValueError(f"SqueezeNet has no version '{version}' (there are {', '.join(_STEMS)})")
     channels, kernel, pooled_after = _STEMS[version]
@@ -241,9 +231,6 @@ def resnet(input_size: int, classes: int, depth: int) -> keras.Model:
 
     ResNet-50 halves the image in the 3x3 convolution of a block (often called v1.5), where the paper and Keras'
     applications do it in the first 1x1; Keras' also keeps biases and was trained on BGR, so it is another network.
-
-    Raises:
-        ValueError: no network of that depth.
     """
     if depth not in _RESNET_BLOCKS:
         raise ValueError(f"ResNet has {', '.join(map(str, _RESNET_BLOCKS))} layers, not {depth}")
@@ -272,11 +259,7 @@ def _residual(x: Tensor, convolutions: Sequence[tuple[int, int]], stride: int, n
 
 
 def shufflenet_v2(input_size: int, classes: int, width: float) -> keras.Model:
-    """Build ShuffleNet V2 (https://arxiv.org/abs/1807.11164) at width 0.5, 1.0, 1.5 or 2.0.
-
-    Raises:
-        ValueError: no such width was published.
-    """
+    """Build ShuffleNet V2 (https://arxiv.org/abs/1807.11164) at width 0.5, 1.0, 1.5 or 2.0."""
     if width not in _SHUFFLENET_CHANNELS:
         raise ValueError(f"ShuffleNet V2 has widths {', '.join(map(str, _SHUFFLENET_CHANNELS))}, not {width}")
     *stages, last = _SHUFFLENET_CHANNELS[width]

@@ -41,8 +41,8 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
     model, size = read(data, name), side_of(data, name, finished)
-    ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
-    if ends is not None and ends.name == "LOGISTIC":
+    outputs = model.subgraphs[0].outputs
+    if outputs and (ends := _producer(model, outputs[0])) and ends.name == "LOGISTIC":
         raise UsageError(
             f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
             "compared here",
@@ -55,9 +55,6 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     """Return the side of a file's input in pixels, after checking that it is a float model of one image.
 
     A ``finished`` file may be quantized, too.
-
-    Raises:
-        UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.
     """
     model = read(data, name)
     if structure := _structure(model):
@@ -115,11 +112,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
 
 
 def scores_tensor(model: Model, name: str) -> int:
-    """Return the tensor of the scores: the output called ``probabilities``, else the only one.
-
-    Raises:
-        UsageError: several outputs, and none of that name.
-    """
+    """Return the tensor of the scores: the output called ``probabilities``, else the only one."""
     signed = dict(model.signatures[0].outputs) if model.signatures else {}
     if PROBABILITIES in signed:
         return signed[PROBABILITIES]

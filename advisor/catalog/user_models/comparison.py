@@ -56,9 +56,6 @@ def compared(original: Original, data: bytes, name: str) -> Conversion:
     """Return how a float ``.tflite``, one image in NHWC to one row of scores, compares with the model it was made of.
 
     Both run on crops of photographs. ``name`` is what to call the model in an error.
-
-    Raises:
-        UsageError: not a classifier, or the scores differ in number or by more than :data:`MAX_DIFFERENCE`.
     """
     side, _ = classifier.shape_of(data, name)
     model, images, runner = read(data, name), crops(side), _runner(data)

@@ -189,11 +189,7 @@ PICKLES = (".pt", ".pth", ".ckpt", ".pkl")
 
 
 def format_of(file: Path) -> Format:
-    """Return the format of a file or folder.
-
-    Raises:
-        UsageError: it is missing, or of none of the formats.
-    """
+    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
     taken = ", ".join(one.what for one in FORMATS)
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
@@ -209,9 +205,6 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
     """Return a file of any format as a ``.tflite``, and how it compares with its original if it has one.
 
     ``size`` is the side of its input where the file leaves it open.
-
-    Raises:
-        UsageError: it is refused, cannot be converted, or computes something else after the conversion.
     """
     form = format_of(file)
     form.check(file, size)

@@ -51,9 +51,6 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
     A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
     another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or ``torchvision:NAME``; ``size`` is the
     side of the input in pixels of its model, by default the package's own.
-
-    Raises:
-        UsageError: the handle or name cannot be resolved, or the files have another hash.
     """
     if is_source(str(file)):
         with exported(str(file), size) as model:
@@ -89,11 +86,7 @@ def folder_sha256(folder: Path) -> str:
 
 @contextmanager
 def resolved(handle: str) -> Iterator[Path]:
-    """Yield the folder of a handle's SavedModel for the block, and remove it afterwards.
-
-    Raises:
-        Unavailable: the package is not installed, or the handle cannot be resolved.
-    """
+    """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
         raise Unavailable(f"{redacted(handle)}: TensorFlow Hub needs {install_extra('hub')}")
     with client_for(handle):
@@ -162,9 +155,6 @@ def exported(source: str, size: int | None = None) -> Iterator[LocalModel]:
 
     The name in ``timm:NAME`` or ``torchvision:NAME`` may end in the tag of its weights, after a full stop. The package
     finds the weights: in its cache, or, if it can, from its own server.
-
-    Raises:
-        UsageError: the package or PyTorch is not installed, has no such model, or cannot load its weights.
     """
     package = source.partition(":")[0]
     missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]

@@ -46,11 +46,7 @@ _STATE = frozenset(
 
 
 def fixed_side(shape: tuple[int | None, ...], size: int | None, name: str) -> tuple[int, int, int]:
-    """Return the (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open.
-
-    Raises:
-        UsageError: not a square RGB image, an open size that was not given, or one given that does not fit.
-    """
+    """Return the (S, S, 3) of an input (batch, height, width, channels), ``size`` where it is open."""
     if len(shape) != 4 or shape[3] not in (3, None):
         raise UsageError(f"{name}: its input {shape} is not one RGB image", "its shape is (batch, height, width, 3)")
     sides = {side for side in (*shape[1:3], size) if side is not None}
@@ -78,11 +74,7 @@ def objects_in(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def convert_keras(file: Path, size: int | None) -> bytes:
-    """Return a checked model as a ``.tflite``, its input fixed at one image; Keras loads it in ``safe_mode``.
-
-    Raises:
-        UsageError: it is not one image in and scores out.
-    """
+    """Return a checked model as a ``.tflite``, its input fixed at one image; Keras loads it in ``safe_mode``."""
     import keras
     import tensorflow as tf
 
@@ -96,32 +88,25 @@ def convert_keras(file: Path, size: int | None) -> bytes:
 
 
 def check_keras(file: Path) -> None:
-    """Check the archive without Keras.
-
-    Raises:
-        UsageError: not such an archive, members that it does not have, sizes without end, or layers that carry code.
-    """
+    """Check the archive without Keras."""
     try:
         with zipfile.ZipFile(file) as archive:
-            _check_members(file, archive.infolist())
+            members = archive.infolist()
+            for name in (member.filename for member in members):
+                if name.rstrip("/") not in _HOLDS and not name.startswith("assets/"):
+                    raise UsageError(f"{file}: the archive holds '{name}', which no .keras file does", _DAMAGED)
+                if ".." in Path(name).parts:
+                    raise UsageError(f"{file}: the member path '{name}' leaves the archive", _DAMAGED)
+            if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
+                raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED)
+            if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
+                raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED)
             config = json.loads(archive.read(CONFIG))
     except (*UNREADABLE_ZIP, KeyError, ValueError) as error:  # no such member; a configuration that is no JSON
         raise UsageError(f"{file} is not a usable .keras file: {message_of(error)}", _DAMAGED) from error
     for entry in objects_in(config):
         if "class_name" in entry:
             _check_object(file, entry)
-
-
-def _check_members(file: Path, members: list[zipfile.ZipInfo]) -> None:
-    for member in members:
-        if member.filename.rstrip("/") not in _HOLDS and not member.filename.startswith("assets/"):
-            raise UsageError(f"{file}: the archive holds '{member.filename}', which no .keras file does", _DAMAGED)
-        if ".." in Path(member.filename).parts:
-            raise UsageError(f"{file}: the member path '{member.filename}' leaves the archive", _DAMAGED)
-    if sum(member.file_size for member in members) > MAX_UNPACKED_BYTES:
-        raise UsageError(f"{file}: it unpacks to more than {MAX_UNPACKED_BYTES} bytes", _DAMAGED)
-    if any(member.filename == CONFIG and member.file_size > MAX_CONFIG_BYTES for member in members):
-        raise UsageError(f"{file}: its {CONFIG} has more than {MAX_CONFIG_BYTES} bytes", _DAMAGED)
 
 
 def _check_object(file: Path, entry: dict[str, Any]) -> None:
@@ -141,11 +126,7 @@ def _check_object(file: Path, entry: dict[str, Any]) -> None:
 
 
 def convert_saved_model(folder: Path, size: int | None) -> bytes:
-    """Return a checked SavedModel's only signature as a ``.tflite``, its input fixed at one image.
-
-    Raises:
-        UsageError: it is not one image in and scores out.
-    """
+    """Return a checked SavedModel's only signature as a ``.tflite``, its input fixed at one image."""
     import tensorflow as tf
 
     loaded = tf.saved_model.load(str(folder))
@@ -172,11 +153,9 @@ def convert_saved_model(folder: Path, size: int | None) -> bytes:
 
 
 def check_saved_model(folder: Path) -> None:
-    """Check the graph without running it.
+    """Check the graph without running it."""
+    from tensorflow.python.framework import op_def_registry
 
-    Raises:
-        UsageError: no SavedModel, links that leave the folder, or an operator that runs code or touches files.
-    """
     graph = folder / GRAPH
     if not graph.is_file():
         raise UsageError(f"'{folder}' is not a SavedModel: it has no {GRAPH}", "give the folder that holds that file")
@@ -186,16 +165,9 @@ def check_saved_model(folder: Path) -> None:
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
     for operator in sorted(_operators(graph)):
-        if operator in _REFUSED or (operator not in _STATE and _is_stateful(operator)):
+        known = op_def_registry.get(operator)  # TensorFlow calls operators of files and sockets stateful
+        if operator in _REFUSED or (operator not in _STATE and (known is None or known.is_stateful)):
             raise UsageError(f"{folder}: the graph has a {operator}, which runs code or touches files", _PLAIN)
-
-
-def _is_stateful(operator: str) -> bool:
-    """Return whether TensorFlow does not know the operator, or calls it stateful, as those of files and sockets."""
-    from tensorflow.python.framework import op_def_registry
-
-    definition = op_def_registry.get(operator)
-    return definition is None or bool(definition.is_stateful)
 
 
 def _operators(graph: Path) -> set[str]:

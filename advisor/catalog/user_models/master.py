@@ -112,9 +112,6 @@ def prepare(converted: Path, name: str, target: Path, finished: bool = False) ->
 
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
     ``finished`` float file, too.
-
-    Raises:
-        UsageError: not an image classifier or detector.
     """
     given = converted.read_bytes()
     metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
@@ -147,11 +144,7 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: Mo
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the master of a card of a user's file, and check that it computes what the file does.
-
-    Raises:
-        StageError: the file is not available, or is not what the card says.
-    """
+    """Write the master of a card of a user's file, and check that it computes what the file does."""
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")
     data = weights.path.read_bytes()

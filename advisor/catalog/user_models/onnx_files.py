@@ -41,12 +41,7 @@ _HARD_SWISH_SINCE = 14
 
 
 def checked(file: Path) -> ModelProto:
-    """Return a file's ``ModelProto`` with its external data and without local functions.
-
-    Raises:
-        UsageError: too large, damaged, with external data elsewhere, of an operator set that is too old or too new,
-            with operators that are not ONNX's own, or quantized.
-    """
+    """Return a file's ``ModelProto`` with its external data and without local functions."""
     try:
         import onnx
         import onnx.inliner
@@ -176,9 +171,6 @@ def fixed(model: ModelProto, size: int | None, file: Path) -> Image:
 
     ``size`` is the side of the input where the graph leaves it open. The output called ``probabilities`` is kept, or
     the only one.
-
-    Raises:
-        UsageError: more than one input or output, or an input that is not one square RGB image of floats.
     """
     _widen(model)
     image = _input(model, size, file)
@@ -196,11 +188,7 @@ def fixed(model: ModelProto, size: int | None, file: Path) -> Image:
 
 
 def prepared(model: ModelProto, file: Path) -> ModelProto:
-    """Return a fixed graph with constants folded, batch normalisation in the convolutions, and hard-swish in one piece.
-
-    Raises:
-        UsageError: an old operator set that cannot be converted, or ONNX Runtime cannot read the graph.
-    """
+    """Return a fixed graph with folded constants, batch normalisation in the convolutions, and hard-swish in one."""
     import onnx
 
     if opset_of(model) < CONVERTED_FROM:

@@ -72,12 +72,7 @@ class Pt2:
 
 
 def read(file: Path) -> Pt2:
-    """Read the archive's graph and check it, without PyTorch.
-
-    Raises:
-        UsageError: not what ``torch.export.save`` writes, damaged, with code, pickled tensors or operators of another
-            library, in training mode, not float32, with open sizes, or not one image in and one tensor out.
-    """
+    """Read the archive's graph and check it, without PyTorch."""
     try:
         with zipfile.ZipFile(file) as archive:
             root, names = _names(file, archive.infolist())
@@ -101,11 +96,7 @@ def read(file: Path) -> Pt2:
 
 
 def write_copy(file: Path, target: Path) -> Pt2:
-    """Write the copy of an archive that PyTorch may read: without sample inputs, guards and descriptions of code.
-
-    Raises:
-        UsageError: see :func:`read`.
-    """
+    """Write the copy of an archive that PyTorch may read: without sample inputs, guards and descriptions of code."""
     found = read(file)
     with zipfile.ZipFile(file) as archive, zipfile.ZipFile(target, "w") as copy:
         for name in found.kept:
@@ -226,11 +217,7 @@ def _plain(program: dict[str, Any]) -> bytes:
 
 
 def require_torch(file: Path) -> None:
-    """Check that PyTorch is there to read a file.
-
-    Raises:
-        UsageError: the extra ``torch`` is not installed.
-    """
+    """Check that PyTorch is there to read a file (``UsageError``: the extra ``torch`` is not installed)."""
     missing = [name for name in ("torch", "onnxscript") if importlib.util.find_spec(name) is None]
     if missing:
         raise UsageError(

@@ -52,11 +52,7 @@ class Rule:
 
 
 def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
-    """Fill every layer of ``model`` from ``tensors`` by the rule named ``port``.
-
-    Raises:
-        WeightsError: the rule is unknown, or a tensor is missing, has another shape, is not finite, or is not used.
-    """
+    """Fill every layer of ``model`` from ``tensors`` by the rule named ``port``."""
     if port not in RULES:
         raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
     rule = RULES[port]
