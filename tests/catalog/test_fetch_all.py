@@ -13,6 +13,15 @@ from tests.catalog.conftest import Shelf
 from tests.catalog.weights.conftest import CONTENT, card, home, sha256
 
 
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A folder with the weights."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    (folder / "tiny.h5").write_bytes(CONTENT)
+    return folder
+
+
 @pytest.fixture(autouse=True)
 def plain_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No proxy, no settings of pip, no mirror."""
@@ -36,26 +45,15 @@ def test_what_can_be_had_is_kept_and_the_rest_is_told(shelf: Shelf, tmp_path: Pa
     assert "no source" in fetched[2].reason
 
 
-@pytest.mark.integration
-def test_a_second_time_nothing_is_asked_of_the_network(shelf: Shelf, tmp_path: Path) -> None:
-    wanted = card(home(shelf.put("/tiny.h5", CONTENT)))
-    options = FetchOptions(cache=tmp_path / "cache")
-    fetch_all([wanted], options)
-    asked = len(shelf.requests)
-    (again,) = fetch_all([wanted], options)
-    assert (again.cached, again.source) == (True, "cache")
-    assert len(shelf.requests) == asked
-
-
-def test_a_mirror_fills_the_cache_without_a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mirror_fills_the_cache_without_a_socket(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("a socket was opened")
 
     monkeypatch.setattr(socket, "socket", refuse)
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / "tiny.h5").write_bytes(CONTENT)
     wanted = card(home("https://example.org/tiny.h5"))
-    mirrored = FetchOptions(offline=True, mirror=tmp_path / "mirror", cache=tmp_path / "cache")
+    mirrored = FetchOptions(offline=True, mirror=mirror, cache=tmp_path / "cache")
     (fetched,) = fetch_all([wanted], mirrored)
     assert fetched.cached
     assert fetched.source.startswith("mirror")
@@ -63,20 +61,17 @@ def test_a_mirror_fills_the_cache_without_a_socket(tmp_path: Path, monkeypatch: 
     assert (alone.source, alone.sha256) == ("cache", sha256(CONTENT))
 
 
-def test_a_file_whose_hash_nobody_knows_is_used_from_the_mirror_and_not_kept(tmp_path: Path) -> None:
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / "tiny.h5").write_bytes(CONTENT)
+def test_a_file_whose_hash_nobody_knows_is_used_from_the_mirror_and_not_kept(mirror: Path, tmp_path: Path) -> None:
     unknown = replace(home("https://example.org/tiny.h5"), file=MemberFile("tiny.h5"))
-    (fetched,) = fetch_all([card(unknown)], FetchOptions(mirror=tmp_path / "mirror", cache=tmp_path / "cache"))
+    (fetched,) = fetch_all([card(unknown)], FetchOptions(mirror=mirror, cache=tmp_path / "cache"))
     assert not fetched.cached
     assert "not kept" in fetched.reason
 
 
-def test_a_mirror_with_another_file_of_that_name_is_told_with_both_hashes(tmp_path: Path) -> None:
-    (tmp_path / "mirror").mkdir()
-    (tmp_path / "mirror" / "tiny.h5").write_bytes(b"another")
-    options = FetchOptions(offline=True, mirror=tmp_path / "mirror", cache=tmp_path / "cache")
+def test_a_mirror_with_another_file_of_that_name_is_told_with_both_hashes(mirror: Path, tmp_path: Path) -> None:
+    (mirror / "tiny.h5").write_bytes(b"another")
+    options = FetchOptions(offline=True, mirror=mirror, cache=tmp_path / "cache")
     (fetched,) = fetch_all([card(home("https://example.org/tiny.h5"))], options)
     assert sha256(b"another") in fetched.reason
     assert sha256(CONTENT) in fetched.reason
-    assert (tmp_path / "mirror" / "tiny.h5").read_bytes() == b"another"
+    assert (mirror / "tiny.h5").read_bytes() == b"another"

@@ -254,15 +254,16 @@ def test_an_archive_of_another_program_is_refused(tmp_path: Path) -> None:
         read(write(tmp_path / "net.pt2", {"version": b"3"}))
 
 
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pt2, "MAX_UNPACKED_BYTES", 100)
-    with pytest.raises(UsageError, match="unpacks to more than 100 bytes"):
-        read(write(tmp_path / "net.pt2", members()))
-
-
-def test_a_graph_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pt2, "MAX_GRAPH_BYTES", 100)
-    with pytest.raises(UsageError, match="its graph has more than 100 bytes"):
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("MAX_UNPACKED_BYTES", "unpacks to more than 100 bytes"),
+        ("MAX_GRAPH_BYTES", "its graph has more than 100 bytes"),
+    ],
+)
+def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
+    monkeypatch.setattr(pt2, limit, 100)
+    with pytest.raises(UsageError, match=said):
         read(write(tmp_path / "net.pt2", members()))
 
 
@@ -282,25 +283,22 @@ def in_nhwc(layer: OriginalLayer) -> Array:
     return layer.values.transpose(0, 2, 3, 1)
 
 
-def test_a_right_conversion_has_no_wrong_layer() -> None:
-    layers = chain((), ("a",), ("b",))
-    assert first_wrong(layers, [in_nhwc(layer) for layer in layers]) is None
-
-
-def test_the_first_of_the_wrong_layers_is_named() -> None:
-    layers = chain((), ("a",), ("b",))
-    found = first_wrong(layers, [in_nhwc(layers[0]), maps().transpose(0, 2, 3, 1), maps().transpose(0, 2, 3, 1)])
-    assert found is layers[1]
-
-
-def test_a_layer_inside_an_operator_of_several_is_not_wrong_if_the_last_of_them_is_right() -> None:
-    layers = chain((), ("a",), ("b",))
-    assert first_wrong(layers, [in_nhwc(layers[1])]) is layers[2]
-
-
-def test_a_right_branch_does_not_hide_the_wrong_one() -> None:
-    layers = chain((), ("a",), ("a",), ("b", "c"))
-    assert first_wrong(layers, [in_nhwc(layers[0]), in_nhwc(layers[2])]) is layers[1]
+@pytest.mark.parametrize(
+    ("inputs", "right", "wrong"),
+    [
+        (((), ("a",), ("b",)), "abc", None),
+        (((), ("a",), ("b",)), "a", "b"),
+        # A layer inside an operator that does the work of several is not wrong if the last of them is right.
+        (((), ("a",), ("b",)), "b", "c"),
+        # A right branch does not hide the wrong one.
+        (((), ("a",), ("a",), ("b", "c")), "ac", "b"),
+    ],
+)
+def test_the_first_of_the_wrong_layers_is_named(inputs: tuple[tuple[str, ...]], right: str, wrong: str | None) -> None:
+    layers = chain(*inputs)
+    activations = [in_nhwc(layer) if layer.name in right else maps().transpose(0, 2, 3, 1) for layer in layers]
+    found = first_wrong(layers, activations)
+    assert (found.name if found else None) == wrong
 
 
 def test_small_differences_do_not_count() -> None:
