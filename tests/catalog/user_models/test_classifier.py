@@ -168,6 +168,7 @@ def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, m
     with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, local_source(shelf.url + HANDLE):
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
+    assert shelf.requests == []
 
 
 def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

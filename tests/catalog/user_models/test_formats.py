@@ -66,11 +66,6 @@ def kinds(model: Model) -> list[str]:
     return [operator.name for operator in model.operators]
 
 
-def test_the_converter_leaves_the_limit_of_recursion(onnx2tf: None, tmp_path: Path) -> None:
-    converted(network(), tmp_path)
-    assert sys.getrecursionlimit() < 100_000
-
-
 def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
     depth = sys.getrecursionlimit()
     model = converted(network(("n", 3, "h", "w")), tmp_path, SIDE)
@@ -131,7 +126,6 @@ def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Pat
     assert card.conversion.converter.startswith("onnx2tf 2.")
     assert card.conversion.runtime.startswith("onnxruntime 1.")
     assert (card.conversion.agreement, card.conversion.transposes) == (1.0, 0)
-    assert load_catalogue().card("net") == card
 
 
 @pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("second", "Conv"), ("classifier", "Gemm")])

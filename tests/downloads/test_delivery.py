@@ -1,4 +1,4 @@
-"""Downloads over a bad line, from a real server on this machine."""
+"""Downloads over a bad line, from a real server on this machine; where redirects may lead."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from advisor.downloads import delivery
 from advisor.downloads.files import Unavailable
-from advisor.downloads.transport import Client, Transport
+from advisor.downloads.transport import Client, Transport, _redirected
 from tests.catalog.conftest import Answer, Shelf
 
 BODY = bytes(range(256)) * 8192
@@ -146,11 +146,6 @@ def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> 
     assert len(shelf.asked("/nothing")) == 1
 
 
-def test_a_line_that_always_breaks_at_the_start_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="times"):
-        fetch(shelf.put("/w", Answer(BODY, cut_after=0, cuts=99)), tmp_path / "w")
-
-
 def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="time-out"):
         fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
@@ -167,3 +162,32 @@ def test_the_password_in_an_address_is_in_no_message(shelf: Shelf, tmp_path: Pat
         fetch(shelf.url.replace("//", "//me:secret@") + "/nothing", tmp_path / "w")
     assert "secret" not in str(raised.value)
     assert shelf.asked("/nothing")[0]["Authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("/b?c", "https://host.example/b?c"),
+        ("https://other.example/b", "https://other.example/b"),
+        ("//other.example/b", "https://other.example/b"),
+    ],
+)
+def test_a_redirect_may_be_relative_and_lead_to_another_host(target: str, there: str) -> None:
+    assert _redirected("https://host.example/a", target) == there
+
+
+def test_a_redirect_does_not_give_up_the_encryption() -> None:
+    with pytest.raises(Unavailable, match="redirects from https to 'http://host.example/b', without encryption"):
+        _redirected("https://host.example/a", "http://me:secret@host.example/b")
+
+
+def test_a_redirect_to_another_host_does_not_get_the_credentials(shelf: Shelf) -> None:
+    other = shelf.url.replace("127.0.0.1", "localhost")
+    shelf.put("/a", Answer(status=302, headers={"Location": f"{other}/b"}))
+    shelf.put("/b", b"here")
+    here = shelf.url.partition("//")[2]
+    with Client(Transport(credentials=((here, "me", "secret"),))) as client:
+        body, response = client.page(f"{shelf.url}/a", "*/*")
+    assert (body, response.url) == (b"here", f"{other}/b")
+    assert "Authorization" in shelf.asked("/a")[0]
+    assert "Authorization" not in shelf.asked("/b")[0]
