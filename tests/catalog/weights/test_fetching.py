@@ -23,18 +23,6 @@ from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
 
 
-@pytest.fixture
-def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a socket fails the test."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
-
-
 @pytest.mark.integration
 def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
