@@ -68,7 +68,7 @@ def _network(model: Path, weights: WeightsFile, card: Card) -> Any:
     """Return the card's Keras network with the float file's head: a dense layer a level, and their sum."""
     import keras
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
 
     backbone, logits, values = build_model(card, weights), [], []
     for name, kernel, bias in _levels(model):

@@ -156,7 +156,7 @@ def _make(network: Network, folder: Path) -> None:
     import tensorflow as tf
 
     from advisor.catalog import architectures
-    from advisor.catalog.build import fill_randomly
+    from advisor.catalog.convert import fill_randomly
     from advisor.tflite.rewrite import pack, sign, unpack
 
     keras.utils.set_random_seed(0)

@@ -14,9 +14,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from advisor.catalog.user_models.description import ModelDescription
 from advisor.catalog.user_models.formats import Format, format_of
-from advisor.catalog.user_models.import_model import add, inspect
+from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
 from advisor.core.errors import UsageError
 from advisor.store.cache import cache_root, import_path
 from advisor.tflite.layout import transposes

@@ -49,7 +49,7 @@ def save(card: Card, weights: WeightsFile, cuts: Sequence[Cut], files: Sequence[
     """Build the card at each size with its weights, cut it and write it as a float ``.tflite``."""
     import tensorflow as tf
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
 
     for (size, halvings), file in zip(cuts, files, strict=True):
         model = build_model(replace(card, input_size=size), weights)

@@ -81,7 +81,7 @@ def _keras_features_and_head(card: Any, paths: list[Path], labels: list[int]) ->
     import keras
     import tensorflow as tf
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
     from advisor.catalog.weights.fetching import fetch
 
     built = build_model(card, fetch(card))
@@ -108,8 +108,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     """Compare steps of fine-tuning with those of ``model.fit``, all layers learning, at the model's own side."""
     import keras
 
-    from advisor.catalog.build import build_model
     from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.convert import build_model
     from advisor.training.features import Batches
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning

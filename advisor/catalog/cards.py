@@ -11,7 +11,7 @@ from advisor.core.tasks import TASKS
 from advisor.downloads.files import WeightSource
 
 if TYPE_CHECKING:
-    from advisor.tasks.task import OwnCards, Task
+    from advisor.tasks.task import Task
 
 Scalar = bool | int | float | str
 
@@ -139,19 +139,15 @@ class Card:
     @property
     def as_it_is(self) -> bool:
         """True for a user's own detector or finished file, which is judged but never trained."""
-        own = self._own
+        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
         return own is not None and (not own.trained or self.architecture == own.finished)
 
     @property
     def form(self) -> str:
         """The only form of a user's file that is not compressed, such as ``int8``; empty for every other card."""
-        own = self._own
+        own = OWN_FILES[self.architecture].own_cards if self.own_file else None
         finished = own is not None and self.architecture == own.finished
         return str(self.keywords.get("form", "float32")) if finished else ""
-
-    @property
-    def _own(self) -> OwnCards | None:
-        return OWN_FILES[self.architecture].own_cards if self.own_file else None
 
     @property
     def keywords(self) -> dict[str, Scalar]:

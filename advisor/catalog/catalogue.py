@@ -1,17 +1,40 @@
-"""Find catalogue files, load their cards, look cards up by name, family or glob, and name the labels of a card."""
+"""Find catalogue files, read their cards, look cards up by name, family or glob, and name the labels of a card.
 
+Validated cards are kept as JSON in the cache folder; a large catalogue then opens many times faster. What is kept
+belongs to the exact text of a file and to the exact code that read it. Anything that does not fit, damaged files too,
+is ignored and written again; this cannot fail a command.
+"""
+
+import hashlib
+import json
+import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from platformdirs import user_config_path
 
-from advisor.catalog.cards import Card
-from advisor.catalog.reading import CardFile, read_catalogue_file
+from advisor.catalog import architectures
+from advisor.catalog.cards import Card, Conversion, Preprocessing, Published
 from advisor.core.errors import StageError, UsageError, nearest
-from advisor.store.files import shipped_folder
+from advisor.core.units import show_bytes
+from advisor.downloads.files import MemberFile, WeightSource
+from advisor.store.cache import cache_root
+from advisor.store.files import shipped_folder, write_atomically
+from advisor.store.yamlfile import YamlDocument, read_text, read_yaml
+
+BACKGROUND = "background"
+LARGE = 500_000
+"""Files with more characters take a noticeable part of a second to read for the first time."""
+
+_log = logging.getLogger(__name__)
+_FOLDER, _MOST_FILES = "catalogues", 64
+_READERS = ("cards.py", "../downloads/files.py", "catalogue.py", "schema.py", "../store/yamlfile.py")
+_LIST_HINT = "`advisor catalog list` shows every card"
 
 _NEW_FILE = """\
 # Your own model cards: `advisor search` and `advisor catalog` read this file beside the shipped ones.
@@ -42,21 +65,17 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """Return the text of the catalogue ``file`` (a new one where there is none) with ``entry`` as its last card.
 
     Comments and the order of keys stay as they are.
-
-    Raises:
-        UsageError: the file is not a catalogue whose last key is a ``cards`` list of one card a block.
     """
-    if not file.is_file():
-        return _NEW_FILE + _block(entry, 2)
-    text = file.read_text(encoding="utf-8")
-    return text.rstrip("\n") + "\n" + _block(entry, _column(file))
+    import yaml
+
+    begins, column = (file.read_text(encoding="utf-8"), _column(file)) if file.is_file() else (_NEW_FILE, 2)
+    dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
+    return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
 
 
 def _column(file: Path) -> int:
     """Return the column of the dashes of ``cards``, which must be the file's last key."""
     import yaml
-
-    from advisor.store.yamlfile import read_yaml
 
     root = read_yaml(file).root
     pairs = root.value if isinstance(root, yaml.MappingNode) else []
@@ -69,11 +88,42 @@ def _column(file: Path) -> int:
     return int(cards.start_mark.column)
 
 
-def _block(entry: Mapping[str, Any], column: int) -> str:
-    import yaml
+@dataclass(frozen=True, slots=True, eq=False)
+class CardFile:
+    """The cards of one catalogue file, and the lines at which they begin."""
 
-    dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
-    return "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
+    document: YamlDocument
+    cards: tuple[Card, ...]
+    indices: tuple[int, ...]
+
+    def place(self, position: int) -> str:
+        """Return ``file:line`` of the card at ``position`` of ``cards``."""
+        return self.document.at(("cards", self.indices[position]))
+
+
+def read_catalogue_file(
+    path: Path, wrong: list[UsageError] | None = None, tell: Callable[[str], None] | None = None
+) -> CardFile:
+    """Return the cards of one file; names may repeat, also those of other files.
+
+    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised. ``tell`` is
+    called with a line before a large file is read for the first time.
+
+    Raises:
+        UsageError: the file does not hold to the schema.
+    """
+    if wrong is None:
+        text = read_text(path)
+        if (known := recall(path, text)) is not None:
+            return CardFile(YamlDocument(path, None, text), *known)
+        if tell is not None and len(text) > LARGE:
+            tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
+    from advisor.catalog.schema import read_cards
+
+    document, cards = read_cards(path, wrong)
+    if wrong is None:
+        remember(path, document.text, tuple(cards.values()), tuple(cards))
+    return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
 class Catalogue(Mapping[str, Card]):
@@ -97,24 +147,17 @@ class Catalogue(Mapping[str, Card]):
         return tuple(dict.fromkeys(card.family for card in self._cards.values()))
 
     def card(self, name: str) -> Card:
-        """Return the card called ``name``.
-
-        Raises:
-            UsageError: no such card; the nearest name is given.
-        """
+        """Return the card called ``name`` (``UsageError``: no such card; the nearest name is given)."""
         if name not in self._cards:
             raise UsageError(f"no model card is called '{name}'{nearest(name, self._cards)}", _LIST_HINT)
         return self._cards[name]
 
     def select(self, patterns: Sequence[str]) -> tuple[Card, ...]:
-        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order.
-
-        Raises:
-            UsageError: a pattern that means no card; the nearest name or family is given.
-        """
+        """Return the cards that match any of ``patterns`` (a name, a family, or a glob over names), in order."""
         wanted: set[str] = set()
         for pattern in patterns:
-            found = {card.name for card in self._cards.values() if _means(pattern, card)}
+            found = {name for name in self._cards if fnmatchcase(name, pattern) or name == pattern}
+            found |= {card.name for card in self._cards.values() if card.family == pattern}
             if not found:
                 known = (*self._cards, *self.families)
                 raise UsageError(f"no model card or family matches '{pattern}'{nearest(pattern, known)}", _LIST_HINT)
@@ -122,15 +165,10 @@ class Catalogue(Mapping[str, Card]):
         return tuple(card for card in self._cards.values() if card.name in wanted)
 
 
-_LIST_HINT = "`advisor catalog list` shows every card"
-
-
 def load_catalogue(extra: Sequence[Path] = (), tell: Callable[[str], None] | None = None) -> Catalogue:
-    """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` files.
+    """Read the shipped cards, those of the user's own catalogue, and those of ``extra`` catalogue files.
 
-    Args:
-        extra: catalogue files.
-        tell: called with a line about a large file that is read for the first time, which takes seconds.
+    ``tell`` is called with a line about a large file that is read for the first time, which takes seconds.
 
     Raises:
         UsageError: a file that does not hold to the schema (file, line, nearest valid key), or a name used twice.
@@ -161,23 +199,20 @@ def repeated_names(files: Sequence[CardFile]) -> Iterator[UsageError]:
                 )
 
 
-def _means(pattern: str, card: Card) -> bool:
-    return pattern in (card.name, card.family) or fnmatchcase(card.name, pattern)
-
-
-BACKGROUND = "background"
-
-
 def published_labels(card: Card) -> tuple[str, ...]:
     """Return the card's class names in label order: ImageNet's, after ``background`` where the card counts one.
 
     A card of a user's own file has the names that are written in that file.
-
-    Raises:
-        StageError: the card has another number of classes.
-        WeightsError: a user's own file that is not there.
     """
-    labels = _own_labels(card) if card.own_file else (*([BACKGROUND] * card.label_offset), *imagenet_labels())
+    labels = (*([BACKGROUND] * card.label_offset), *imagenet_labels())
+    if card.own_file:
+        from advisor.catalog.weights.fetching import fetch
+        from advisor.downloads.files import FetchOptions
+        from advisor.tflite.metadata import read_metadata
+
+        file = fetch(card, FetchOptions(offline=True)).path
+        metadata = read_metadata(file.read_bytes(), str(file))
+        labels = metadata.labels if metadata else ()
     if len(labels) != card.classes:
         raise StageError(f"{card.name} has {card.classes} classes, and {len(labels)} names of classes are known")
     return labels
@@ -188,11 +223,73 @@ def imagenet_labels() -> tuple[str, ...]:
     return tuple((shipped_folder("catalogs") / "labels" / "imagenet_1000.txt").read_text(encoding="utf-8").splitlines())
 
 
-def _own_labels(card: Card) -> tuple[str, ...]:
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.downloads.files import FetchOptions
-    from advisor.tflite.metadata import read_metadata
+def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
+    """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
+    try:
+        stored = _place(path).read_text(encoding="utf-8")
+        key, digest, body = stored.split("\n", 2)
+        if key != _key(path, text) or digest != _digest(body):
+            return None
+        rows, indices = json.loads(body)
+        return tuple(_card(row) for row in rows), tuple(indices)
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        _log.debug("no remembered cards of %s: %s", path, error)
+        return None
 
-    file = fetch(card, FetchOptions(offline=True)).path
-    metadata = read_metadata(file.read_bytes(), str(file))
-    return metadata.labels if metadata else ()
+
+def remember(path: Path, text: str, cards: Sequence[Card], indices: Sequence[int]) -> None:
+    """Write the ``cards`` that were read from ``text``, atomically."""
+
+    def row(value: Any) -> list[Any]:  # a dataclass as the list of its fields
+        return [getattr(value, field.name) for field in fields(value)]
+
+    body, place = json.dumps([cards, indices], default=row, separators=(",", ":")), _place(path)
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(place, "\n".join((_key(path, text), _digest(body), body)))
+        newest = sorted(place.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in newest[_MOST_FILES:]:  # catalogues move and disappear
+            old.unlink(missing_ok=True)
+    except OSError as error:
+        _log.debug("the cards of %s are not remembered: %s", path, error)
+
+
+def _place(path: Path) -> Path:
+    return cache_root() / _FOLDER / f"{_digest(str(path.absolute()))[:32]}.json"
+
+
+def _key(path: Path, text: str) -> str:
+    return _digest("\0".join((_readers(), str(path.absolute()), text)))
+
+
+@lru_cache(maxsize=1)
+def _readers() -> str:
+    """Return a hash of what the reading depends on beside the file: its code, and the names of architectures."""
+    code = [(Path(__file__).parent / name).read_text(encoding="utf-8") for name in _READERS]
+    return _digest("\0".join([*code, *architectures.NAMES]))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _card(row: list[Any]) -> Card:
+    values = dict(zip(_CARD, row, strict=True))
+    mean, std = values["preprocessing"]
+    values["preprocessing"] = Preprocessing(tuple(mean), tuple(std))
+    values["arguments"] = tuple((name, value) for name, value in values["arguments"])
+    values["published"] = tuple(Published(*entry) for entry in values["published"])
+    values["weights"] = tuple(_source(entry) for entry in values["weights"])
+    values["conversion"] = Conversion(*values["conversion"]) if values["conversion"] else None
+    return Card(**values)
+
+
+def _source(row: list[Any]) -> WeightSource:
+    values = dict(zip(_SOURCE, row, strict=True))
+    values["file"] = MemberFile(*values["file"])
+    values["companions"] = tuple(MemberFile(*entry) for entry in values["companions"])
+    return WeightSource(**values)
+
+
+_CARD = tuple(field.name for field in fields(Card))
+_SOURCE = tuple(field.name for field in fields(WeightSource))

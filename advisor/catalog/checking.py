@@ -8,11 +8,9 @@ from math import prod
 from pathlib import Path
 
 from advisor.catalog.cards import Card, Published
-from advisor.catalog.catalogue import catalogue_paths, repeated_names
-from advisor.catalog.reading import CardFile, read_catalogue_file
+from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
-from advisor.downloads.cache import Cache
-from advisor.downloads.files import FetchOptions, WeightSource
+from advisor.downloads.files import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
 
@@ -88,13 +86,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """The counts of a card's graph.
-
-    Attributes:
-        params: trained values.
-        values: the same with BatchNorm's moving statistics, as some sources count.
-        macs: multiply-accumulates of convolutions and dense layers.
-    """
+    """The trained values of a graph, the same with BatchNorm's moving statistics (as some sources count), and MACs."""
 
     params: int
     values: int
@@ -106,15 +98,13 @@ def check_catalogue(
 ) -> Checked:
     """Check every card of the shipped catalogue, the user's own and the ``extra`` files.
 
-    Args:
-        extra: further catalogue files.
-        build: also build every card's Keras graph, in child processes, and count it; seconds a card. Not begun where a
-            file cannot be read, or holds a mistake that reading finds: the check would have to be made again.
-        built: called with the name of each card whose graph was built.
+    ``build`` also builds every card's Keras graph, in child processes, and counts it; seconds a card. Not begun where a
+    file cannot be read, or holds a mistake that reading finds: the check would have to be made again. ``built`` is
+    called with the name of each card whose graph was built.
     """
-    wrong: list[CatalogueFinding] = []
-    files = list(_read(catalogue_paths(extra), wrong))
-    wrong += [_broken(error) for error in repeated_names(files)]
+    mistakes: list[UsageError] = []
+    files = list(_read(catalogue_paths(extra), mistakes))
+    wrong = [_broken(error) for error in (*mistakes, *repeated_names(files))]
     places = {card.name: file.place(position) for file in files for position, card in enumerate(file.cards)}
     cards = {card.name: card for file in files for card in file.cards}
     counts = _count_all(tuple(cards.values()), built) if build and not wrong else {}
@@ -128,13 +118,16 @@ def check_catalogue(
 
 
 def count_graph(card: Card) -> Counts:
-    """Build the card's graph and count it (a user's own file is read instead); runs in a child process.
-
-    Raises:
-        UsageError: a source of the card names a rule that there is not.
-    """
+    """Build the card's graph and count it (a user's own file is read instead); runs in a child process."""
     if card.own_file:
-        return _count_file(card)
+        from advisor.catalog.weights.fetching import fetch
+        from advisor.tflite.macs import count
+        from advisor.tflite.model import read
+        from advisor.tflite.postprocess import split_postprocess
+
+        path = fetch(card, FetchOptions(offline=True)).path
+        cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
+        return Counts(cost.parameters, cost.parameters, cost.macs)
     import keras
 
     from advisor.catalog import architectures, graph
@@ -154,25 +147,12 @@ def count_graph(card: Card) -> Counts:
         keras.backend.clear_session()
 
 
-def _count_file(card: Card) -> Counts:
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.tflite.macs import count
-    from advisor.tflite.model import read
-    from advisor.tflite.postprocess import split_postprocess
-
-    path = fetch(card, FetchOptions(offline=True)).path
-    cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
-    return Counts(cost.parameters, cost.parameters, cost.macs)
-
-
-def _read(paths: Sequence[Path], wrong: list[CatalogueFinding]) -> Iterator[CardFile]:
+def _read(paths: Sequence[Path], mistakes: list[UsageError]) -> Iterator[CardFile]:
     for path in paths:
-        mistakes: list[UsageError] = []
         try:
             yield read_catalogue_file(path, mistakes)
         except UsageError as error:
             mistakes.append(error)
-        wrong += [_broken(error) for error in mistakes]
 
 
 def _broken(error: UsageError) -> CatalogueFinding:
@@ -230,46 +210,35 @@ def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
 
 def _of_published(card: Card, published: Published, counts: Counts | None) -> Iterator[tuple[FindingLevel, str]]:
     notes = f"{published.note} {card.note}".casefold()
-    if published.params is not None:
-        own = (card.params, *((counts.values,) if counts else ()))
-        if min(abs(value - published.params) for value in own) > rounding(published.params):
-            yield from _differs(notes, "parameters", published.params, card.params, published)
-    if published.macs is not None:
-        within = max(MACS_TOLERANCE * published.macs, rounding(published.macs))
-        if abs(card.macs - published.macs) > within:
-            yield from _differs(notes, "MACs", published.macs, card.macs, published)
-
-
-def _differs(notes: str, what: str, theirs: int, own: int, published: Published) -> Iterator[tuple[FindingLevel, str]]:
-    text = f"{published.source} says {theirs} {what}, the card {own} ({100 * (own / theirs - 1):+.1f} %)"
-    if any(word in notes for word in _EXPLAINS[what]):
-        yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
-    else:
+    params = (card.params, counts.values) if counts else (card.params,)
+    compared = (("parameters", published.params, params, 0.0), ("MACs", published.macs, (card.macs,), MACS_TOLERANCE))
+    for what, theirs, own, tolerance in compared:
+        if theirs is None or min(abs(each - theirs) for each in own) <= max(tolerance * theirs, rounding(theirs)):
+            continue
+        if any(word in notes for word in _EXPLAINS[what]):
+            yield FindingLevel.NOTE, f"{what} that differ from the published ones, as a note on the card explains"
+            continue
+        text = f"{published.source} says {theirs} {what}, the card {own[0]} ({100 * (own[0] / theirs - 1):+.1f} %)"
         yield FindingLevel.ERROR, f"{text}, and no note explains it"
 
 
 def verified(cards: Sequence[Card]) -> Verified:
     """Count what the cards state, and hash what the cache holds of their weights."""
     sources = [source for card in cards for source in card.weights]
-    strengths = [_strength(source) for source in sources]
+    strong = sum(all(member.strong or member.archive for member in source.members) for source in sources)
+    known = sum(all(member.key for member in source.members) for source in sources)
     cache = Cache(FetchOptions().cache_root)
     kept = [(card.name, source) for card in cards for source in card.weights if cache.holds(source)]
     found = {(name, cache.find(source) is not None) for name, source in kept}
     return Verified(
         counts=sum((row.params is not None) + (row.macs is not None) for card in cards for row in card.published),
-        strong=strengths.count("strong"),
-        weak=strengths.count("weak"),
-        unknown=strengths.count(""),
+        strong=strong,
+        weak=known - strong,
+        unknown=len(sources) - known,
         sourceless=tuple(card.name for card in cards if not card.weights),
         hashed=tuple(sorted(name for name, right in found if right)),
         damaged=tuple(sorted(name for name, right in found if not right)),
     )
-
-
-def _strength(source: WeightSource) -> str:
-    if all(member.strong or member.archive for member in source.members):
-        return "strong"
-    return "weak" if all(member.key for member in source.members) else ""
 
 
 def rounding(value: int) -> int:

@@ -1,15 +1,17 @@
-"""Convert a card and its weights to one float ``.tflite``, from which all other files are made."""
+"""Build a card's Keras graph, and convert it to the float ``.tflite`` that all other files are made from."""
 
 from __future__ import annotations
 
 import contextlib
 import io
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog import architectures
 from advisor.catalog.cards import Card
 from advisor.catalog.user_models.classifier import photograph, run
 from advisor.core.errors import StageError
@@ -26,47 +28,77 @@ MAX_DIFFERENCE = 1e-3
 largest feature; measured ports stay below 1e-4 in both."""
 
 
+def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
+    """Build the card's ``keras.Model``.
+
+    Input ``image``: (1, S, S, 3) float32 RGB, already normalised by ``card.preprocessing``. Outputs, a dictionary:
+    ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
+    Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
+    """
+    model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    if weights is None:
+        fill_randomly(model)
+        return model
+    from advisor.catalog.weights import mapping, readers
+
+    mapping.put(weights.port, model, readers.read(weights.format, weights.path))
+    return model
+
+
+def fill_randomly(model: keras.Model) -> None:
+    """Fill ``model`` with random weights whose activations keep their scale, BatchNorm statistics included.
+
+    Kernels are drawn as in He et al. (arXiv 1502.01852). Then one image of noise passes in training mode with a
+    momentum of zero, which sets every moving mean and variance to that of the layer's input. With the default values,
+    activations shrink layer by layer into denormal numbers, which processors compute many times slower.
+    """
+    from keras import layers
+
+    rng = np.random.default_rng(0)
+    for layer in model.layers:
+        # The names of Slim's and torch's layers do not say that they are depthwise.
+        whole = isinstance(layer, layers.DepthwiseConv2D)
+        for variable in layer.trainable_variables:
+            if len(shape := variable.shape) >= 2:
+                depthwise = whole or (isinstance(layer, layers.SeparableConv2D) and variable is layer.depthwise_kernel)
+                fan_in = prod(shape[:2]) if depthwise else prod(shape[:-1])
+                variable.assign(rng.normal(0.0, np.sqrt(2.0 / fan_in), shape).astype(np.float32))
+    norms = [layer for layer in model.layers if isinstance(layer, layers.BatchNormalization)]
+    momenta = [layer.momentum for layer in norms]
+    for layer in norms:
+        layer.momentum = 0.0
+    model(rng.normal(size=model.inputs[0].shape).astype(np.float32), training=True)
+    for layer, momentum in zip(norms, momenta, strict=True):
+        layer.momentum = momentum
+
+
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Make the card's float file and check it on a photograph.
+    """Write the card's float file to ``path`` and check it on a photograph.
 
-    A card of a user's own file is that file with its outputs named; every other card is built in Keras and converted.
-
-    Args:
-        card: the model card.
-        weights: its weights, None for fixed-seed random ones (latency, memory and operators do not depend on them).
-        path: where to write the file: input ``image`` float32 (1, S, S, 3), outputs ``probabilities`` and ``features``.
-
-    Returns:
-        ``difference``: the largest difference of a probability between Keras and LiteRT; ``features_difference``: that
-        of a feature, as a share of the largest one.
-
-    Raises:
-        StageError: the converter failed, or the file does not compute what the graph does.
+    A card of a user's own file is that file with its outputs named; every other card is built in Keras and converted,
+    with fixed-seed random weights if there are none (latency, memory and operators do not depend on them). The file has
+    the input ``image`` float32 (1, S, S, 3) and the outputs ``probabilities`` and ``features``. The result has the
+    largest ``difference`` of a probability between Keras and LiteRT, and ``features_difference``: that of a feature, as
+    a share of the largest one.
     """
     if card.own_file:
         from advisor.catalog.user_models.master import convert_own
 
         return convert_own(card, weights, path)
-    data, differences = _converted(card, weights)
-    for output, difference in differences.items():
-        if not difference <= MAX_DIFFERENCE:
-            raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
-    path.write_bytes(data)
-    return {"difference": differences["probabilities"], "features_difference": differences["features"]}
-
-
-def _converted(card: Card, weights: WeightsFile | None) -> tuple[bytes, dict[str, float]]:
     import keras
-
-    from advisor.catalog.build import build_model
 
     try:
         model = build_model(card, weights)
         with contextlib.redirect_stdout(io.StringIO()):
             data = to_tflite(model)
-        return data, _differences(model, data, photograph(card.preprocessing, card.input_size))
+        differences = _differences(model, data, photograph(card.preprocessing, card.input_size))
     finally:
         keras.backend.clear_session()
+    for output, difference in differences.items():
+        if not difference <= MAX_DIFFERENCE:
+            raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
+    path.write_bytes(data)
+    return {"difference": differences["probabilities"], "features_difference": differences["features"]}
 
 
 def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:
@@ -88,13 +120,7 @@ def to_tflite(model: keras.Model) -> bytes:
 
     The converter's method for Keras models writes a SavedModel and reads it back, which traces the graph five times.
     From a single trace, whose variables it makes constants, it takes a third of the processor time and gives the same
-    operators, without names for inputs and outputs.
-
-    Returns:
-        A file with one signature: ``image`` in, ``probabilities`` and ``features`` out.
-
-    Raises:
-        StageError: the converter gave another number of outputs.
+    operators, without names for inputs and outputs. The file has one signature: ``image`` in, the outputs out.
     """
     import tensorflow as tf
 

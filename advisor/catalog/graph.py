@@ -45,13 +45,13 @@ def parameters(model: keras.Model) -> int:
 
 def macs(model: keras.Model) -> int:
     """Return the multiply-accumulates of the convolutions and dense layers for one image, without biases."""
-    return sum(_layer_macs(layer) for layer in model.layers)
-
-
-def _layer_macs(layer: keras.Layer) -> int:
-    if isinstance(layer, layers.SeparableConv2D):
-        positions = prod(layer.output.shape[1:-1])
-        return int(positions * (prod(layer.depthwise_kernel.shape) + prod(layer.pointwise_kernel.shape)))
-    if isinstance(layer, layers.DepthwiseConv2D | layers.Conv2D):
-        return int(prod(layer.output.shape[1:-1]) * prod(layer.kernel.shape))
-    return int(prod(layer.kernel.shape)) if isinstance(layer, layers.Dense) else 0
+    total = 0
+    for layer in model.layers:
+        if isinstance(layer, layers.SeparableConv2D):
+            kernels = prod(layer.depthwise_kernel.shape) + prod(layer.pointwise_kernel.shape)
+            total += prod(layer.output.shape[1:-1]) * kernels
+        elif isinstance(layer, layers.DepthwiseConv2D | layers.Conv2D):
+            total += prod(layer.output.shape[1:-1]) * prod(layer.kernel.shape)
+        elif isinstance(layer, layers.Dense):
+            total += prod(layer.kernel.shape)
+    return int(total)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,17 +14,21 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
-from advisor.downloads.cache import Cache, Mirror
-from advisor.downloads.files import FetchOptions, WeightsFile, WeightSource
+from advisor.downloads.files import Cache, FetchOptions, Mirror, WeightSource
 
-COLUMNS = (
-    "card", "family", "licence", "input_px", "params", "macs", "classes", "top1_percent", "top1_int8_percent",
-    "top1_int8_qat_percent", "size_bytes", "weights", "weights_here",
-)  # fmt: skip
+_CELLS = {
+    "card": "card.name", "family": "card.family", "licence": "card.licence", "input_px": "card.input_size",
+    "params": "card.params", "macs": "card.macs", "classes": "card.classes", "top1_percent": "top1",
+    "top1_int8_percent": "top1_int8", "top1_int8_qat_percent": "top1_int8_qat", "size_bytes": "size_bytes",
+    "weights": "weights", "weights_here": "here",
+}  # fmt: skip
+COLUMNS = tuple(_CELLS)
 """Columns of :func:`advisor.catalog.to_frame`."""
 
 BYTES_A_VALUE = 4
 """A float32 file holds little besides its values."""
+
+AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,40 +37,40 @@ class CardRow:
 
     Attributes:
         card: the card.
-        top1: published top-1 of the float model in percent.
-        top1_int8: published top-1 of an int8 model in percent.
-        top1_int8_qat: the same of weights from quantization-aware training, which are not those of the float model.
-        size_bytes: rough size of a float32 file: four bytes a parameter.
-        weights: the places of its weights in a few words, in their order.
         here: its weights are on this machine (their hash is checked when they are used).
     """
 
     card: Card
-    top1: float | None
-    top1_int8: float | None
-    top1_int8_qat: float | None
-    size_bytes: int
-    weights: tuple[str, ...]
     here: bool
+
+    @property
+    def top1(self) -> float | None:
+        """Published top-1 of the float model in percent."""
+        return self.card.top1()
+
+    @property
+    def top1_int8(self) -> float | None:
+        """Published top-1 of an int8 model in percent."""
+        return self.card.top1("int8")
+
+    @property
+    def top1_int8_qat(self) -> float | None:
+        """The same of weights from quantization-aware training, which are not those of the float model."""
+        return self.card.top1("int8_qat")
+
+    @property
+    def size_bytes(self) -> int:
+        """Rough size of a float32 file: four bytes a parameter."""
+        return BYTES_A_VALUE * self.card.params
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """The places of its weights in a few words, in their order."""
+        return tuple(place(source) for source in self.card.weights)
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
-        card = self.card
-        return {
-            "card": card.name,
-            "family": card.family,
-            "licence": card.licence,
-            "input_px": card.input_size,
-            "params": card.params,
-            "macs": card.macs,
-            "classes": card.classes,
-            "top1_percent": self.top1,
-            "top1_int8_percent": self.top1_int8,
-            "top1_int8_qat_percent": self.top1_int8_qat,
-            "size_bytes": self.size_bytes,
-            "weights": ", ".join(self.weights),
-            "weights_here": self.here,
-        }
+        return {name: attrgetter(path)(self) for name, path in _CELLS.items()} | {"weights": ", ".join(self.weights)}
 
     def to_json(self) -> dict[str, Any]:
         """Return the row and the whole card as plain values."""
@@ -74,8 +79,7 @@ class CardRow:
 
 def rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:
     """Return a row for each card, in the order of the catalogue."""
-    mirror, cache = _places(options)
-    return tuple(_row(card, mirror, cache) for card in catalogue.values())
+    return tuple(CardRow(card, is_here(card, options)) for card in catalogue.values())
 
 
 def card_json(card: Card) -> dict[str, Any]:
@@ -89,7 +93,14 @@ def card_json(card: Card) -> dict[str, Any]:
 
 def is_here(card: Card, options: FetchOptions | None = None) -> bool:
     """Return whether the card's weights are on this machine; nothing is read."""
-    return _is_here(card, *_places(options or FetchOptions()))
+    options = options or FetchOptions()
+    path, cache = options.mirror_path, Cache(options.cache_root)
+    return any(
+        cache.holds(source)
+        or (path is not None and Mirror(path).holds(source))
+        or (source.kind == "file" and Path(source.file.path).is_file())
+        for source in card.weights
+    )
 
 
 def place(source: WeightSource) -> str:
@@ -98,35 +109,6 @@ def place(source: WeightSource) -> str:
         host = urlsplit(source.url).netloc.rpartition("@")[2] or source.url
         return host if source.file.key else f"{host} (no hash: your copy)"
     return f"{source.kind} {source.package or source.file.name}"
-
-
-def _row(card: Card, mirror: Mirror | None, cache: Cache) -> CardRow:
-    return CardRow(
-        card=card,
-        top1=card.top1(),
-        top1_int8=card.top1("int8"),
-        top1_int8_qat=card.top1("int8_qat"),
-        size_bytes=BYTES_A_VALUE * card.params,
-        weights=tuple(place(source) for source in card.weights),
-        here=_is_here(card, mirror, cache),
-    )
-
-
-def _places(options: FetchOptions) -> tuple[Mirror | None, Cache]:
-    path = options.mirror_path
-    return None if path is None else Mirror(path), Cache(options.cache_root)
-
-
-def _is_here(card: Card, mirror: Mirror | None, cache: Cache) -> bool:
-    return any(
-        cache.holds(source)
-        or (mirror is not None and mirror.holds(source))
-        or (source.kind == "file" and Path(source.file.path).is_file())
-        for source in card.weights
-    )
-
-
-AT_A_TIME = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +135,7 @@ class Fetched:
 
 
 def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:
-    """Fetch the weights of ``cards``, several at a time, and keep them in the cache; a user's mirror is copied into it.
-
-    Raises:
-        UsageError: a mirror that does not exist.
-    """
+    """Fetch the weights of ``cards``, several at a time, into the cache; a user's mirror is copied into it."""
     with ThreadPoolExecutor(AT_A_TIME) as pool:
         return tuple(pool.map(partial(_fetch, options), cards))
 
@@ -167,27 +145,18 @@ def _fetch(options: FetchOptions, card: Card) -> Fetched:
         found = fetch(card, options)
     except WeightsError as error:
         return Fetched(card.name, reason=error.message, hint=error.hint)
-    source = _source_of(card, found)
+    same = (found.member, found.format, found.port)
+    source = next(
+        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256)
+    )
     if not source.file.key:
         reason = "used from the mirror and not kept: its hash is not on the card"
         return Fetched(card.name, found.path, found.source, found.sha256, reason=reason)
-    kept = _kept(source, found, options)
-    return Fetched(card.name, kept.path, found.source, kept.sha256, cached=True)
 
-
-def _source_of(card: Card, found: WeightsFile) -> WeightSource:
-    same = (found.member, found.format, found.port)
-    return next(
-        s for s in card.weights if (s.file.path, s.format, s.port) == same and s.file.sha256 in ("", found.sha256)
-    )
-
-
-def _kept(source: WeightSource, found: WeightsFile, options: FetchOptions) -> WeightsFile:
-    """Return the file in the cache; a file in a mirror is copied there and checked again."""
-
-    def copy(folder: Path) -> None:
+    def copy(folder: Path) -> None:  # a file in a mirror is checked again
         for member in source.members:
             beside = found.path if member is source.file else found.path.parent / member.name
             shutil.copyfile(beside, folder / member.name)
 
-    return Cache(options.cache_root).find_or_fill(source, found.source, copy)
+    kept = Cache(options.cache_root).find_or_fill(source, found.source, copy)
+    return Fetched(card.name, kept.path, found.source, kept.sha256, cached=True)

@@ -1,15 +1,19 @@
-"""Define the schema of a catalogue's YAML file: types, limits, and the step to :class:`Card`."""
+"""Read the YAML of a catalogue file into cards: types, limits, and every mistake with its line."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any, ClassVar, Literal
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from advisor.catalog import architectures
 from advisor.catalog.cards import Card, Conversion, Preprocessing, Published, Scalar
+from advisor.core.errors import UsageError, nearest
 from advisor.downloads.files import MemberFile, SourceKind, WeightSource
+from advisor.store.yamlfile import YamlDocument, read_yaml
 
 Percent = Annotated[float, Field(ge=0, le=100)]
 Count = Annotated[int, Field(gt=0, le=10**13)]
@@ -182,3 +186,68 @@ class CatalogueFile(Strict):
     licence: Text | None = None
     defaults: dict[str, Any] = {}
     cards: Annotated[list[dict[str, Any]], Field(min_length=1)]
+
+
+Entry = TypeVar("Entry", bound=BaseModel)
+Place = tuple[str | int, ...]
+
+
+def read_cards(path: Path, wrong: list[UsageError] | None = None) -> tuple[YamlDocument, dict[int, Card]]:
+    """Return a catalogue file and its cards by their index in it.
+
+    ``wrong`` receives the errors of single cards, which are skipped; without it the first error is raised.
+    """
+    document = read_yaml(path)
+    file = _validated(CatalogueFile, document.values, document, ())
+    header = {"family": file.family, "paper": file.paper, "licence": file.licence}
+    shared = {key: value for key, value in header.items() if value is not None} | file.defaults
+    cards: dict[int, Card] = {}
+    for index, entry in enumerate(file.cards):
+        try:
+            card = _validated(CardEntry, shared | entry, document, ("cards", index)).value()
+            if card.architecture not in architectures.NAMES:
+                raise UsageError(
+                    f"{document.at(('cards', index))}: no architecture is called '{card.architecture}'"
+                    f"{nearest(card.architecture, architectures.NAMES)}",
+                    f"architectures: {', '.join(architectures.NAMES)}",
+                )
+            folder = Path(file.folder or path.parent).absolute()
+            cards[index] = replace(card, weights=tuple(_anchored(source, folder) for source in card.weights))
+        except UsageError as error:
+            if wrong is None:
+                raise
+            wrong.append(error)
+    return document, cards
+
+
+def _anchored(source: WeightSource, folder: Path) -> WeightSource:
+    """Return the source with the paths of a user's own files counted from ``folder``."""
+    if source.kind != "file":
+        return source
+    first, *others = (replace(member, path=str(folder / member.path)) for member in source.members)
+    return replace(source, file=first, companions=tuple(others))
+
+
+def _validated(schema: type[Entry], values: Any, document: YamlDocument, place: Place) -> Entry:
+    try:
+        return schema.model_validate(values)
+    except ValidationError as error:
+        raise _explained(error, schema, document, place) from None
+
+
+def _explained(error: ValidationError, schema: type[BaseModel], document: YamlDocument, place: Place) -> UsageError:
+    # A misspelt key is also a missing one: the misspelling is the error to show.
+    first = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+    location = first["loc"]
+    line = document.line((*place, *location))
+    if place and location and location[0] not in document.values["cards"][place[1]]:
+        line = document.line(("defaults", *location)) if location[0] in document.values.get("defaults", {}) else line
+    name = ".".join(str(step) for step in location) or "the file"
+    if first["type"] == "extra_forbidden":
+        models = (schema, PreprocessingEntry, PublishedEntry, SourceEntry, MemberEntry)
+        keys = [name for model in models for name in model.model_fields]
+        problem = f"{document.path}:{line}: unknown key '{name}'{nearest(str(location[-1]), keys)}"
+        return UsageError(problem, f"keys: {', '.join(keys)}")
+    found = repr(first["input"])
+    value = f" (found {found if len(found) <= 60 else f'{found[:57]}...'})" if first["type"] != "missing" else ""
+    return UsageError(f"{document.path}:{line}: {name}: {first['msg']}{value}", "docs/catalogue.md lists the keys")

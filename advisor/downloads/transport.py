@@ -7,11 +7,11 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urljoin, urlsplit, urlunsplit
+from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 
 import requests
 import urllib3
@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from requests.auth import HTTPBasicAuth
 
 from advisor.core.units import show_bytes, show_seconds
-from advisor.downloads.files import Unavailable, credentials_of, redacted
+from advisor.downloads.files import Unavailable
 
 MAX_PAGE_BYTES = 64 * 2**20
 MAX_REDIRECTS = 10
@@ -31,15 +31,26 @@ MOST_S = 3600.0
 """The time for one file from one source, with all attempts."""
 
 
+def redacted(url: str) -> str:
+    """Return ``url`` without user and password."""
+    parts = urlsplit(url)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
+    """Return the ``(host:port, user, password)`` written into ``urls``."""
+    return tuple(
+        (parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or ""))
+        for parts in map(urlsplit, urls)
+        if parts.username
+    )
+
+
 class Deadline:
     """The time for one page or one file, with all attempts; when it has passed, its connections are shut down.
 
-    A time-out of a socket is not enough: it starts again with each byte that a slow server sends.
-
-    Args:
-        patience_s: the time for every ``step_bytes``.
-        most_s: the time for everything.
-        step_bytes: what has to arrive before the patience starts again.
+    A time-out of a socket is not enough: it starts again with each byte that a slow server sends. There are
+    ``patience_s`` for every ``step_bytes``, and ``most_s`` for everything.
     """
 
     def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
@@ -112,20 +123,19 @@ class WatchedAdapter(HTTPAdapter):
         """Return a pool that makes watched connections."""
         pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
         if not hasattr(pool.ConnectionCls, "watched"):
-            pool.ConnectionCls = _watched(pool.ConnectionCls, self._watch)
+            watch: Any = self._watch
+            kind: Any = pool.ConnectionCls
+
+            class Watched(kind):  # type: ignore[misc]
+                watched = True
+
+                def _new_conn(self) -> socket.socket:
+                    opened: socket.socket = super()._new_conn()
+                    watch(opened)
+                    return opened
+
+            pool.ConnectionCls = Watched
         return pool
-
-
-def _watched(kind: Any, watch: Callable[[socket.socket], None]) -> Any:
-    class Watched(kind):  # type: ignore[misc]
-        watched = True
-
-        def _new_conn(self) -> socket.socket:
-            opened: socket.socket = super()._new_conn()
-            watch(opened)
-            return opened
-
-    return Watched
 
 
 _REASONS: tuple[tuple[type[Exception], str], ...] = (
@@ -218,21 +228,17 @@ class Client:
             raise self._broken(url, "", deadline)
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
-        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer.
-
-        Raises:
-            Unavailable: no answer, an error, or more than ``MAX_PAGE_BYTES``.
-        """
+        """GET the page ``url`` in one of the types of ``accept``; return its body and the answer."""
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
                 raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
-            if (announced_bytes(response) or 0) > MAX_PAGE_BYTES:
-                raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
-            for chunk in response.iter_content(2**16):
+            chunks, size = response.iter_content(2**16), announced_bytes(response) or 0
+            while size <= MAX_PAGE_BYTES and (chunk := next(chunks, b"")):
                 body += chunk
-                if len(body) > MAX_PAGE_BYTES:
-                    raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+                size = len(body)
+            if size > MAX_PAGE_BYTES:
+                raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
         return bytes(body), response
 
     def _watch(self, connection: socket.socket) -> None:
@@ -260,47 +266,39 @@ class Client:
         raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        plain, auth = self._authenticated(url)
-        headers, verify = {**headers, **self._token(plain)}, self._verify(plain)
-        timeout = self._transport.connect_timeout_s, self._transport.read_timeout_s
+        parts, known, plain, auth = urlsplit(url), self._transport, url, None
+        host = parts.netloc.rpartition("@")[2]
+        for place, user, password in reversed((*credentials_of([url]), *known.credentials)):
+            if place == host:
+                plain, auth = urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
+        bare, parts = plain.partition(":")[2], urlsplit(plain)
+        token = next((token for prefix, token in known.tokens if bare.startswith(prefix)), "")
+        headers = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
+        verify: bool | str = known.ca_file or True
+        if parts.hostname in known.trusted_hosts or parts.netloc in known.trusted_hosts:
+            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
+            verify = False
+        timeout = known.connect_timeout_s, known.read_timeout_s
         try:
             response = self._session.get(plain, headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True)
         except requests.exceptions.InvalidHeader:
             raise
         except (ValueError, urllib3.exceptions.LocationValueError) as error:
             raise Unavailable(f"{redacted(url)}: not a valid address") from error
-        _refuse_negative_chunks(response.raw)
+        raw: Any = response.raw
+        update = raw._update_chunk_length
+
+        def checked() -> None:  # a chunk of a negative size breaks the connection; -1 would be read without a limit
+            update()
+            if raw.chunk_left < 0:
+                raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
+
+        raw._update_chunk_length = checked
         return response
-
-    def _authenticated(self, url: str) -> tuple[str, HTTPBasicAuth | None]:
-        parts = urlsplit(url)
-        host = parts.netloc.rpartition("@")[2]
-        for known, user, password in (*credentials_of([url]), *self._transport.credentials):
-            if known == host:
-                return urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
-        return url, None
-
-    def _token(self, url: str) -> dict[str, str]:
-        bare = url.partition(":")[2]
-        for prefix, token in self._transport.tokens:
-            if bare.startswith(prefix):
-                return {"Authorization": f"Bearer {token}"}
-        return {}
-
-    def _verify(self, url: str) -> bool | str:
-        parts = urlsplit(url)
-        if parts.hostname in self._transport.trusted_hosts or parts.netloc in self._transport.trusted_hosts:
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)
-            return False
-        return self._transport.ca_file or True
 
 
 def announced_bytes(response: requests.Response) -> int | None:
-    """Return the length that the server announces, None if it announces none.
-
-    Raises:
-        Unavailable: it is not a length.
-    """
+    """Return the length that the server announces, None if it announces none; ``Unavailable`` if it is not a length."""
     length = response.headers.get("Content-Length")
     if length is None or response.raw.chunked:
         return None
@@ -310,11 +308,7 @@ def announced_bytes(response: requests.Response) -> int | None:
 
 
 def _redirected(url: str, target: str) -> str:
-    """Return the address to which the server of ``url`` redirects.
-
-    Raises:
-        Unavailable: it is not a web address, or gives up the encryption.
-    """
+    """Return the address to which ``url`` redirects; ``Unavailable`` if it is no web address or without encryption."""
     try:
         there = urljoin(url, target)
         parts = urlsplit(there)
@@ -325,18 +319,6 @@ def _redirected(url: str, target: str) -> str:
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
         raise Unavailable(f"{redacted(url)}: redirects from https to '{redacted(there)[:80]}', without encryption")
     return there
-
-
-def _refuse_negative_chunks(raw: Any) -> None:
-    """Let a chunk of a negative size break the connection; -1 would be read without a limit."""
-    update = raw._update_chunk_length
-
-    def checked() -> None:
-        update()
-        if raw.chunk_left < 0:
-            raise urllib3.exceptions.ProtocolError("a chunk of a negative size")
-
-    raw._update_chunk_length = checked
 
 
 def reason(error: Exception) -> str:

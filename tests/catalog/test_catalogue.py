@@ -176,12 +176,6 @@ def test_a_pattern_that_means_nothing_names_the_nearest(catalogue: Catalogue) ->
         catalogue.select(["resnext_*"])
 
 
-def test_a_card_is_found_by_name_or_its_nearest_is_named(catalogue: Catalogue) -> None:
-    assert catalogue.card("mobilenet_v2_1.0_224").input_size == 224
-    with pytest.raises(UsageError, match=r"did you mean 'mobilenet_v2_1\.0_224'"):
-        catalogue.card("mobilenet_v2_1.0_244")
-
-
 def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catalogue) -> None:
     from advisor.catalog.weights.mapping import RULES
 
@@ -197,11 +191,6 @@ def test_every_hashed_download_names_what_is_needed_to_check_it(catalogue: Catal
 HASH = "a" * 64
 
 
-@pytest.fixture(scope="module")
-def catalogue_of_listing() -> Catalogue:
-    return load_catalogue()
-
-
 @pytest.fixture
 def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FetchOptions:
     """An empty cache and no mirror."""
@@ -213,33 +202,25 @@ def available(catalogue: Catalogue, options: FetchOptions) -> list[str]:
     return [row.card.name for row in rows(catalogue, options) if row.here]
 
 
-def test_every_card_is_listed_in_the_order_of_the_catalogue(
-    catalogue_of_listing: Catalogue, nowhere: FetchOptions
-) -> None:
-    assert [row.card.name for row in rows(catalogue_of_listing, nowhere)] == list(catalogue_of_listing)
-
-
 def test_available_are_those_in_the_cache_or_the_mirror(
-    catalogue_of_listing: Catalogue, nowhere: FetchOptions, tmp_path: Path
+    catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path
 ) -> None:
-    assert available(catalogue_of_listing, nowhere) == []
-    source = next(s for s in catalogue_of_listing["mobilenet_v2_1.0_224"].weights if s.file.sha256)
+    assert available(catalogue, nowhere) == []
+    source = next(s for s in catalogue["mobilenet_v2_1.0_224"].weights if s.file.sha256)
     kept = tmp_path / "cache" / "weights" / source.file.sha256 / source.file.name
     kept.parent.mkdir(parents=True)
     kept.touch()
-    assert available(catalogue_of_listing, nowhere) == ["mobilenet_v2_1.0_224"]
+    assert available(catalogue, nowhere) == ["mobilenet_v2_1.0_224"]
     (tmp_path / "mirror").mkdir()
     (tmp_path / "mirror" / "squeezenet_v1.0.caffemodel").touch()
     mirrored = replace(nowhere, mirror=tmp_path / "mirror")
-    assert available(catalogue_of_listing, mirrored) == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
+    assert available(catalogue, mirrored) == ["mobilenet_v2_1.0_224", "squeezenet_1.0_227"]
 
 
-def test_a_users_own_file_is_here_while_it_is(
-    catalogue_of_listing: Catalogue, nowhere: FetchOptions, tmp_path: Path
-) -> None:
+def test_a_users_own_file_is_here_while_it_is(catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path) -> None:
     own = tmp_path / "net.tflite"
     card = replace(
-        catalogue_of_listing["squeezenet_1.1_227"],
+        catalogue["squeezenet_1.1_227"],
         weights=(WeightSource("file", "tflite", "whole", MemberFile(str(own), HASH)),),
     )
     assert not is_here(card, nowhere)
@@ -263,8 +244,8 @@ def test_a_source_is_told_in_a_few_words_without_credentials(source: WeightSourc
     assert place(source) == said
 
 
-def test_a_row_is_plain_json_with_the_whole_card(catalogue_of_listing: Catalogue, nowhere: FetchOptions) -> None:
-    (row,) = [row for row in rows(catalogue_of_listing, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
+def test_a_row_is_plain_json_with_the_whole_card(catalogue: Catalogue, nowhere: FetchOptions) -> None:
+    (row,) = [row for row in rows(catalogue, nowhere) if row.card.name == "mobilenet_v2_1.0_224"]
     plain = json.loads(json.dumps(row.to_json(), allow_nan=False))
     assert plain["arguments"]["width"] == 1.0
     assert (plain["params"], plain["size_bytes"]) == (row.card.params, 4 * row.card.params)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.catalog import load_catalogue, reading as module, reading as parsed_cache
+from advisor.catalog import catalogue as parsed_cache, load_catalogue, schema
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 
@@ -32,7 +32,7 @@ def no_yaml(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path) -> None:
         raise AssertionError(f"{path} was parsed")
 
-    monkeypatch.setattr(module, "read_yaml", refuse)
+    monkeypatch.setattr(schema, "read_yaml", refuse)
 
 
 def test_the_second_time_no_file_is_parsed_and_the_cards_are_the_same(
@@ -122,5 +122,5 @@ def test_files_that_were_not_read_for_long_are_forgotten(
     for number in range(5):
         path = tmp_path / f"{number}.yaml"
         path.write_text(GOOD.replace("team_net", f"net_{number}"), encoding="utf-8")
-        module.read_catalogue_file(path)
+        parsed_cache.read_catalogue_file(path)
     assert len(list(cache.iterdir())) == 3

@@ -15,7 +15,7 @@ from typing import TypeVar
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from advisor.catalog.reading import read_catalogue_file
+from advisor.catalog.catalogue import read_catalogue_file
 from advisor.core import units
 from advisor.core.budget import parse_licences
 from advisor.core.errors import AdvisorError

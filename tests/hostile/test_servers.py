@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
-from advisor.downloads import download, transport
+from advisor.downloads import delivery, transport
 from advisor.downloads.files import FetchOptions, Unavailable
 from advisor.downloads.transport import Client, Deadline, Transport
 from tests.catalog.conftest import Answer, Shelf, shelf
@@ -29,7 +29,7 @@ LENGTH = len(CONTENT)
 def short_times(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be as patient as a test may be."""
     be_patient(monkeypatch, PATIENCE_S)
-    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 
 def be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:

@@ -9,20 +9,20 @@ from advisor.core.errors import UsageError
 _MODULES = {
     "densenet": "keras_applications",
     "efficientnet": "keras_applications",
-    "efficientnet_lite": "mobile",
+    "efficientnet_lite": "networks",
     "inception_resnet_v2": "keras_applications",
     "inception_v1": "slim_inception",
     "inception_v2": "slim_inception",
     "inception_v3": "slim_inception",
     "inception_v4": "slim_inception",
-    "mnasnet": "torchvision",
-    "mobilenet_v1": "mobile",
-    "mobilenet_v2": "mobile",
+    "mnasnet": "networks",
+    "mobilenet_v1": "networks",
+    "mobilenet_v2": "networks",
     "mobilenet_v3": "keras_applications",
     "nasnet": "keras_applications",
-    "resnet": "torchvision",
-    "shufflenet_v2": "torchvision",
-    "squeezenet": "mobile",
+    "resnet": "networks",
+    "shufflenet_v2": "networks",
+    "squeezenet": "networks",
 }
 
 NAMES = (*_MODULES, *OWN_FILES)
@@ -30,11 +30,7 @@ NAMES = (*_MODULES, *OWN_FILES)
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
-    """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out.
-
-    Raises:
-        UsageError: no such architecture, or arguments that it does not take.
-    """
+    """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out."""
     if name in OWN_FILES:
         raise UsageError(
             "a card of a user's own file has no graph: the file is taken as it is", "name a card of the catalogue"

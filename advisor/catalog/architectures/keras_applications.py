@@ -59,9 +59,6 @@ def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimal
     The features are the input of the classifier: the pooled image after the widening 1x1 convolution. ``size`` is
     ``large`` or ``small``, ``width`` multiplies the depths, and a ``minimalistic`` network has no squeeze-and-excite,
     hard-swish and 5x5 convolutions.
-
-    Raises:
-        ValueError: no such size.
     """
     networks = {"large": applications.MobileNetV3Large, "small": applications.MobileNetV3Small}
     if size not in networks:

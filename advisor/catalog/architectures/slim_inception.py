@@ -23,10 +23,8 @@ _BATCH_NORM_EPSILON = 1e-3  # inception_utils.inception_arg_scope
 class _Slim:
     """Slim's layers, named as the checkpoint of one network names them.
 
-    Attributes:
-        separator: stands for the dots of a scope.
-        relu: name of the activation in the scope of its convolution.
-        renamed: scopes that do not follow the pattern of :meth:`branch`.
+    ``separator`` stands for the dots of a scope, ``relu`` is the name of the activation in the scope of its
+    convolution, and ``renamed`` has the scopes that do not follow the pattern of :meth:`branch`.
     """
 
     separator: str = "."
@@ -75,6 +73,20 @@ class _Slim:
         """Return the maximum of 3x3 windows at stride 2, without padding."""
         return self.max_pool(x, scope, stride=2, padding="valid")
 
+    def reduction(self, x: Tensor, scope: str, *branches: tuple[Branch, int], padding: str = "valid") -> Tensor:
+        """Return branches that each end in a 3x3 convolution at stride 2, of so many channels, beside a maximum."""
+        outputs = []
+        for index, (steps, filters) in enumerate(branches):
+            inner = f"{scope}.Branch_{index}"
+            outputs.append(self.halving(self.branch(x, inner, *steps), filters, f"{inner}.Conv2d_1a_3x3", padding))
+        pool = self.max_pool(x, f"{scope}.Branch_{len(branches)}.MaxPool_1a_3x3", stride=2, padding=padding)
+        return self.joined([*outputs, pool], scope)
+
+    def fan(self, x: Tensor, filters: int, scope: str, letters: str) -> list[Tensor]:
+        """Return a 1x3 and a 3x1 convolution of the same input."""
+        kernels = zip(letters, ((1, 3), (3, 1)), strict=True)
+        return [self.convolution(x, filters, (h, w), f"{scope}.Conv2d_0{letter}_{h}x{w}") for letter, (h, w) in kernels]
+
     def joined(self, branches: list[Tensor], scope: str) -> Tensor:
         """Return the branches of a module, channel after channel."""
         return layers.Concatenate(name=self._name(f"{scope}.concat"))(branches)
@@ -110,26 +122,25 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
     x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _v1_module(x, "Mixed_3b", 64, 96, 128, 16, 32, 32)
-    x = _v1_module(x, "Mixed_3c", 128, 128, 192, 32, 96, 64)
+    x = _module(_V1, x, "Mixed_3b", (64, 96, 128, 16, 32, 32), maximum=True)
+    x = _module(_V1, x, "Mixed_3c", (128, 128, 192, 32, 96, 64), maximum=True)
     x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
-    x = _v1_module(x, "Mixed_4b", 192, 96, 208, 16, 48, 64)
-    x = _v1_module(x, "Mixed_4c", 160, 112, 224, 24, 64, 64)
-    x = _v1_module(x, "Mixed_4d", 128, 128, 256, 24, 64, 64)
-    x = _v1_module(x, "Mixed_4e", 112, 144, 288, 32, 64, 64)
-    x = _v1_module(x, "Mixed_4f", 256, 160, 320, 32, 128, 128)
+    x = _module(_V1, x, "Mixed_4b", (192, 96, 208, 16, 48, 64), maximum=True)
+    x = _module(_V1, x, "Mixed_4c", (160, 112, 224, 24, 64, 64), maximum=True)
+    x = _module(_V1, x, "Mixed_4d", (128, 128, 256, 24, 64, 64), maximum=True)
+    x = _module(_V1, x, "Mixed_4e", (112, 144, 288, 32, 64, 64), maximum=True)
+    x = _module(_V1, x, "Mixed_4f", (256, 160, 320, 32, 128, 128), maximum=True)
     x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
-    x = _v1_module(x, "Mixed_5b", 256, 160, 320, 32, 128, 128)
-    x = _v1_module(x, "Mixed_5c", 384, 192, 384, 48, 128, 128)
+    x = _module(_V1, x, "Mixed_5b", (256, 160, 320, 32, 128, 128), maximum=True)
+    x = _module(_V1, x, "Mixed_5c", (384, 192, 384, 48, 128, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
-def _v1_module(
-    x: Tensor, scope: str, one: int, reduce3: int, three: int, reduce5: int, five: int, pooled: int
-) -> Tensor:
-    """Return a module by the columns of table 1 of the paper."""
-    branches = (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), (five, 3)))
-    return _V1.module(x, scope, branches, pooled, maximum=True)
+def _module(slim: _Slim, x: Tensor, scope: str, columns: tuple[int, ...], maximum: bool = False) -> Tensor:
+    """Return a module by the columns of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
+    one, reduce3, three, reduce5, five, pooled = columns
+    last = ((five, 3),) * (1 if slim is _V1 else 2)
+    return slim.module(x, scope, (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)), pooled, maximum)
 
 
 def inception_v2(input_size: int, classes: int) -> keras.Model:
@@ -144,33 +155,17 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _v2_module(x, "Mixed_3b", (64, 64, 64, 64, 96, 32))
-    x = _v2_module(x, "Mixed_3c", (64, 64, 96, 64, 96, 64))
-    x = _v2_reduction(x, "Mixed_4a", 160, 64, 96)
-    x = _v2_module(x, "Mixed_4b", (224, 64, 96, 96, 128, 128))
-    x = _v2_module(x, "Mixed_4c", (192, 96, 128, 96, 128, 128))
-    x = _v2_module(x, "Mixed_4d", (160, 128, 160, 128, 160, 96))
-    x = _v2_module(x, "Mixed_4e", (96, 128, 192, 160, 192, 96))
-    x = _v2_reduction(x, "Mixed_5a", 192, 192, 256)
-    x = _v2_module(x, "Mixed_5b", (352, 192, 320, 160, 224, 128))
-    x = _v2_module(x, "Mixed_5c", (352, 192, 320, 192, 224, 128), maximum=True)
+    x = _module(_V2, x, "Mixed_3b", (64, 64, 64, 64, 96, 32))
+    x = _module(_V2, x, "Mixed_3c", (64, 64, 96, 64, 96, 64))
+    x = _V2.reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
+    x = _module(_V2, x, "Mixed_4b", (224, 64, 96, 96, 128, 128))
+    x = _module(_V2, x, "Mixed_4c", (192, 96, 128, 96, 128, 128))
+    x = _module(_V2, x, "Mixed_4d", (160, 128, 160, 128, 160, 96))
+    x = _module(_V2, x, "Mixed_4e", (96, 128, 192, 160, 192, 96))
+    x = _V2.reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
+    x = _module(_V2, x, "Mixed_5b", (352, 192, 320, 160, 224, 128))
+    x = _module(_V2, x, "Mixed_5c", (352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
-
-
-def _v2_module(x: Tensor, scope: str, columns: tuple[int, ...], maximum: bool = False) -> Tensor:
-    """Return a module by the columns of figure 5 of the paper."""
-    one, reduce3, three, reduce5, five, pooled = columns
-    branches = (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), (five, 3), (five, 3)))
-    return _V2.module(x, scope, branches, pooled, maximum)
-
-
-def _v2_reduction(x: Tensor, scope: str, three: int, reduce5: int, five: int) -> Tensor:
-    first = _V2.branch(x, f"{scope}.Branch_0", (128, 1))
-    first = _V2.halving(first, three, f"{scope}.Branch_0.Conv2d_1a_3x3", "same")
-    second = _V2.branch(x, f"{scope}.Branch_1", (reduce5, 1), (five, 3))
-    second = _V2.halving(second, five, f"{scope}.Branch_1.Conv2d_1a_3x3", "same")
-    third = _V2.max_pool(x, f"{scope}.Branch_2.MaxPool_1a_3x3", stride=2)
-    return _V2.joined([first, second, third], scope)
 
 
 def inception_v3(input_size: int, classes: int) -> keras.Model:
@@ -186,18 +181,13 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
     branches: tuple[Branch, ...] = (((64, 1),), ((48, 1), (64, 5)), ((64, 1), (96, 3), (96, 3)))
     for letter, pooled in (("b", 32), ("c", 64), ("d", 64)):
         x = _V3.module(x, f"Mixed_5{letter}", branches, pooled)
-    first = _V3.halving(x, 384, "Mixed_6a.Branch_0.Conv2d_1a_3x3")
-    second = _V3.branch(x, "Mixed_6a.Branch_1", (64, 1), (96, 3))
-    second = _V3.halving(second, 96, "Mixed_6a.Branch_1.Conv2d_1a_3x3")
-    x = _V3.joined([first, second, _V3.halving_pool(x, "Mixed_6a.Branch_2.MaxPool_1a_3x3")], "Mixed_6a")
+    x = _V3.reduction(x, "Mixed_6a", ((), 384), (((64, 1), (96, 3)), 96))
     for letter, inner in (("b", 128), ("c", 160), ("d", 160), ("e", 192)):
         seven: Branch = ((inner, 1), (inner, (1, 7)), (192, (7, 1)))
         double: Branch = ((inner, 1), (inner, (7, 1)), (inner, (1, 7)), (inner, (7, 1)), (192, (1, 7)))
         x = _V3.module(x, f"Mixed_6{letter}", (((192, 1),), seven, double), 192)
-    first = _V3.halving(_V3.branch(x, "Mixed_7a.Branch_0", (192, 1)), 320, "Mixed_7a.Branch_0.Conv2d_1a_3x3")
-    second = _V3.branch(x, "Mixed_7a.Branch_1", (192, 1), (192, (1, 7)), (192, (7, 1)))
-    second = _V3.halving(second, 192, "Mixed_7a.Branch_1.Conv2d_1a_3x3")
-    x = _V3.joined([first, second, _V3.halving_pool(x, "Mixed_7a.Branch_2.MaxPool_1a_3x3")], "Mixed_7a")
+    seven = ((192, 1), (192, (1, 7)), (192, (7, 1)))
+    x = _V3.reduction(x, "Mixed_7a", (((192, 1),), 320), (seven, 192))
     for scope in ("Mixed_7b", "Mixed_7c"):
         x = _v3_last_module(x, scope)
     return pooled_classifier(image, x, classes)
@@ -205,13 +195,9 @@ def inception_v3(input_size: int, classes: int) -> keras.Model:
 
 def _v3_last_module(x: Tensor, scope: str) -> Tensor:
     one = _V3.branch(x, f"{scope}.Branch_0", (320, 1))
-    split = _V3.branch(x, f"{scope}.Branch_1", (384, 1))
-    wide = _V3.convolution(split, 384, (1, 3), f"{scope}.Branch_1.Conv2d_0b_1x3")
-    tall = _V3.convolution(split, 384, (3, 1), f"{scope}.Branch_1.Conv2d_0c_3x1")
-    deep = _V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3))
-    deep_wide = _V3.convolution(deep, 384, (1, 3), f"{scope}.Branch_2.Conv2d_0c_1x3")
-    deep_tall = _V3.convolution(deep, 384, (3, 1), f"{scope}.Branch_2.Conv2d_0d_3x1")
-    return _V3.joined([one, wide, tall, deep_wide, deep_tall, _V3.pooled(x, 192, f"{scope}.Branch_3")], scope)
+    split = _V3.fan(_V3.branch(x, f"{scope}.Branch_1", (384, 1)), 384, f"{scope}.Branch_1", "bc")
+    deep = _V3.fan(_V3.branch(x, f"{scope}.Branch_2", (448, 1), (384, 3)), 384, f"{scope}.Branch_2", "cd")
+    return _V3.joined([one, *split, *deep, _V3.pooled(x, 192, f"{scope}.Branch_3")], scope)
 
 
 def inception_v4(input_size: int, classes: int) -> keras.Model:
@@ -221,10 +207,7 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
     inception_a: tuple[Branch, ...] = (((96, 1),), ((64, 1), (96, 3)), ((64, 1), (96, 3), (96, 3)))
     for letter in "bcde":
         x = _V4.module(x, f"Mixed_5{letter}", inception_a, 96)
-    first = _V4.halving(x, 384, "Mixed_6a.Branch_0.Conv2d_1a_3x3")
-    second = _V4.branch(x, "Mixed_6a.Branch_1", (192, 1), (224, 3))
-    second = _V4.halving(second, 256, "Mixed_6a.Branch_1.Conv2d_1a_3x3")
-    x = _V4.joined([first, second, _V4.halving_pool(x, "Mixed_6a.Branch_2.MaxPool_1a_3x3")], "Mixed_6a")
+    x = _V4.reduction(x, "Mixed_6a", ((), 384), (((192, 1), (224, 3)), 256))
     inception_b: tuple[Branch, ...] = (
         ((384, 1),),
         ((192, 1), (224, (1, 7)), (256, (7, 1))),
@@ -232,10 +215,7 @@ def inception_v4(input_size: int, classes: int) -> keras.Model:
     )
     for letter in "bcdefgh":
         x = _V4.module(x, f"Mixed_6{letter}", inception_b, 128)
-    first = _V4.halving(_V4.branch(x, "Mixed_7a.Branch_0", (192, 1)), 192, "Mixed_7a.Branch_0.Conv2d_1a_3x3")
-    second = _V4.branch(x, "Mixed_7a.Branch_1", (256, 1), (256, (1, 7)), (320, (7, 1)))
-    second = _V4.halving(second, 320, "Mixed_7a.Branch_1.Conv2d_1a_3x3")
-    x = _V4.joined([first, second, _V4.halving_pool(x, "Mixed_7a.Branch_2.MaxPool_1a_3x3")], "Mixed_7a")
+    x = _V4.reduction(x, "Mixed_7a", (((192, 1),), 192), (((256, 1), (256, (1, 7)), (320, (7, 1))), 320))
     for scope in ("Mixed_7b", "Mixed_7c", "Mixed_7d"):
         x = _v4_last_module(x, scope)
     return pooled_classifier(image, x, classes, "Logits.Logits")
@@ -259,15 +239,11 @@ def _v4_stem(x: Tensor) -> Tensor:
 
 def _v4_last_module(x: Tensor, scope: str) -> Tensor:
     first = _V4.branch(x, f"{scope}.Branch_0", (256, 1))
-    second = _V4.branch(x, f"{scope}.Branch_1", (384, 1))
-    wide = _V4.convolution(second, 256, (1, 3), f"{scope}.Branch_1.Conv2d_0b_1x3")
-    tall = _V4.convolution(second, 256, (3, 1), f"{scope}.Branch_1.Conv2d_0c_3x1")
-    second = _V4.joined([wide, tall], f"{scope}.Branch_1")
+    second = _V4.fan(_V4.branch(x, f"{scope}.Branch_1", (384, 1)), 256, f"{scope}.Branch_1", "bc")
     third = _V4.branch(x, f"{scope}.Branch_2", (384, 1), (448, (3, 1)), (512, (1, 3)))
-    wide = _V4.convolution(third, 256, (1, 3), f"{scope}.Branch_2.Conv2d_0d_1x3")
-    tall = _V4.convolution(third, 256, (3, 1), f"{scope}.Branch_2.Conv2d_0e_3x1")
-    third = _V4.joined([wide, tall], f"{scope}.Branch_2")
-    return _V4.joined([first, second, third, _V4.pooled(x, 256, f"{scope}.Branch_3")], scope)
+    third = _V4.fan(third, 256, f"{scope}.Branch_2", "de")
+    fans = [_V4.joined(each, f"{scope}.Branch_{index}") for index, each in ((1, second), (2, third))]
+    return _V4.joined([first, *fans, _V4.pooled(x, 256, f"{scope}.Branch_3")], scope)
 
 
 def _convolutional_classifier(image: Tensor, x: Tensor, classes: int, scope: str) -> keras.Model:

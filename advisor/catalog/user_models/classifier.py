@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Preprocessing
 from advisor.core.errors import UsageError
-from advisor.tflite.model import Model, Operator, read
+from advisor.tflite.model import Model, Operator, Tensor, read
 from advisor.tflite.quantization import quantize
 from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, unpack
 
@@ -41,8 +41,8 @@ def shape_of(data: bytes, name: str, finished: bool = False) -> tuple[int, int]:
         UsageError: damaged, quantized, with custom operators, of another input or output; the reason is given.
     """
     model, size = read(data, name), side_of(data, name, finished)
-    ends = _producer(model, model.subgraphs[0].outputs[0]) if model.subgraphs[0].outputs else None
-    if ends is not None and ends.name == "LOGISTIC":
+    outputs = model.subgraphs[0].outputs
+    if outputs and (ends := _producer(model, outputs[0])) and ends.name == "LOGISTIC":
         raise UsageError(
             f"{name}: it ends in a sigmoid a class: a model of several labels an image, and one label is what is "
             "compared here",
@@ -55,32 +55,31 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     """Return the side of a file's input in pixels, after checking that it is a float model of one image.
 
     A ``finished`` file may be quantized, too.
-
-    Raises:
-        UsageError: damaged, quantized, with custom operators, or of another input; the reason is given.
     """
     model = read(data, name)
     if structure := _structure(model):
         raise UsageError(f"{name}: {structure}", _PLAIN)
-    if finished:
-        _require_images(model, name)
-    elif numbers := _numbers(model):
+    odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
+    if finished and odd:
+        raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
+    if not finished and (numbers := _numbers(model)):
         raise UsageError(f"{name}: {numbers}", _GIVE_FLOAT)
     return _input_size(data, model, name)
 
 
 def is_quantized(model: Model) -> bool:
     """Return whether a file has rounded weights or activations, so that it keeps its form."""
-    return any(tensor.quantization and tensor.dtype in _STORED for tensor in model.tensors)
+    return bool(_quantized(model))
+
+
+def _quantized(model: Model) -> list[Tensor]:
+    return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
 
 
 def named(data: bytes, name: str, softmax: bool) -> bytes:
-    """Return the classifier with its batch fixed at one image and the output ``probabilities`` alone.
+    """Return a file that :func:`shape_of` accepts with its batch fixed at one and the output ``probabilities`` alone.
 
-    Args:
-        data: a file that :func:`shape_of` accepts.
-        name: what to call it in an error.
-        softmax: put a softmax behind the output: it holds logits.
+    ``softmax`` puts a softmax behind the output: it holds logits.
     """
     given, model = read(data, name), unpack(data, name)
     graph = model.subgraphs[0]
@@ -113,11 +112,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
 
 
 def scores_tensor(model: Model, name: str) -> int:
-    """Return the tensor of the scores: the output called ``probabilities``, else the only one.
-
-    Raises:
-        UsageError: several outputs, and none of that name.
-    """
+    """Return the tensor of the scores: the output called ``probabilities``, else the only one."""
     signed = dict(model.signatures[0].outputs) if model.signatures else {}
     if PROBABILITIES in signed:
         return signed[PROBABILITIES]
@@ -140,16 +135,8 @@ def _structure(model: Model) -> str:
     return ""
 
 
-def _require_images(model: Model, name: str) -> None:
-    """Refuse a finished file whose input or output no image or score can be converted to."""
-    taken = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
-    if taken:
-        raise UsageError(f"{name}: it takes or gives {taken[0]}", f"an image classifier has {', '.join(_PIXELS)}")
-
-
 def _numbers(model: Model) -> str:
-    quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
-    if quantized:
+    if quantized := _quantized(model):
         return f"it is quantized ({len(quantized)} tensors, first '{quantized[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
@@ -188,19 +175,15 @@ def _producer(model: Model, tensor: int) -> Operator | None:
 def _classifier_input(model: Model, output: int) -> int | None:
     """Return the tensor that the last linear layer reads, looking back from ``output``."""
     operator = _producer(model, output)
-    while operator is not None and _passes_through(model, operator):
+    while operator is not None and (
+        operator.name in _BEHIND or (operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant)
+    ):
         operator = _producer(model, operator.inputs[0])
     if operator is None or operator.name not in ("FULLY_CONNECTED", "CONV_2D"):
         return None
     source, kernel = (model.tensors[index] for index in operator.inputs[:2])
     linear = kernel.is_constant and bool(kernel.shape) and source.elements == prod(kernel.shape[1:])
     return int(operator.inputs[0]) if linear else None
-
-
-def _passes_through(model: Model, operator: Operator) -> bool:
-    if operator.name in _BEHIND:
-        return True
-    return operator.name in _BIASES and model.tensors[operator.inputs[1]].is_constant
 
 
 def _shaped(model: schema.ModelT, graph: schema.SubGraphT, tensor: int, shape: tuple[int, int]) -> int:

@@ -18,18 +18,14 @@ MAX_DIFFERENCE = 1e-3
 """Largest difference of a score, relative to the largest score of the image."""
 
 _PHOTOGRAPHS = ("chelsea", "coffee", "rocket", "astronaut")
-_TO_NHWC = (0, 2, 3, 1)
+_REPORT = "export the model with other operators there, or convert it to .tflite yourself and add that file"
 
 
 @dataclass(frozen=True)
 class OriginalLayer:
-    """A layer of the original model, and what it computes of one image.
+    """A layer of the original model, and what it computes of one image, in the original's order of dimensions.
 
-    Attributes:
-        name: of the layer.
-        operator: of the original's format, such as ``Conv``.
-        inputs: names of the layers that it reads.
-        values: of its output, in the original's order of dimensions.
+    ``operator`` is that of the original's format, such as ``Conv``; ``inputs`` are the names of the layers it reads.
     """
 
     name: str
@@ -57,19 +53,13 @@ class Original(Protocol):
 
 
 def compared(original: Original, data: bytes, name: str) -> Conversion:
-    """Return how the ``.tflite`` of a model compares with the original on crops of photographs.
+    """Return how a float ``.tflite``, one image in NHWC to one row of scores, compares with the model it was made of.
 
-    Args:
-        original: the model in its own runtime.
-        data: the float ``.tflite`` that was made of it, one image in NHWC to one row of scores.
-        name: what to call the model in an error.
-
-    Raises:
-        UsageError: not a classifier, or the scores differ in number or by more than :data:`MAX_DIFFERENCE`.
+    Both run on crops of photographs. ``name`` is what to call the model in an error.
     """
     side, _ = classifier.shape_of(data, name)
-    model, images = read(data, name), crops(side)
-    expected, found = original.scores(images), _scores(data, images)
+    model, images, runner = read(data, name), crops(side), _runner(data)
+    expected, found = original.scores(images), np.stack([_run(runner, image[None]).reshape(-1) for image in images])
     if expected.shape != found.shape:
         raise UsageError(
             f"{name}: it gives {expected.shape[1]} scores an image, and {found.shape[1]} after the conversion", _REPORT
@@ -89,9 +79,6 @@ def compared(original: Original, data: bytes, name: str) -> Conversion:
     agreement = float((expected.argmax(axis=1) == found.argmax(axis=1)).mean())
     left, share = transposes(model), transposed_share(model)
     return Conversion(original.converter, original.runtime, len(images), difference, agreement, left, share)
-
-
-_REPORT = "export the model with other operators there, or convert it to .tflite yourself and add that file"
 
 
 def crops(side: int) -> Array:
@@ -126,11 +113,8 @@ def transposed_share(model: Model) -> float:
 def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -> OriginalLayer | None:
     """Return the first layer whose output no activation has, and the output of no layer that depends on it.
 
-    A layer inside an operator that does the work of several is not wrong if one behind it is right.
-
-    Args:
-        layers: of the original, each after those that it reads.
-        activations: of the converted model for the same image, in NHWC.
+    A layer inside an operator that does the work of several is not wrong if one behind it is right. ``layers`` are
+    those of the original, each after those that it reads, ``activations`` those of the converted model, in NHWC.
     """
     by_size: dict[int, list[Array]] = {}
     for activation in activations:
@@ -143,17 +127,9 @@ def first_wrong(layers: Sequence[OriginalLayer], activations: Sequence[Array]) -
 
 
 def _equal(expected: Array, found: Array) -> bool:
-    turned = expected.transpose(_TO_NHWC) if expected.ndim == 4 else expected
     limit = MAX_DIFFERENCE * float(np.abs(expected).max(initial=0.0))
-    return any(
-        bool((np.abs(each.reshape(-1) - found.reshape(-1)) <= limit).all())
-        for each in ((turned, expected) if turned is not expected else (expected,))
-    )
-
-
-def _scores(data: bytes, images: Array) -> Array:
-    runner = _runner(data)
-    return np.stack([_run(runner, image[None]).reshape(-1) for image in images])
+    turned = [expected.transpose(0, 2, 3, 1)] if expected.ndim == 4 else []
+    return any(bool((np.abs(each.ravel() - found.ravel()) <= limit).all()) for each in (*turned, expected))
 
 
 def _activations(data: bytes, image: Array) -> list[Array]:

@@ -1,146 +1,194 @@
-"""The formats of users' models: how each is checked and becomes a float ``.tflite``, and what it came from.
+"""The formats of users' models: how each is checked and becomes a float ``.tflite``, and what it came from."""
 
-A format is one small class and one line in :data:`FORMATS`.
-"""
+from __future__ import annotations
 
 import contextlib
+import copy
 import io
+import sys
 import tempfile
-from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from advisor.catalog.cards import Conversion
-from advisor.catalog.user_models import keras_archive, pt2_archive, saved_model
-from advisor.catalog.user_models.comparison import Original, compared
-from advisor.catalog.user_models.onnx_files import checks, graph
-from advisor.catalog.user_models.onnx_files.graph import PACKAGES, OnnxOriginal, converted
-from advisor.catalog.user_models.pt2 import TorchProgram, require_torch
+from advisor.catalog.user_models import keras_models, onnx_files, pt2
+from advisor.catalog.user_models.comparison import Original, OriginalLayer, compared
+from advisor.catalog.user_models.onnx_files import VERSION, Image
+from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError, message_of
 from advisor.store.cache import Packages
 from advisor.tflite.layout import simplified, without_transposes
 from advisor.tflite.model import read
 
+if TYPE_CHECKING:
+    from onnx import ModelProto
+
 _CONVERTED = "convert it to .tflite yourself, and add that file"
+PACKAGES = Packages(
+    "onnx2tf",
+    (
+        f"onnx2tf=={VERSION} --hash=sha256:98515924d59b22d530eb2e958fe660c5b2beef1863ef20b073ba385e78667be4",
+        "sng4onnx==2.0.1 --hash=sha256:3bcbdaf79c8c4f107a340802f9562620ac5b3c83b3b8e8d08a553276d754168f",
+    ),
+    # It pins other versions of packages that we have, and Python 3.12, which the part that is used here does not need.
+    ("--no-deps", "--ignore-requires-python"),
+)
 
 
-class Format(ABC):
-    """A format that users' models come in; all but :meth:`takes` runs in a child process.
+@dataclass(frozen=True)
+class Format:
+    """A format that users' models come in. Its functions run in a child process.
+
+    Each takes the file and the side of its input, in pixels, where the file leaves it open.
 
     Attributes:
         what: the file in a few words, such as ``a .keras file``.
         library: the library that reads it, for errors.
-        suffix: of its files.
+        suffix: of its files; empty for a folder.
+        check: refuses a file that is damaged, would run code of its own, or reads other files, with a ``UsageError``;
+            needs no package beside.
+        convert: returns a checked file as a ``.tflite``.
+        original: returns the model in its own runtime, None where the library that reads it also converts it.
         packages: packages that the converter needs and that do not fit those of this environment; its child has them.
     """
 
     what: str
     library: str
-    suffix = ""
+    suffix: str
+    check: Callable[[Path, int | None], object]
+    convert: Callable[[Path, int | None], bytes]
+    original: Callable[[Path, int | None], Original] | None = None
     packages: Packages | None = None
 
     def takes(self, file: Path) -> bool:
         """Return whether the file, which exists, is of this format by its name."""
-        return file.is_file() and file.suffix == self.suffix
-
-    @abstractmethod
-    def check(self, file: Path, size: int | None) -> None:
-        """Refuse a file that is damaged, would run code of its own, or reads other files; it needs no package beside.
-
-        ``size`` is the side of its input where it leaves it open.
-
-        Raises:
-            UsageError: with the reason.
-        """
-
-    @abstractmethod
-    def convert(self, file: Path, size: int | None) -> bytes:
-        """Return a checked file as a ``.tflite``; ``size`` is the side of its input where it leaves it open."""
-
-    def original(self, file: Path, size: int | None) -> Original | None:
-        """Return the model in its own runtime, None where the library that reads it also converts it."""
-        return None
+        return file.is_file() and file.suffix == self.suffix if self.suffix else file.is_dir()
 
 
-class _Tflite(Format):
-    what, library, suffix = "a .tflite file", "LiteRT", ".tflite"
-
-    def check(self, file: Path, size: int | None) -> None:
-        read(file)
-
-    def convert(self, file: Path, size: int | None) -> bytes:
-        return file.read_bytes()
+def _fixed(file: Path, size: int | None) -> tuple[ModelProto, Image]:
+    model = onnx_files.checked(file)
+    return model, onnx_files.fixed(model, size, file)
 
 
-class _Keras(Format):
-    what, library, suffix = "a .keras file", "Keras", ".keras"
+def _convert_onnx(file: Path, size: int | None) -> bytes:
+    import onnx
 
-    def check(self, file: Path, size: int | None) -> None:
-        keras_archive.check(file)
+    model, image = _fixed(file, size)
+    model, depth = onnx_files.prepared(model, file), sys.getrecursionlimit()
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder) / "model.onnx"
+        onnx.save(model, given)
+        try:
+            import onnx2tf
 
-    def convert(self, file: Path, size: int | None) -> bytes:
-        return _converted(keras_archive.converter(file, size))
-
-
-class _SavedModel(Format):
-    what, library = "a SavedModel's folder", "TensorFlow"
-
-    def takes(self, file: Path) -> bool:
-        return file.is_dir()
-
-    def check(self, file: Path, size: int | None) -> None:
-        saved_model.check(file)
-
-    def convert(self, file: Path, size: int | None) -> bytes:
-        return _converted(saved_model.converter(file, size))
-
-
-class _Onnx(Format):
-    what, library, suffix, packages = "an .onnx file", "onnx2tf", ".onnx", PACKAGES
-
-    def check(self, file: Path, size: int | None) -> None:
-        graph.fixed(checks.checked(file), size, file)
-
-    def convert(self, file: Path, size: int | None) -> bytes:
-        model = checks.checked(file)
-        image = graph.fixed(model, size, file)
-        return converted(graph.prepared(model, file), image)
-
-    def original(self, file: Path, size: int | None) -> Original | None:
-        model = checks.checked(file)
-        return OnnxOriginal(model, graph.fixed(model, size, file))
+            onnx2tf.convert(
+                input_onnx_file_path=str(given),
+                output_folder_path=folder,
+                not_use_onnxsim=True,
+                keep_nwc_or_nhwc_or_ndhwc_input_names=None if image.channels_first else [image.name],
+                non_verbose=True,
+            )
+        finally:
+            sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
+        return (Path(folder) / "model_float32.tflite").read_bytes()
 
 
-class _Pt2(Format):
-    what, library, suffix, packages = "a .pt2 file", "PyTorch", ".pt2", PACKAGES
-
-    def check(self, file: Path, size: int | None) -> None:
-        side = pt2_archive.read(file).side
-        keras_archive.fixed_side((1, side, side, 3), size, str(file))
-        require_torch(file)
-
-    def convert(self, file: Path, size: int | None) -> bytes:
-        program = TorchProgram(file)
-        with tempfile.TemporaryDirectory() as folder:
-            written = Path(folder) / "model.onnx"
-            program.write_onnx(written)
-            return _Onnx().convert(written, size)
-
-    def original(self, file: Path, size: int | None) -> Original | None:
-        return TorchProgram(file)
+def _check_pt2(file: Path, size: int | None) -> None:
+    side = pt2.read(file).side
+    keras_models.fixed_side((1, side, side, 3), size, str(file))
+    pt2.require_torch(file)
 
 
-FORMATS: tuple[Format, ...] = (_Keras(), _SavedModel(), _Tflite(), _Onnx(), _Pt2())
+def _convert_pt2(file: Path, size: int | None) -> bytes:
+    program = pt2.TorchProgram(file)
+    with tempfile.TemporaryDirectory() as folder:
+        written = Path(folder) / "model.onnx"
+        program.write_onnx(written)
+        return _convert_onnx(written, size)
+
+
+class OnnxOriginal:
+    """A fixed graph in ONNX Runtime, as the user gave it."""
+
+    converter = f"onnx2tf {VERSION}"
+
+    def __init__(self, model: ModelProto, image: Image) -> None:
+        self._model, self._image = model, image
+
+    @property
+    def runtime(self) -> str:
+        """The runtime and its version."""
+        import onnxruntime
+
+        return f"onnxruntime {onnxruntime.__version__}"
+
+    def scores(self, images: Array) -> Array:
+        """Return the scores (N, C) of normalised images (N, S, S, 3)."""
+        session = _session(self._model)
+        return np.stack([session.run(None, self._fed(image[None]))[0].reshape(-1) for image in images])
+
+    def layers(self, image: Array) -> Sequence[OriginalLayer]:
+        """Return every node with a float output for one image (1, S, S, 3)."""
+        import onnx
+
+        nodes = list(self._model.graph.node)
+        shown = copy.deepcopy(self._model)
+        stated = {entry.name for entry in shown.graph.output}
+        names = dict.fromkeys(name for node in nodes for name in node.output if name)
+        shown.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names if name not in stated)
+        session = _session(shown)
+        outputs = [entry.name for entry in session.get_outputs()]
+        values = dict(zip(outputs, session.run(outputs, self._fed(image)), strict=True))
+        made = {name: node.name or node.output[0] for node in nodes for name in node.output}
+        return [
+            OriginalLayer(
+                made[node.output[0]], node.op_type, tuple(made[name] for name in node.input if name in made), value
+            )
+            for node in nodes
+            if isinstance(value := values.get(node.output[0]), np.ndarray) and value.dtype == np.float32
+        ]
+
+    def _fed(self, image: Array) -> dict[str, Array]:
+        return {self._image.name: image.transpose(0, 3, 1, 2) if self._image.channels_first else image}
+
+
+def _session(model: ModelProto) -> Any:
+    """Return a session without rewriting of the graph: it is the reference."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+FORMATS = (
+    Format(
+        "a .keras file", "Keras", ".keras", lambda file, _: keras_models.check_keras(file), keras_models.convert_keras
+    ),
+    Format(
+        "a SavedModel's folder", "TensorFlow", "", lambda file, _: keras_models.check_saved_model(file),
+        keras_models.convert_saved_model,
+    ),
+    Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
+    Format(
+        "an .onnx file", "onnx2tf", ".onnx", _fixed, _convert_onnx,
+        lambda file, size: OnnxOriginal(*_fixed(file, size)), PACKAGES,
+    ),
+    Format(
+        "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
+    ),
+)  # fmt: skip
 PICKLES = (".pt", ".pth", ".ckpt", ".pkl")
 """Suffixes of PyTorch's other files, whose reading can run the code in them."""
 
 
 def format_of(file: Path) -> Format:
-    """Return the format of a file or folder.
-
-    Raises:
-        UsageError: it is missing, or of none of the formats.
-    """
+    """Return the format of a file or folder (``UsageError``: it is missing, or of none of the formats)."""
     taken = ", ".join(one.what for one in FORMATS)
     if not file.exists():
         raise UsageError(f"there is no file '{file}'", f"give one of: {taken}")
@@ -148,25 +196,20 @@ def format_of(file: Path) -> Format:
         if one.takes(file):
             return one
     if file.suffix in PICKLES:
-        raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2_archive.EXPORT)
+        raise UsageError(f"'{file}' is a pickle, which runs code when it is read: it is not read", pt2.EXPORT)
     raise UsageError(f"'{file}' is none of: {taken}", "save it from Keras with model.save('name.keras')")
 
 
 def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
     """Return a file of any format as a ``.tflite``, and how it compares with its original if it has one.
 
-    Args:
-        file: the file or folder.
-        size: side of its input where it leaves it open.
-
-    Raises:
-        UsageError: it is refused, cannot be converted, or computes something else after the conversion.
+    ``size`` is the side of its input where the file leaves it open.
     """
     form = format_of(file)
     form.check(file, size)
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            data, original = form.convert(file, size), form.original(file, size)
+            data, original = form.convert(file, size), form.original and form.original(file, size)
             if original is None:
                 return data, None
             data = simplified(without_transposes(data, str(file)))
@@ -177,8 +220,3 @@ def as_tflite(file: Path, size: int | None) -> tuple[bytes, Conversion | None]:
         raise UsageError(
             f"{file}: {form.library} cannot load or convert it: {message_of(error)}", _CONVERTED
         ) from error
-
-
-def _converted(converter: Any) -> bytes:
-    data: bytes = converter.convert()
-    return data

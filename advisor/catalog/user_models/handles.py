@@ -1,4 +1,4 @@
-"""Bring a user's model to this machine: a handle of TensorFlow Hub, or a name of ``timm`` or ``torchvision``."""
+"""Bring a user's model here: a path, a handle of TensorFlow Hub, or a name of ``timm`` or ``torchvision``."""
 
 import hashlib
 import importlib.util
@@ -14,25 +14,79 @@ from urllib.parse import urlsplit
 
 from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
 from advisor.core.units import show_bytes
-from advisor.downloads.delivery import client_for, home_transport
-from advisor.downloads.download import MAX_DOWNLOAD_BYTES
-from advisor.downloads.files import Unavailable, redacted
-from advisor.downloads.transport import MOST_S, PATIENCE_S
+from advisor.downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
+from advisor.downloads.files import Unavailable
+from advisor.downloads.transport import MOST_S, PATIENCE_S, redacted
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
+PACKAGE, HASH = "tensorflow_hub", "#sha256="
 HUB_LIMITS = CallLimits(seconds=MOST_S, processes=2)
-PACKAGE = "tensorflow_hub"
+LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
+"""Limits for one model of a package; the time includes a download by the package."""
+
+_PARTS = 3
+"""Parts of a handle's path that name the card: publisher and collection say little."""
+
+
+@dataclass(frozen=True)
+class LocalModel:
+    """A model on this machine.
+
+    ``origin`` is where it came from, for the card's note, empty for a path. Its package states ``metadata`` (labels,
+    normalisation of RGB 0..255 and licence, None without a package) and ``top1`` (ImageNet accuracy in percent).
+    """
+
+    path: Path
+    origin: str = ""
+    metadata: Metadata | None = None
+    top1: float | None = None
+
+
+@contextmanager
+def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalModel]:
+    """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
+
+    A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
+    another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or ``torchvision:NAME``; ``size`` is the
+    side of the input in pixels of its model, by default the package's own.
+    """
+    if is_source(str(file)):
+        with exported(str(file), size) as model:
+            yield model
+        return
+    if not str(file).startswith(("http://", "https://")):
+        yield LocalModel(Path(file))
+        return
+    handle, _, wanted = str(file).partition(HASH)
+    shown = redacted(handle)
+    try:
+        with resolved(handle) as found:
+            sha256 = folder_sha256(found)
+            if wanted and wanted.lower() != sha256:
+                raise UsageError(
+                    f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
+                )
+            parts = [part for part in urlsplit(handle).path.split("/") if part]
+            name = re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"
+            yield LocalModel(found.rename(found.with_name(name)), f"{shown}{HASH}{sha256}")
+    except Unavailable as error:
+        raise UsageError(
+            f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"
+        ) from error
+
+
+def folder_sha256(folder: Path) -> str:
+    """Return the hash of a folder's files: that of the lines ``<sha256>  <relative path>``, sorted by path."""
+    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    lines = (f"{sha256_file(folder / path)}  {path}\n" for path in paths)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 @contextmanager
 def resolved(handle: str) -> Iterator[Path]:
-    """Yield the folder of a handle's SavedModel for the block, and remove it afterwards.
-
-    Raises:
-        Unavailable: the package is not installed, or the handle cannot be resolved.
-    """
+    """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
         raise Unavailable(f"{redacted(handle)}: TensorFlow Hub needs {install_extra('hub')}")
     with client_for(handle):
@@ -90,29 +144,32 @@ def download(handle: str, most_bytes: int = MAX_DOWNLOAD_BYTES) -> str:
         raise StageError(f"tensorflow-hub: {message_of(error)}") from error
 
 
-# Take ``timm:NAME`` and ``torchvision:NAME`` as a user's model: the package loads it, and describes it.
-#
-# The package finds the weights: in its cache, or, if it can, from its own server. It runs in a child process.
-
-LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000, processes=4)
-"""Limits for one model; the time includes a download by the package."""
+def is_source(name: str) -> bool:
+    """Return whether ``name`` is a model of a package, such as ``timm:resnet18``."""
+    return name.partition(":")[0] in LOADERS and ":" in name
 
 
-@dataclass(frozen=True)
-class Exported:
-    """A model of a package as a ``.pt2``.
+@contextmanager
+def exported(source: str, size: int | None = None) -> Iterator[LocalModel]:
+    """Export a package's model as a ``.pt2`` in a child process; yield it for the block and remove it afterwards.
 
-    Attributes:
-        file: the program, which takes one image.
-        origin: the source, with the version of the package and how it was evaluated.
-        metadata: labels, normalisation of RGB 0..255 and licence; empty where the package does not state them.
-        top1: published ImageNet accuracy in percent, None where the package has none.
+    The name in ``timm:NAME`` or ``torchvision:NAME`` may end in the tag of its weights, after a full stop. The package
+    finds the weights: in its cache, or, if it can, from its own server.
     """
-
-    file: Path
-    origin: str
-    metadata: Metadata
-    top1: float | None = None
+    package = source.partition(":")[0]
+    missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"{source}: the packages {' and '.join(missing)} are missing",
+            f"{install_extra('torch')}; pip install {package}",
+        )
+    with Scratch() as folder:
+        try:
+            with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
+                found: LocalModel = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
+        except StageError as error:
+            raise UsageError(f"{source} cannot be exported: {error.message}", error.hint) from error
+        yield found
 
 
 @dataclass(frozen=True)
@@ -129,44 +186,8 @@ class _Loaded:
     top1: float | None = None
 
 
-def is_source(name: str) -> bool:
-    """Return whether ``name`` is a model of a package, such as ``timm:resnet18``."""
-    return name.partition(":")[0] in LOADERS and ":" in name
-
-
-@contextmanager
-def exported(source: str, size: int | None = None) -> Iterator[Exported]:
-    """Export a package's model in a child process; yield it for the block and remove it afterwards.
-
-    Args:
-        source: ``timm:NAME`` or ``torchvision:NAME``; the name may end in the tag of its weights, after a full stop.
-        size: side of the input in pixels; by default that of the package.
-
-    Raises:
-        UsageError: the package or PyTorch is not installed, has no such model, or cannot load its weights.
-    """
-    package = source.partition(":")[0]
-    missing = [name for name in ("torch", package) if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UsageError(
-            f"{source}: the packages {' and '.join(missing)} are missing",
-            f"{install_extra('torch')}; pip install {package}",
-        )
-    with Scratch() as folder:
-        try:
-            with ChildPool(folder / "log.txt", {NETWORK: "1"}) as pool:
-                found: Exported = pool.call(f"{__name__}:export", source, size, folder, limits=LIMITS)
-        except StageError as error:
-            raise UsageError(f"{source} cannot be exported: {error.message}", error.hint) from error
-        yield found
-
-
-def export(source: str, size: int | None, folder: Path) -> Exported:
-    """Load a model and write it as ``.pt2`` below ``folder``; for child processes.
-
-    Raises:
-        UsageError: see :func:`exported`.
-    """
+def export(source: str, size: int | None, folder: Path) -> LocalModel:
+    """Load a model and write it as ``.pt2`` below ``folder``; for child processes. Errors as :func:`exported`."""
     import torch
 
     package, _, name = source.partition(":")
@@ -185,7 +206,7 @@ def export(source: str, size: int | None, folder: Path) -> Exported:
     mean, std = (tuple(round(255 * value, 4) for value in values) for values in (loaded.mean, loaded.std))
     described = Metadata(name, loaded.labels, mean, std, licence=loaded.licence)
     origin = f"{source} ({package} {metadata.version(package)}; evaluated on {loaded.evaluated})"
-    return Exported(file, origin, described, loaded.top1)
+    return LocalModel(file, origin, described, loaded.top1)
 
 
 def _timm(name: str) -> _Loaded:
@@ -201,15 +222,9 @@ def _timm(name: str) -> _Loaded:
     if not labels and subset:
         info = ImageNetInfo(subset)
         labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
-    return _Loaded(
-        reparameterize_model(model),
-        int(facts["input_size"][-1]),
-        tuple(facts["mean"]),
-        tuple(facts["std"]),
-        f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}",
-        str(facts.get("license") or ""),
-        labels,
-    )
+    evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
+    mean, std, licence = tuple(facts["mean"]), tuple(facts["std"]), str(facts.get("license") or "")
+    return _Loaded(reparameterize_model(model), int(facts["input_size"][-1]), mean, std, evaluated, licence, labels)
 
 
 def _torchvision(name: str) -> _Loaded:
@@ -226,16 +241,10 @@ def _torchvision(name: str) -> _Loaded:
     model = models.get_model(network, weights=weights)
     crop, package = weights.transforms(), metadata.metadata("torchvision")
     accuracy = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
-    return _Loaded(
-        model,
-        int(crop.crop_size[0]),
-        tuple(crop.mean),
-        tuple(crop.std),
-        f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}",
-        next(iter(package.get_all("License") or ()), ""),
-        tuple(weights.meta.get("categories", ())),
-        float(accuracy) if accuracy is not None else None,
-    )
+    evaluated = f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}"
+    licence, labels = next(iter(package.get_all("License") or ()), ""), tuple(weights.meta.get("categories", ()))
+    top1 = float(accuracy) if accuracy is not None else None
+    return _Loaded(model, int(crop.crop_size[0]), tuple(crop.mean), tuple(crop.std), evaluated, licence, labels, top1)
 
 
 def _require(package: str, name: str, known: set[str]) -> None:
@@ -248,74 +257,3 @@ def _require(package: str, name: str, known: set[str]) -> None:
 _LISTS = {"timm": "timm.list_models()", "torchvision": "torchvision.models.list_models()"}
 LOADERS: Mapping[str, Callable[[str], _Loaded]] = {"timm": _timm, "torchvision": _torchvision}
 """Functions that load a model by its name, by package."""
-
-
-HASH = "#sha256="
-_PARTS = 3
-"""Parts of a handle's path that name the card: publisher and collection say little."""
-
-
-@dataclass(frozen=True)
-class LocalModel:
-    """A model on this machine.
-
-    Attributes:
-        path: its file or folder.
-        origin: where it came from, for the card's note; empty for a path.
-        metadata: labels, normalisation and licence that its package states; None without a package.
-        top1: published ImageNet accuracy in percent that its package states.
-    """
-
-    path: Path
-    origin: str = ""
-    metadata: Metadata | None = None
-    top1: float | None = None
-
-
-@contextmanager
-def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalModel]:
-    """Yield a model for the block: a path as it is, or what a handle or a package's name stands for.
-
-    A handle is an http(s) address; its origin has the hash of its files. ``HANDLE#sha256=HEX`` is refused if they have
-    another hash (:func:`folder_sha256`). A package's name is ``timm:NAME`` or ``torchvision:NAME``.
-
-    Args:
-        file: the path, handle or name.
-        size: side of the input in pixels of a package's model; by default the package's own.
-
-    Raises:
-        UsageError: the handle or name cannot be resolved, or the files have another hash.
-    """
-    if is_source(str(file)):
-        with exported(str(file), size) as one:
-            yield LocalModel(one.file, one.origin, one.metadata, one.top1)
-        return
-    if not str(file).startswith(("http://", "https://")):
-        yield LocalModel(Path(file))
-        return
-    handle, _, wanted = str(file).partition(HASH)
-    shown = redacted(handle)
-    try:
-        with resolved(handle) as found:
-            sha256 = folder_sha256(found)
-            if wanted and wanted.lower() != sha256:
-                raise UsageError(
-                    f"{shown}: its files have sha256 {sha256}, expected {wanted}", "check the handle and its version"
-                )
-            yield LocalModel(found.rename(found.with_name(_name(handle))), f"{shown}{HASH}{sha256}")
-    except Unavailable as error:
-        raise UsageError(
-            f"{error}", "download the SavedModel yourself, unpack it, and add its folder: advisor catalog add FOLDER"
-        ) from error
-
-
-def folder_sha256(folder: Path) -> str:
-    """Return the hash of a folder's files: that of the lines ``<sha256>  <relative path>``, sorted by path."""
-    paths = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
-    lines = (f"{sha256_file(folder / path)}  {path}\n" for path in paths)
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _name(handle: str) -> str:
-    parts = [part for part in urlsplit(handle).path.split("/") if part]
-    return re.sub(r"[^A-Za-z0-9_+-]+", "_", "_".join(parts[-_PARTS:])).strip("_+-")[:100] or "model"

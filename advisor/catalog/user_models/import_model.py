@@ -1,8 +1,9 @@
 """Turn a user's model into a card: :func:`inspect` reads it, :func:`add` names, runs and stores it."""
 
+import math
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -11,26 +12,80 @@ from types import MappingProxyType
 from typing import Any
 
 from advisor.catalog.cards import Card, Conversion, Preprocessing
-from advisor.catalog.catalogue import load_catalogue, user_catalogue_file, with_card
-from advisor.catalog.user_models.description import NOT_STATED, Inspected, ModelDescription, described_by, missing
+from advisor.catalog.catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
 from advisor.catalog.user_models.formats import format_of
+from advisor.catalog.user_models.handles import LocalModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import TASKS
-from advisor.core.units import show_bytes, show_seconds
+from advisor.core.units import channel_values, show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
 
-MODELS = "models"
-_WORK = "advisor.catalog.user_models.master"
+MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
+MAX_LABELS_BYTES = 16 * 2**20
 CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
+
+VERSION = 1
+"""Raised when the same shipped file would become another card."""
+
+_WORK = "advisor.catalog.user_models.master"
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+_FLAGS = (
+    "for example --labels labels.txt --mean 127.5 --std 127.5, which makes -1..1 of RGB 0..255; "
+    "--mean 0 --std 1 where the model scales by itself; --labels imagenet for ImageNet's classes"
+)
+
+
+@dataclass(frozen=True)
+class ModelDescription:
+    """The user's description of a model; for empty fields and None, the file's metadata is used.
+
+    ``labels`` is a file with one label a line, or ``imagenet``; ``mean`` and ``std`` are of RGB 0..255, one number or
+    three; ``top1`` is in percent.
+    """
+
+    name: str = ""
+    labels: str = ""
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    licence: str = ""
+    family: str = "own"
+    top1: float | None = None
+
+
+@dataclass(frozen=True)
+class Inspected:
+    """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
+
+    ``origin`` is where the file came from, for the card's note; by default its name. ``top1`` is the ImageNet accuracy
+    in percent that the origin publishes.
+    """
+
+    file: Path
+    prepared: Path
+    facts: ModelFacts
+    conversion: Conversion | None = None
+    origin: str = ""
+    top1: float | None = None
+
+    def of(self, source: LocalModel) -> "Inspected":
+        """Return the model with what its source says of it."""
+        facts = replace(self.facts, metadata=source.metadata or self.facts.metadata)
+        return replace(self, origin=source.origin, top1=source.top1, facts=facts)
+
+    def completed(self, given: ModelDescription, ask: Callable[[str], str] | None) -> ModelDescription:
+        """Ask for the values that neither the file nor the description gives."""
+        answers: dict[str, Any] = {name: ask(name) for name in missing(self, given)} if ask else {}
+        for name in answers.keys() & {"mean", "std"}:
+            answers[name] = channel_values(answers[name], f"--{name}")
+        return replace(given, **answers)
 
 
 @dataclass(frozen=True)
@@ -45,31 +100,76 @@ class ImportedModel:
     threshold: float | None = None
 
 
+def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
+    """Return what neither the file nor the user states: any of ``labels``, ``mean``, ``std``."""
+    written = inspected.facts.metadata
+    return tuple(name for name in ("labels", "mean", "std") if not getattr(given, name) and not getattr(written, name))
+
+
+def _described(inspected: Inspected, given: ModelDescription, name: str) -> Metadata:
+    """Return the description for the card and its file: the user's values, else those in the file."""
+    lacking, written, classes = missing(inspected, given), inspected.facts.metadata, inspected.facts.classes
+    if lacking:
+        flags = " and ".join(f"--{flag}" for flag in lacking)
+        raise UsageError(f"{inspected.file} does not say its {', '.join(lacking)}: give {flags}", _FLAGS)
+    task = TASKS[inspected.facts.task]
+    if given.top1 is not None and not task.published:
+        raise UsageError(f"--top1: {given.top1:g} is no figure of {task.name}, which has {task.metric}", "leave it out")
+    labels = _labels(given.labels, classes) if given.labels else written.labels
+    licence = given.licence or written.licence or NOT_STATED
+    mean, std = given.mean or written.mean, given.std or written.std
+    if len(labels) != classes:
+        raise UsageError(
+            f"--labels: {len(labels)} labels do not fit a model of {classes} classes",
+            "one label a line; the background of a detector is no class",
+        )
+    for flag, values in (("--mean", mean), ("--std", std)):
+        if len(values) not in (1, 3) or not all(math.isfinite(value) for value in values):
+            raise UsageError(f"{flag}: {values} is not one number or three", "write for example 127.5, or 124,116,104")
+    if min(std) <= 0:
+        raise UsageError(f"--std: {std} is not above zero", "--std 1 divides by nothing")
+    return replace(written, name=name, labels=labels, mean=mean, std=std, licence=licence)
+
+
+def _labels(given: str, classes: int) -> tuple[str, ...]:
+    if given == IMAGENET:
+        names = imagenet_labels()
+        return (BACKGROUND, *names) if classes == len(names) + 1 else names
+    path = Path(given)
+    try:
+        if path.stat().st_size > MAX_LABELS_BYTES:
+            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes", "one label a line")
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--labels: '{path}' cannot be read ({error})", "one label a line, in UTF-8") from error
+    return tuple(line.strip() for line in lines if line.strip())
+
+
 @contextmanager
 def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
-    Args:
-        file: a file or folder of one of :data:`advisor.catalog.user_models.formats.FORMATS`.
-        size: side of the input in pixels where the model leaves it open.
-        finished: a float file is taken as it is, as a quantized one always is.
+    ``size`` is the side of the input in pixels where the model leaves it open. A ``finished`` float file is taken as
+    it is, as a quantized one always is.
 
     Raises:
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
             float detector.
     """
     packages = format_of(file).packages
+    paths = file.rglob("*") if file.is_dir() else (file,)
+    given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
     with Scratch() as folder:
         if packages and not is_installed(packages):
-            _in_child(folder, RUN_LIMITS, _size_bytes(file), "check_file", file, size)
+            _in_child(folder, RUN_LIMITS, given_bytes, "check_file", file, size)
         found = {"PYTHONPATH": import_path(packages)} if packages else {}
         converted, prepared = folder / "converted.tflite", folder / "model.tflite"
         conversion: Conversion | None = _in_child(
-            folder, CONVERT_LIMITS, _size_bytes(file), "convert_file", file, size, converted, environment=found
+            folder, CONVERT_LIMITS, given_bytes, "convert_file", file, size, converted, environment=found
         )
-        size_bytes = converted.stat().st_size
+        made_bytes = converted.stat().st_size
         facts: ModelFacts = _in_child(
-            folder, RUN_LIMITS, size_bytes, "prepare", converted, str(file), prepared, finished
+            folder, RUN_LIMITS, made_bytes, "prepare", converted, str(file), prepared, finished
         )
         converted.unlink()
         yield Inspected(file, prepared, facts, conversion)
@@ -81,38 +181,28 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     The card goes ``into`` a catalogue file, created if it is missing; by default the user's own.
 
     Raises:
-        UsageError: a value is missing, the name is taken, the labels do not fit, the answers are not those of the
-            task, or the catalogue file cannot take a card. Nothing is stored then.
+        UsageError: a value is missing, the name is taken, labels or normalisation do not fit the model, the answers
+            are not those of the task, or the catalogue file cannot take a card. Nothing is stored then.
     """
     catalogue = user_catalogue_file() if into is None else into
     name = _name(inspected, given, catalogue)
-    described = described_by(inspected, given, name)
+    described = _described(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
     folder = inspected.prepared.parent
     work = partial(_in_child, folder, RUN_LIMITS, inspected.prepared.stat().st_size)
     work("describe", inspected.prepared, described)
     answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts)
     model = catalogue.parent / MODELS / f"{name}.tflite"
-    entry = _entry(inspected, given, described, sha256_file(inspected.prepared))
-    _keep(inspected.prepared, model, catalogue, with_card(catalogue, entry))
+    _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
     return ImportedModel(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
 
 
-def _size_bytes(file: Path) -> int:
-    paths = file.rglob("*") if file.is_dir() else (file,)
-    return sum(path.stat().st_size for path in paths if path.is_file())
-
-
 def _in_child(
-    folder: Path,
-    limits: CallLimits,
-    size_bytes: int,
-    work: str,
-    *arguments: Any,
+    folder: Path, limits: CallLimits, size_bytes: int, work: str, *arguments: Any,
     environment: Mapping[str, str] = _NOTHING,
-) -> Any:
+) -> Any:  # fmt: skip
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
         with ChildPool(folder / "log.txt", {WRITES_BELOW: str(folder), **environment}) as pool:
@@ -123,8 +213,7 @@ def _in_child(
 
 
 def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str:
-    stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", inspected.file.resolve().stem).strip("_.+-")
-    name = given.name or stem
+    name = given.name or _stem(inspected.file)
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.+-]{0,119}", name):
         raise UsageError(f"--name: '{name}' is not a name", "letters, digits, '_', '.', '+' and '-', 120 at most")
     taken = load_catalogue([catalogue] if catalogue.is_file() else [])
@@ -133,8 +222,12 @@ def _name(inspected: Inspected, given: ModelDescription, catalogue: Path) -> str
     return name
 
 
-def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sha256: str) -> dict[str, Any]:
-    facts = inspected.facts
+def _stem(file: Path) -> str:
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")
+
+
+def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata) -> dict[str, Any]:
+    facts, prepared = inspected.facts, inspected.prepared
     own = TASKS[facts.task].own_cards
     assert own is not None, "the task took the file"
     entry = {
@@ -152,17 +245,14 @@ def _entry(inspected: Inspected, given: ModelDescription, metadata: Metadata, sh
         "note": f"{'taken as it is' if facts.form else 'made'} from {inspected.origin or inspected.file.name}"
         + ("" if facts.features else "; it cannot be retrained on images"),
     }
-    if given.top1 is not None:
-        entry["published"] = [{"precision": "float32", "source": "stated when it was added", "top1": given.top1}]
-    elif inspected.top1 is not None:
-        entry["published"] = [{"precision": "float32", "source": inspected.origin, "top1": inspected.top1}]
+    stated = given.top1 is not None
+    top1, source = (given.top1, "stated when it was added") if stated else (inspected.top1, inspected.origin)
+    if top1 is not None:
+        entry["published"] = [{"precision": "float32", "source": source, "top1": top1}]
     if inspected.conversion is not None:
         entry["conversion"] = asdict(inspected.conversion)
-    file = {
-        "path": f"{MODELS}/{metadata.name}.tflite",
-        "sha256": sha256,
-        "size_bytes": inspected.prepared.stat().st_size,
-    }
+    path, size_bytes = f"{MODELS}/{metadata.name}.tflite", prepared.stat().st_size
+    file = {"path": path, "sha256": sha256_file(prepared), "size_bytes": size_bytes}
     entry["weights"] = [{"kind": "file", "format": "tflite", "port": "whole", "file": file}]
     return entry
 
@@ -186,12 +276,6 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     return first, second, third
 
 
-SUFFIX = ".tflite"
-FAMILY = "shipped"
-VERSION = 1
-"""Raised when the same file would become another card."""
-
-
 def is_file(candidate: str) -> bool:
     """Return whether a candidate is the path of a file, not the name of a card."""
     return candidate.endswith(SUFFIX)
@@ -200,11 +284,8 @@ def is_file(candidate: str) -> bool:
 def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
     """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
 
-    A copy of the file and the catalogue are kept in the cache, by the hash of the file.
-
-    Args:
-        file: the file, with labels and normalisation in its metadata.
-        catalogs: the user's other catalogue files, whose names are taken.
+    A copy of the file and the catalogue are kept in the cache, by the hash of the file. The card has the name of the
+    file, with a suffix where a card of the user's other catalogues, ``catalogs``, has it.
 
     Raises:
         UsageError: the file is missing, is no image classifier, or does not state its labels and normalisation.
@@ -213,32 +294,23 @@ def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]
         raise UsageError(
             f"--candidates: there is no file '{file}'", "give the path of a .tflite file, or a card's name"
         )
-    name = _card_name(file, catalogs)
+    stem = _stem(file)[:100] or FAMILY
+    name = f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem
     catalogue = cache_root() / "shipped" / f"{sha256_file(file)[:32]}-{VERSION}-{name}" / "catalog.yaml"
     if not catalogue.is_file():
         shutil.rmtree(catalogue.parent, ignore_errors=True)
         catalogue.parent.mkdir(parents=True)
         try:
-            _add(file, ModelDescription(name=name, family=FAMILY), catalogue)
+            with inspect(file, finished=True) as inspected:
+                given = ModelDescription(name=name, family=FAMILY)
+                if lacking := missing(inspected, given):
+                    raise UsageError(
+                        f"{file} does not say its {', '.join(lacking)}",
+                        f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
+                        "--mean 127.5 --std 127.5",
+                    )
+                add(inspected, given, catalogue)
         except UsageError as error:
             shutil.rmtree(catalogue.parent, ignore_errors=True)
             raise UsageError(f"--candidates: {error.message}", error.hint) from None
     return load_catalogue([*catalogs, catalogue]).card(name), catalogue
-
-
-def _add(file: Path, given: ModelDescription, catalogue: Path) -> None:
-    with inspect(file, finished=True) as inspected:
-        lacking = missing(inspected, given)
-        if lacking:
-            raise UsageError(
-                f"{file} does not say its {', '.join(lacking)}",
-                f"add it once, and name the card: advisor catalog add {file} --as-it-is --labels labels.txt "
-                "--mean 127.5 --std 127.5",
-            )
-        add(inspected, given, catalogue)
-
-
-def _card_name(file: Path, catalogs: Sequence[Path]) -> str:
-    """Return the file's name as the name of a card, with a suffix where a card has it."""
-    stem = re.sub(r"[^A-Za-z0-9_.+-]+", "_", file.resolve().stem).strip("_.+-")[:100] or FAMILY
-    return f"{stem}-{FAMILY}" if stem in load_catalogue(catalogs) else stem

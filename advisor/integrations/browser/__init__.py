@@ -199,8 +199,7 @@ def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
 
     Raises UsageError: no place has them. Every place that was tried is named with its reason.
     """
-    from advisor.downloads.cache import Cache
-    from advisor.downloads.files import FetchOptions, Unavailable
+    from advisor.downloads.files import Cache, FetchOptions, Unavailable
     from advisor.downloads.origins import origins_of
 
     chosen = options or FetchOptions()

@@ -203,7 +203,7 @@ def train(
     """
     import keras
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
 
     try:
         model = build_model(card, weights)

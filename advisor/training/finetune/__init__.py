@@ -64,7 +64,7 @@ def tune(
     """
     import keras
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
 
     try:
         model = build_model(card, weights)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import public
+from advisor import catalog
 from advisor.catalog.user_models import classifier, handles
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
@@ -149,7 +149,7 @@ def served(shelf: Shelf, saved: Path) -> Shelf:
 def test_a_handle_becomes_a_card_that_names_it_with_its_hash(served: Shelf, saved: Path, tmp_path: Path) -> None:
     handle = f"{served.url}{HANDLE}#sha256={folder_sha256(saved)}"
     labels = labels_file(tmp_path)
-    added = public.add(handle, labels=labels, mean=(127.5,), std=(127.5,), into=tmp_path / "own.yaml")
+    added = catalog.add(handle, labels=labels, mean=(127.5,), std=(127.5,), into=tmp_path / "own.yaml")
     assert added.card.name == "mobilenet_v9_100_224_classification_5"
     assert added.card.note == f"made from {handle}"
     assert added.model.is_file()
@@ -169,6 +169,7 @@ def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, m
     with pytest.raises(UsageError, match=r"ondevice-advisor\[hub\]") as raised, local_source(shelf.url + HANDLE):
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
+    assert shelf.requests == []
 
 
 def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:

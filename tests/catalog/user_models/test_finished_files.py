@@ -14,8 +14,14 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels, user_catalogue_file
-from advisor.catalog.user_models.description import ModelDescription
-from advisor.catalog.user_models.import_model import ImportedModel, add, inspect, is_file, shipped_card
+from advisor.catalog.user_models.import_model import (
+    ImportedModel,
+    ModelDescription,
+    add,
+    inspect,
+    is_file,
+    shipped_card,
+)
 from advisor.core.errors import UsageError
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
@@ -118,19 +124,6 @@ def test_what_cannot_take_part_is_refused_and_nothing_is_kept(
     assert not user_catalogue_file().exists()
 
 
-def test_labels_that_are_not_known_are_asked_for(tmp_path: Path) -> None:
-    file = kept(tmp_path, small_models.dynamic_int8(small_models.classifier(SIDE)), None)
-    with pytest.raises(UsageError, match="does not say its labels, mean, std"):
-        brought(file)
-
-
-def test_another_number_of_labels_is_refused(tmp_path: Path) -> None:
-    file = kept(tmp_path, small_models.dynamic_int8(small_models.classifier(SIDE)), None)
-    (tmp_path / "labels.txt").write_text("ant\nbee\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="2 labels do not fit a model of 4 classes"):
-        brought(file, labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
-
-
 def test_options_go_before_what_the_file_says(tmp_path: Path) -> None:
     file = kept(tmp_path, small_models.dynamic_int8(small_models.classifier(SIDE)), replace(SAID, mean=(0.0,)))
     assert brought(file, mean=(100.0,)).card.preprocessing.mean == (100.0,) * 3
@@ -148,13 +141,8 @@ def labels(tmp_path: Path) -> str:
     return str(tmp_path / "labels.txt")
 
 
-def brought_of_detectors(file: Path, **said: Any) -> ImportedModel:
-    with inspect(file) as inspected:
-        return add(inspected, ModelDescription(**said))
-
-
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
-    added = brought_of_detectors(detector_file(tmp_path / "cells.tflite"))
+    added = brought(detector_file(tmp_path / "cells.tflite"))
     card = load_catalogue([added.catalogue]).card("cells")
     assert (card.architecture, card.task, card.as_it_is) == ("tflite_detector", DETECTION.name, True)
     assert (card.input_size, card.classes, card.licence) == (DETECTORS_SIDE, 3, "MIT")
@@ -167,7 +155,7 @@ def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None
 
 
 def test_a_detector_keeps_its_side(tmp_path: Path) -> None:
-    card = brought_of_detectors(detector_file(tmp_path / "cells.tflite")).card
+    card = brought(detector_file(tmp_path / "cells.tflite")).card
     assert card.at(320) == card
 
 
@@ -175,14 +163,14 @@ def test_float16_weights_become_float32(tmp_path: Path) -> None:
     path = detector_file(tmp_path / "half.tflite", labels=None)
     path.write_bytes(to_float16(path.read_bytes()))
     (tmp_path / "labels.txt").write_text("\n".join(COLOURS), encoding="utf-8")
-    added = brought_of_detectors(path, labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
+    added = brought(path, labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
     assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
 
 
 def test_a_detector_without_metadata_gets_it_from_the_options(bare: Path, labels: str) -> None:
     with pytest.raises(UsageError, match=r"bare.tflite does not say its labels, mean, std: give --labels and --mean"):
-        brought_of_detectors(bare)
-    added = brought_of_detectors(bare, labels=labels, mean=(127.5,), std=(127.5,))
+        brought(bare)
+    added = brought(bare, labels=labels, mean=(127.5,), std=(127.5,))
     said = read_metadata(added.model.read_bytes())
     assert said is not None
     assert said.labels == COLOURS
@@ -191,14 +179,14 @@ def test_a_detector_without_metadata_gets_it_from_the_options(bare: Path, labels
 def test_labels_of_another_number_are_refused(bare: Path, tmp_path: Path) -> None:
     (tmp_path / "four.txt").write_text("background\nred\ngreen\nblue\n", encoding="utf-8")
     with pytest.raises(UsageError, match="4 labels do not fit a model of 3 classes") as caught:
-        brought_of_detectors(bare, labels=str(tmp_path / "four.txt"), mean=(127.5,), std=(127.5,))
+        brought(bare, labels=str(tmp_path / "four.txt"), mean=(127.5,), std=(127.5,))
     assert "the background of a detector is no class" in caught.value.hint
     assert not (tmp_path / "config" / "catalog.yaml").exists()
 
 
 def test_a_top1_of_a_detector_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"--top1: 71 is no figure of object-detection, which has mAP@0.5"):
-        brought_of_detectors(detector_file(tmp_path / "cells.tflite"), top1=71.0)
+        brought(detector_file(tmp_path / "cells.tflite"), top1=71.0)
 
 
 def rounded(folder: Path) -> Path:
@@ -208,7 +196,7 @@ def rounded(folder: Path) -> Path:
 
 
 def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
-    added = brought_of_detectors(rounded(tmp_path))
+    added = brought(rounded(tmp_path))
     card = added.card
     assert (card.architecture, card.form, card.task, card.as_it_is) == (
         "tflite_fixed_detector", "int8", DETECTION.name, True
@@ -221,8 +209,7 @@ def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
 
 
 def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
-    with inspect(detector_file(tmp_path / "cells.tflite"), finished=True) as inspected:
-        assert add(inspected, ModelDescription()).card.form == "float32"
+    assert brought(detector_file(tmp_path / "cells.tflite"), finished=True).card.form == "float32"
 
 
 def uint8(model: Any) -> None:
@@ -241,7 +228,7 @@ def uint8(model: Any) -> None:
 def test_what_is_no_float_detector_is_refused(bare: Path, edit: Callable[[Any], None], message: str) -> None:
     bare.write_bytes(edited(bare.read_bytes(), edit))
     with pytest.raises(UsageError, match=message) as caught:
-        brought_of_detectors(bare)
+        brought(bare)
     assert caught.value.hint
 
 

@@ -1,23 +1,172 @@
-"""The format of a file is found by its name; files that are none of them are refused, unread."""
+"""An ONNX classifier becomes a float ``.tflite`` that computes the same, without transposes."""
 
+import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
-from advisor.catalog.user_models.formats import format_of
+from advisor.catalog import load_catalogue
+from advisor.catalog.user_models.comparison import compared
+from advisor.catalog.user_models.formats import PACKAGES, OnnxOriginal, as_tflite
+from advisor.catalog.user_models.import_model import ModelDescription, add, inspect
+from advisor.catalog.user_models.onnx_files import Image
 from advisor.core.errors import UsageError
+from advisor.store.cache import import_path
+from advisor.tflite.model import Model, read
+from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled, weights
+from tests.requirements import skip_or_fail
+
+pytestmark = pytest.mark.integration
 
 
-@pytest.mark.parametrize("name", ["net.pt", "net.pth", "net.ckpt", "net.pkl"])
-def test_a_pickle_is_refused_unread(tmp_path: Path, name: str) -> None:
-    file = tmp_path / name
-    file.write_bytes(b"\x80\x04.")
-    file.chmod(0)
-    with pytest.raises(UsageError, match="is a pickle, which runs code when it is read") as raised:
-        format_of(file)
-    assert "torch.export.export(model.eval(), " in raised.value.hint
+@pytest.fixture(scope="session")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache with onnx2tf."""
+    cache = tmp_path_factory.mktemp("packages")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADVISOR_CACHE_DIR", str(cache))
+        try:
+            import_path(PACKAGES)
+        except UsageError as error:
+            skip_or_fail(f"the package index is out of reach: {error.message}")
+    return cache
 
 
-def test_a_program_of_pytorch_is_known_by_its_suffix(tmp_path: Path) -> None:
-    (tmp_path / "net.pt2").touch()
-    assert format_of(tmp_path / "net.pt2").what == "a .pt2 file"
+@pytest.fixture
+def own_folders(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of the test's own, and the cache with onnx2tf."""
+    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(packages))
+
+
+@pytest.fixture
+def onnx2tf(own_folders: None) -> Iterator[None]:
+    """The converter in this process: a child for every test would take five seconds."""
+    folder = import_path(PACKAGES).split(os.pathsep)[0]
+    sys.path.append(folder)
+    yield
+    sys.path.remove(folder)
+
+
+def converted(model: Any, folder: Path, size: int | None = None) -> Model:
+    """The ``.tflite`` of a model, which was compared with ONNX Runtime."""
+    data, conversion = as_tflite(saved(model, folder), size)
+    assert conversion is not None
+    assert (conversion.images, conversion.agreement, conversion.transposes) == (32, 1.0, 0)
+    assert conversion.difference < 1e-5
+    return read(data)
+
+
+def kinds(model: Model) -> list[str]:
+    return [operator.name for operator in model.operators]
+
+
+def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
+    depth = sys.getrecursionlimit()
+    model = converted(network(("n", 3, "h", "w")), tmp_path, SIDE)
+    assert sys.getrecursionlimit() == depth
+    assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
+    assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
+
+
+def test_an_image_in_nhwc_needs_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
+    turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
+    model = converted(network((1, SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",)), tmp_path)
+    assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
+
+
+def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
+    found = kinds(converted(shuffled(), tmp_path))
+    assert found.count("HARD_SWISH") == 1
+    assert "RELU_0_TO_1" not in found
+
+
+def test_an_old_operator_set_is_taken(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (NODES[0], helper.make_node("Clip", ["c1"], ["r1"], min=0.0, max=6.0), *NODES[2:])
+    assert "RELU6" not in kinds(converted(network(nodes=nodes, opset=9), tmp_path))
+
+
+def test_a_convolution_may_be_the_classifier(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:4], helper.make_node("Conv", ["p", "k"], ["scores"]))
+    model = network(nodes=nodes, more=(weights("k", CLASSES, 8, 1, 1),))
+    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("scores", 1, [1, CLASSES, 1, 1]))
+    assert converted(model, tmp_path).outputs[0].elements == CLASSES
+
+
+def test_a_transpose_that_is_needed_is_counted_with_its_share(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:3], helper.make_node("Flatten", ["c2"], ["f"]), helper.make_node("Gemm", ["f", "k"], ["scores"]))
+    many = weights("k", 8 * 16 * 16, CLASSES)
+    _, conversion = as_tflite(saved(network(nodes=nodes, more=(many,)), tmp_path), None)
+    assert conversion is not None
+    assert (conversion.agreement, conversion.transposes) == (1.0, 1)
+    assert 0.05 < conversion.transposed < 0.5
+
+
+def test_maps_of_scores_are_refused(own_folders: None, tmp_path: Path) -> None:
+    model = network(nodes=(*NODES[:3],), outputs=())
+    model.graph.output.append(helper.make_tensor_value_info("c2", 1, [1, 8, 16, 16]))
+    with pytest.raises(UsageError, match="is not one row of scores"), inspect(saved(model, tmp_path)):
+        pass
+
+
+def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("a\nb\nc\nd\ne\n", encoding="utf-8")
+    given = ModelDescription(labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
+    with inspect(saved(network(), tmp_path)) as inspected:
+        added = add(inspected, given)
+    card = load_catalogue().card("net")
+    assert card == added.card
+    assert (card.input_size, card.classes, added.features, card.note) == (SIDE, CLASSES, 8, "made from net.onnx")
+    assert card.conversion is not None
+    assert card.conversion.converter.startswith("onnx2tf 2.")
+    assert card.conversion.runtime.startswith("onnxruntime 1.")
+    assert (card.conversion.agreement, card.conversion.transposes) == (1.0, 0)
+
+
+@pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("second", "Conv"), ("classifier", "Gemm")])
+def test_a_difference_names_the_layer_where_it_begins(onnx2tf: None, tmp_path: Path, name: str, operator: str) -> None:
+    data, _ = as_tflite(saved(network(), tmp_path), None)
+    other = network()
+    place = ("first", "", "second", "classifier").index(name)
+    tensor = other.graph.initializer[place]
+    tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1.5), tensor.name))
+    original = OnnxOriginal(other, Image("image", True, SIDE))
+    with pytest.raises(UsageError, match=f"more than 0.001: it begins at the layer '{name}' \\({operator}\\)"):
+        compared(original, data, "net.onnx")
+
+
+def test_another_number_of_scores_is_told(onnx2tf: None, tmp_path: Path) -> None:
+    data, _ = as_tflite(saved(network(), tmp_path), None)
+    shorter = network(nodes=NODES[:5], outputs=("f",))
+    with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
+        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), data, "net.onnx")
+
+
+def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    (tmp_path / "net.onnx").write_bytes(b"x")
+    with pytest.raises(UsageError, match="the package onnx is missing") as raised:
+        as_tflite(tmp_path / "net.onnx", None)
+    assert "[onnx]" in raised.value.hint
+
+
+def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_path: Path) -> None:
+    nodes = (*NODES[:1], helper.make_node("Det", ["c1"], ["d"]), *NODES[1:])
+    with pytest.raises(UsageError) as raised:
+        as_tflite(saved(network(shape=IMAGE, nodes=nodes, outputs=("d",)), tmp_path), None)
+    assert "\n" not in raised.value.message
+
+
+def test_a_file_is_checked_before_its_converter_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    model = network((1, 3, SIDE, 2 * SIDE))
+    with pytest.raises(UsageError, match="are not one square"), inspect(saved(model, tmp_path)):
+        pytest.fail("it was converted")
+    with pytest.raises(UsageError, match="onnx2tf cannot be installed"), inspect(saved(network(), tmp_path)):
+        pytest.fail("it was converted")

@@ -74,16 +74,6 @@ def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: She
     assert not folder.exists()
 
 
-def test_without_the_package_the_extra_is_named(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with (
-        pytest.raises(Unavailable, match=r"needs pip install 'ondevice-advisor\[hub\]'"),
-        handles.resolved(shelf.url + HANDLE),
-    ):
-        pass
-    assert shelf.requests == []
-
-
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))

@@ -1,6 +1,8 @@
 """A user's own model becomes a card, or is refused with the reason and nothing is kept."""
 
+import io
 import json
+import shutil
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -13,11 +15,10 @@ import pytest
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels
 from advisor.catalog.convert import convert
-from advisor.catalog.user_models import import_model, saved_model
+from advisor.catalog.user_models import import_model
 from advisor.catalog.user_models.classifier import run
-from advisor.catalog.user_models.description import ModelDescription, missing
-from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
-from advisor.catalog.user_models.keras_archive import check, fixed_side
+from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, missing
+from advisor.catalog.user_models.keras_models import check_keras, check_saved_model, fixed_side
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.downloads.files import FetchOptions
@@ -222,7 +223,7 @@ def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None
     model.save(tmp_path / "lambda.keras")
     refusal = "'twice' is a Lambda, which carries code.*safe_mode"
     with pytest.raises(UsageError, match=refusal):
-        check(tmp_path / "lambda.keras")
+        check_keras(tmp_path / "lambda.keras")
 
 
 Change = Callable[[dict[str, Any]], None]
@@ -242,31 +243,26 @@ def spoilt(models: Path, target: Path, change: Change) -> Path:
 
 
 @pytest.mark.integration
-def test_a_layer_of_a_package_of_its_own_is_refused(models: Path, tmp_path: Path) -> None:
-    def foreign(config: dict[str, Any]) -> None:
-        config["config"]["layers"][1].update(module="os", class_name="system")
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"module": "os", "class_name": "system"}, "'system' comes from os, not from Keras"),
+        ({"class_name": "TFSMLayer"}, "is a TFSMLayer, which carries code"),
+        ({"class_name": "TorchModuleWrapper"}, "is a TorchModuleWrapper, which carries code"),
+        (
+            {"module": None, "registered_name": "Custom>Trick", "class_name": "Trick"},
+            "'Trick' comes from Custom>Trick",
+        ),
+    ],
+)
+def test_a_layer_with_code_of_its_own_is_refused(
+    models: Path, tmp_path: Path, changes: dict[str, Any], said: str
+) -> None:
+    def spoil(config: dict[str, Any]) -> None:
+        config["config"]["layers"][1].update(changes)
 
-    with pytest.raises(UsageError, match="'system' comes from os, not from Keras"):
-        check(spoilt(models, tmp_path / "foreign.keras", foreign))
-
-
-@pytest.mark.integration
-@pytest.mark.parametrize("layer", ["TFSMLayer", "TorchModuleWrapper"])
-def test_a_layer_that_loads_another_file_is_refused(models: Path, tmp_path: Path, layer: str) -> None:
-    def wrapping(config: dict[str, Any]) -> None:
-        config["config"]["layers"][2]["class_name"] = layer
-
-    with pytest.raises(UsageError, match=f"is a {layer}, which carries code"):
-        check(spoilt(models, tmp_path / "wrapped.keras", wrapping))
-
-
-@pytest.mark.integration
-def test_a_registered_class_is_refused(models: Path, tmp_path: Path) -> None:
-    def registered(config: dict[str, Any]) -> None:
-        config["config"]["layers"][1].update(module=None, registered_name="Custom>Trick", class_name="Trick")
-
-    with pytest.raises(UsageError, match="'Trick' comes from Custom>Trick"):
-        check(spoilt(models, tmp_path / "registered.keras", registered))
+    with pytest.raises(UsageError, match=said):
+        check_keras(spoilt(models, tmp_path / "spoilt.keras", spoil))
 
 
 @pytest.mark.integration
@@ -276,44 +272,45 @@ def test_an_archive_with_other_members_is_refused(models: Path, tmp_path: Path, 
     with zipfile.ZipFile(target, "a") as archive:
         archive.writestr(member, b"x")
     with pytest.raises(UsageError, match="which no .keras file does"):
-        check(target)
+        check_keras(target)
 
 
-def test_a_configuration_nested_without_end_is_refused(tmp_path: Path) -> None:
-    with zipfile.ZipFile(tmp_path / "deep.keras", "w") as archive:
-        archive.writestr("config.json", "[" * 200_000 + "]" * 200_000)
-    with pytest.raises(UsageError, match="not a usable .keras file"):
-        check(tmp_path / "deep.keras")
+def archive(configuration: str) -> bytearray:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as opened:
+        opened.writestr("config.json", configuration)
+    return bytearray(out.getvalue())
 
 
-def archive_with_configuration(path: Path) -> bytearray:
-    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("config.json", json.dumps(list(range(4000))))
-    return bytearray(path.read_bytes())
-
-
-def test_a_damaged_member_is_refused(tmp_path: Path) -> None:
-    content = archive_with_configuration(tmp_path / "bad.keras")
+def damaged() -> bytearray:
+    content = archive(json.dumps(list(range(4000))))
     content[60:200] = b"\xff" * 140
-    (tmp_path / "bad.keras").write_bytes(content)
-    with pytest.raises(UsageError, match="not a usable .keras file: Error -3 while decompressing"):
-        check(tmp_path / "bad.keras")
+    return content
 
 
-def test_an_encrypted_archive_is_refused(tmp_path: Path) -> None:
-    content = archive_with_configuration(tmp_path / "secret.keras")
+def encrypted() -> bytearray:
+    content = archive(json.dumps(list(range(4000))))
     content[6] |= 1
     content[content.find(b"PK\x01\x02") + 8] |= 1
-    (tmp_path / "secret.keras").write_bytes(content)
-    with pytest.raises(UsageError, match="not a usable .keras file: .* is encrypted"):
-        check(tmp_path / "secret.keras")
+    return content
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04 and nothing more", b"\x89HDF\r\n\x1a\n"])
-def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (archive("[" * 200_000 + "]" * 200_000), ""),
+        (damaged(), ": Error -3 while decompressing"),
+        (encrypted(), ": .* is encrypted"),
+        (b"", ""),
+        (b"PK\x03\x04 and nothing more", ""),
+        (b"\x89HDF\r\n\x1a\n", ""),
+    ],
+    ids=["nested", "damaged", "encrypted", "empty", "cut", "HDF5"],
+)
+def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "no.keras").write_bytes(content)
-    with pytest.raises(UsageError, match="not a usable .keras file"):
-        check(tmp_path / "no.keras")
+    with pytest.raises(UsageError, match=f"not a usable .keras file{said}"):
+        check_keras(tmp_path / "no.keras")
 
 
 @pytest.mark.integration
@@ -325,34 +322,11 @@ def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.integration
-def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
-    import tensorflow as tf
+def saved_model(folder: Path, more: Callable[[Any], Any], at_load: Callable[[], object] | None = None) -> Path:
+    """Save a SavedModel that adds ``more(image)`` to its scores.
 
-    class Reads(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
-        def __call__(self, image: Any) -> Any:
-            length = tf.strings.length(tf.io.read_file("/etc/hostname"))
-            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)) + tf.cast(length, tf.float32))
-
-    module = Reads()
-    tf.saved_model.save(module, str(tmp_path / "reads"), signatures={"serving_default": module.__call__})
-    with pytest.raises(UsageError, match="has a ReadFile, which runs code or touches files"):
-        saved_model.check(tmp_path / "reads")
-
-
-@pytest.mark.integration
-def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tmp_path: Path) -> None:
-    import shutil
-
-    shutil.copytree(models / "net", tmp_path / "net")
-    (tmp_path / "net" / "assets" / "secret").symlink_to("/etc/hostname")
-    with pytest.raises(UsageError, match="a link out of the folder"):
-        saved_model.check(tmp_path / "net")
-
-
-def run_at_load(folder: Path, work: Callable[[], object]) -> Path:
-    """Save a SavedModel that does ``work`` when it is loaded: TensorFlow runs the initializers of its resources."""
+    TensorFlow runs ``at_load`` when it loads the model, as it runs the initializers of its resources.
+    """
     import tensorflow as tf
     from tensorflow.python.trackable.resource import CapturableResource
 
@@ -362,20 +336,41 @@ def run_at_load(folder: Path, work: Callable[[], object]) -> Path:
 
         @tf.function
         def _initialize(self) -> None:
-            work()
+            if at_load is not None:
+                at_load()
 
     class Model(tf.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.resource = Initialized()
+            self.resource = Initialized() if at_load is not None else None
 
         @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
         def __call__(self, image: Any) -> Any:
-            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)))
+            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)) + more(image))
 
     model = Model()
     tf.saved_model.save(model, str(folder), signatures={"serving_default": model.__call__})
     return folder
+
+
+@pytest.mark.integration
+def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
+    import tensorflow as tf
+
+    def more(_: Any) -> Any:
+        return tf.cast(tf.strings.length(tf.io.read_file("/etc/hostname")), tf.float32)
+
+    saved_model(tmp_path / "reads", more)
+    with pytest.raises(UsageError, match="has a ReadFile, which runs code or touches files"):
+        check_saved_model(tmp_path / "reads")
+
+
+@pytest.mark.integration
+def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(models: Path, tmp_path: Path) -> None:
+    shutil.copytree(models / "net", tmp_path / "net")
+    (tmp_path / "net" / "assets" / "secret").symlink_to("/etc/hostname")
+    with pytest.raises(UsageError, match="a link out of the folder"):
+        check_saved_model(tmp_path / "net")
 
 
 @pytest.fixture(scope="module")
@@ -386,7 +381,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
     def loop() -> None:
         tf.while_loop(lambda i: i >= 0.0, lambda _: (tf.random.uniform(()),), (tf.constant(1.0),))
 
-    return run_at_load(tmp_path_factory.mktemp("endless"), loop)
+    return saved_model(tmp_path_factory.mktemp("endless"), lambda _: 0.0, loop)
 
 
 @pytest.mark.integration
@@ -417,14 +412,10 @@ def test_an_import_ends_at_its_limits_and_leaves_nothing(
 def test_a_loop_in_a_graph_is_refused_before_it_runs(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    class Loops(tf.Module):
-        @tf.function(input_signature=[tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32)])
-        def __call__(self, image: Any) -> Any:
-            (ends,) = tf.while_loop(lambda i: i >= 0.0, lambda i: (tf.abs(i),), (tf.reduce_sum(image),))
-            return tf.nn.softmax(tf.reduce_mean(image, (1, 2)) + ends)
+    def more(image: Any) -> Any:
+        return tf.while_loop(lambda i: i >= 0.0, lambda i: (tf.abs(i),), (tf.reduce_sum(image),))[0]
 
-    module = Loops()
-    tf.saved_model.save(module, str(tmp_path / "loops"), signatures={"serving_default": module.__call__})
+    saved_model(tmp_path / "loops", more)
     with pytest.raises(UsageError, match="it has 3 graphs and 1 signatures"), inspect(tmp_path / "loops"):
         pass
 
@@ -451,14 +442,14 @@ def test_a_saved_model_may_hold_operators_of_computation_only(tmp_path: Path, op
     for name in ("__inference_call_1", "ReadFile"):
         graph.library.function.add().signature.name = name
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
-    saved_model.check(tmp_path)
+    check_saved_model(tmp_path)
     graph.library.function[0].node_def.add(op=operator)
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match=f"the graph has a {operator}, which runs code or touches files"):
-        saved_model.check(tmp_path)
+        check_saved_model(tmp_path)
 
 
 def test_a_folder_that_is_no_saved_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
-        saved_model.check(tmp_path / "empty")
+        check_saved_model(tmp_path / "empty")

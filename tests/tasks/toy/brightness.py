@@ -99,7 +99,7 @@ def train(card: Any, weights: Any, backbone: Path, images: Any, path: Path) -> N
     """Fit one output to the features of a card's backbone by least squares, and write both as one float file."""
     import keras
 
-    from advisor.catalog.build import build_model
+    from advisor.catalog.convert import build_model
     from advisor.datasets.images import InputSpec
     from advisor.measurement.accuracy import predict
     from advisor.training.finetune.network import flatbuffer

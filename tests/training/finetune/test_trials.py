@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.catalog.build import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import build_model
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.features import Augmentation

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from advisor.catalog.build import build_model
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import build_model
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey

@@ -1,14 +1,21 @@
-"""Downloads over a bad line, from a real server on this machine."""
+"""Downloads over a bad line, from a real server on this machine; where redirects may lead; archives."""
 
+import gzip
+import io
+import stat
+import tarfile
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.downloads import download
+from advisor.downloads import delivery
+from advisor.downloads.delivery import extract_member
 from advisor.downloads.files import Unavailable
-from advisor.downloads.transport import Client, Transport
+from advisor.downloads.transport import Client, Transport, _redirected
 from tests.catalog.conftest import Answer, Shelf
+from tests.catalog.weights.conftest import CONTENT, MEMBER, tarball, wheel
 
 BODY = bytes(range(256)) * 8192
 
@@ -16,12 +23,12 @@ BODY = bytes(range(256)) * 8192
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait a hundredth of the real pauses."""
-    monkeypatch.setattr(download, "FIRST_PAUSE_S", 0.004)
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 
-def fetch(url: str, target: Path, timeout_s: float = 5.0, most_bytes: int = download.MAX_DOWNLOAD_BYTES) -> None:
+def fetch(url: str, target: Path, timeout_s: float = 5.0, most_bytes: int = delivery.MAX_DOWNLOAD_BYTES) -> None:
     with Client(Transport(connect_timeout_s=timeout_s, read_timeout_s=timeout_s)) as client:
-        download.Download(client, url, target, lambda *_: None, most_bytes).run()
+        delivery.Download(client, url, target, lambda *_: None, most_bytes).run()
 
 
 def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path) -> None:
@@ -130,25 +137,20 @@ def test_a_busy_server_is_asked_again(shelf: Shelf, tmp_path: Path) -> None:
 def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="503"):
         fetch(shelf.put("/w", Answer(BODY, refusals=99)), tmp_path / "w")
-    assert len(shelf.asked("/w")) == download.ATTEMPTS
+    assert len(shelf.asked("/w")) == delivery.ATTEMPTS
 
 
 def test_pauses_between_attempts_grow(shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(download.time, "sleep", pauses.append)
+    monkeypatch.setattr(delivery.time, "sleep", pauses.append)
     fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w")
-    assert [pause for pause in pauses if pause] == [download.FIRST_PAUSE_S * 2**power for power in range(4)]
+    assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
 def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="404"):
         fetch(shelf.url + "/nothing", tmp_path / "w")
     assert len(shelf.asked("/nothing")) == 1
-
-
-def test_a_line_that_always_breaks_at_the_start_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
-    with pytest.raises(Unavailable, match="times"):
-        fetch(shelf.put("/w", Answer(BODY, cut_after=0, cuts=99)), tmp_path / "w")
 
 
 def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
@@ -167,3 +169,113 @@ def test_the_password_in_an_address_is_in_no_message(shelf: Shelf, tmp_path: Pat
         fetch(shelf.url.replace("//", "//me:secret@") + "/nothing", tmp_path / "w")
     assert "secret" not in str(raised.value)
     assert shelf.asked("/nothing")[0]["Authorization"].startswith("Basic ")
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ("/b?c", "https://host.example/b?c"),
+        ("https://other.example/b", "https://other.example/b"),
+        ("//other.example/b", "https://other.example/b"),
+    ],
+)
+def test_a_redirect_may_be_relative_and_lead_to_another_host(target: str, there: str) -> None:
+    assert _redirected("https://host.example/a", target) == there
+
+
+def test_a_redirect_does_not_give_up_the_encryption() -> None:
+    with pytest.raises(Unavailable, match="redirects from https to 'http://host.example/b', without encryption"):
+        _redirected("https://host.example/a", "http://me:secret@host.example/b")
+
+
+def test_a_redirect_to_another_host_does_not_get_the_credentials(shelf: Shelf) -> None:
+    other = shelf.url.replace("127.0.0.1", "localhost")
+    shelf.put("/a", Answer(status=302, headers={"Location": f"{other}/b"}))
+    shelf.put("/b", b"here")
+    here = shelf.url.partition("//")[2]
+    with Client(Transport(credentials=((here, "me", "secret"),))) as client:
+        body, response = client.page(f"{shelf.url}/a", "*/*")
+    assert (body, response.url) == (b"here", f"{other}/b")
+    assert "Authorization" in shelf.asked("/a")[0]
+    assert "Authorization" not in shelf.asked("/b")[0]
+
+
+def tar_of(*entries: tarfile.TarInfo) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for entry in entries:
+            archive.addfile(entry, io.BytesIO(bytes(entry.size)) if entry.isreg() else None)
+    return out.getvalue()
+
+
+def link(kind: bytes, target: str) -> tarfile.TarInfo:
+    info = tarfile.TarInfo(MEMBER)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize("data", [wheel(), tarball(), gzip.decompress(tarball())], ids=["zip", "tar.gz", "tar"])
+def test_the_one_member_is_read(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == CONTENT
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "out"]
+
+
+@pytest.mark.parametrize("member", ["../escape", "/etc/passwd", "a/../../b", "a\\..\\b"])
+def test_a_path_that_leaves_the_archive_is_refused(tmp_path: Path, member: str) -> None:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(member, b"x")
+    (tmp_path / "a").write_bytes(out.getvalue())
+    with pytest.raises(Unavailable, match="leaves the archive"):
+        extract_member(tmp_path / "a", member, tmp_path / "out")
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE])
+def test_links_pipes_and_folders_in_a_tar_are_refused(tmp_path: Path, kind: bytes) -> None:
+    (tmp_path / "a").write_bytes(tar_of(link(kind, "/etc/passwd")))
+    with pytest.raises(Unavailable, match="not a plain file"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+def test_a_symlink_in_a_zip_is_refused(tmp_path: Path) -> None:
+    info = zipfile.ZipInfo(MEMBER)
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    (tmp_path / "a").write_bytes(out.getvalue())
+    with pytest.raises(Unavailable, match="not a plain file"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+@pytest.mark.parametrize("data", [wheel(), tarball()], ids=["zip", "tar"])
+def test_a_member_larger_than_expected_is_refused(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(Unavailable, match="more than the 100"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out", limit=100)
+
+
+def test_a_header_of_ten_gigabytes_is_refused_unread(tmp_path: Path) -> None:
+    header = tarfile.TarInfo("pax")
+    header.type, header.size = tarfile.XHDTYPE, 10 * 2**30
+    (tmp_path / "a").write_bytes(gzip.compress(header.tobuf(tarfile.GNU_FORMAT) + bytes(2048)))
+    with pytest.raises(Unavailable, match="header of 10737418240 bytes"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delivery, "MAX_UNPACKED_BYTES", 100_000)
+    filler = tarfile.TarInfo("filler")
+    filler.size = 10_000_000
+    (tmp_path / "a").write_bytes(tar_of(filler))
+    with pytest.raises(Unavailable, match="unpacks to more than"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40)])
+def test_a_damaged_archive_is_unavailable_not_a_crash(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "a").write_bytes(data)
+    with pytest.raises(Unavailable):
+        extract_member(tmp_path / "a", "other", tmp_path / "out")

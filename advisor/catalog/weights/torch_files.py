@@ -10,7 +10,7 @@ import pickletools
 import struct
 import zipfile
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
@@ -28,17 +28,10 @@ _MAX_MEMO = 10_000_000
 # NumPy has no bfloat16: two bytes that are converted at the end.
 _BFLOAT16 = "V2"
 _STORAGES = {
-    "FloatStorage": "<f4",
-    "DoubleStorage": "<f8",
-    "HalfStorage": "<f2",
-    "BFloat16Storage": _BFLOAT16,
-    "LongStorage": "<i8",
-    "IntStorage": "<i4",
-    "ShortStorage": "<i2",
-    "CharStorage": "i1",
-    "ByteStorage": "u1",
+    "FloatStorage": "<f4", "DoubleStorage": "<f8", "HalfStorage": "<f2", "BFloat16Storage": _BFLOAT16,
+    "LongStorage": "<i8", "IntStorage": "<i4", "ShortStorage": "<i2", "CharStorage": "i1", "ByteStorage": "u1",
     "BoolStorage": "?",
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +54,7 @@ class _Tensor:
 
 
 def read_torch(path: Path) -> Tensors:
-    """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout.
-
-    Raises:
-        ValueError: a name in the pickle that is not a tensor's, or a tensor that reaches past its storage.
-        pickle.UnpicklingError: a damaged pickle.
-    """
+    """Return tensors by name (nested dictionaries joined by dots), in PyTorch's layout."""
     tensors, contents = _read_zip(path) if zipfile.is_zipfile(path) else _read_legacy(path)
     return {name: _array(tensor, contents[tensor.storage.key]) for name, tensor in tensors.items()}
 
@@ -128,14 +116,8 @@ class _Restricted(pickle.Unpickler):
     """An unpickler that accepts tensors and rejects every other name."""
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("collections", "OrderedDict"):
-            return OrderedDict
-        if (module, name) == ("torch._utils", "_rebuild_tensor_v2"):
-            return _rebuild_tensor
-        if (module, name) == ("torch._utils", "_rebuild_parameter"):
-            return _rebuild_parameter
-        if module == "torch" and name in _STORAGES:
-            return _STORAGES[name]
+        if (found := _KNOWN.get(f"{module}.{name}")) is not None:
+            return found
         raise ValueError(f"the file asks for '{module}.{name}': only tensors are read, nothing is run")
 
     def persistent_load(self, reference: Any) -> _Storage:
@@ -151,8 +133,13 @@ def _rebuild_tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: 
     return _Tensor(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
 
 
-def _rebuild_parameter(data: _Tensor, *_: Any) -> _Tensor:
-    return data
+_KNOWN: Mapping[str, Any] = {
+    "collections.OrderedDict": OrderedDict,
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils._rebuild_parameter": lambda data, *_: data,
+    **{f"torch.{name}": dtype for name, dtype in _STORAGES.items()},
+}
+"""What the names in a pickle stand for."""
 
 
 def _named(content: Any, prefix: str) -> Iterator[tuple[str, _Tensor]]:

@@ -1,18 +1,30 @@
-"""Read weights of Keras, TensorFlow and protobuf files; no graph is loaded or run."""
+"""Read files of weights as named tensors, without executing anything in them; no graph is loaded or run.
+
+A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and its name in ``FORMATS``. Protocol buffers
+(Caffe, GraphDef and ONNX) are read without the frameworks that define them.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-from advisor.catalog.weights.readers import MAX_VALUES, Tensors, shaped
-from advisor.tflite.model import read
+from advisor.core.errors import WeightsError
+from advisor.tflite import model as tflite
 from advisor.tflite.values import real_values
+
+Array = np.ndarray[Any, Any]
+Tensors = dict[str, Array]
+"""Arrays by the names that a file gives them."""
+
+MAX_VALUES = 2**29
+"""No model of this catalogue comes near; a header that claims more is damaged or hostile."""
+
+FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras_h5", "onnx", "tfjs", "tflite", "torch")
 
 _TFJS_TYPES = {"float32": "<f4", "int32": "<i4", "float16": "<f2"}
 # The types of the constants that weights are made of.
@@ -20,135 +32,7 @@ _TFLITE_TYPES = ("float32", "float16", "int32", "uint8", "int8")
 # trackable_object_graph.proto: what the object graph says of each variable.
 _OBJECTS = "_CHECKPOINTABLE_OBJECT_GRAPH"
 
-
-def read_checkpoint(path: Path) -> Tensors:
-    """Return variables by their names in the model, in its order.
-
-    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
-    of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
-
-    Raises:
-        ValueError: two different variables of one name, or sizes that the files cannot hold.
-    """
-    import tensorflow as tf
-
-    indexed = path.suffix == ".index"
-    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("") if indexed else path))
-    shapes = checkpoint.get_variable_to_shape_map()
-    types = checkpoint.get_variable_to_dtype_map()
-    files = path.parent.glob(f"{path.stem}.data-*") if indexed else [path]
-    size_bytes = sum(file.stat().st_size for file in files)
-    tensors: Tensors = {}
-    for name, key in _names(checkpoint, shapes):
-        if key not in shapes or not types[key].is_floating:
-            continue
-        count = prod(shapes[key])
-        if count > MAX_VALUES or count * types[key].size > size_bytes:
-            raise ValueError(f"'{name}' of shape {shapes[key]} is larger than the files")
-        values = np.asarray(checkpoint.get_tensor(key), np.float32)
-        # A model may list one variable in two of its parts: the file then has it twice.
-        if name in tensors and not np.array_equal(tensors[name], values):
-            raise ValueError(f"two variables are called '{name}'")
-        tensors.setdefault(name, values)
-    return tensors
-
-
-def _names(checkpoint: Any, shapes: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
-    """Yield (name of the variable in its model, key in the file)."""
-    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
-
-    if _OBJECTS not in shapes:
-        yield from ((key, key) for key in sorted(shapes))
-        return
-    for node in TrackableObjectGraph.FromString(checkpoint.get_tensor(_OBJECTS)).nodes:
-        for attribute in node.attributes:
-            yield attribute.full_name or attribute.checkpoint_key, attribute.checkpoint_key
-
-
-def read_tfjs(path: Path) -> Tensors:
-    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout; the shards are in the folder of ``path``.
-
-    Raises:
-        ValueError: a shard that is not beside the model, quantized shards, or sizes that do not fit.
-    """
-    tensors: Tensors = {}
-    for group in json.loads(path.read_text(encoding="utf-8"))["weightsManifest"]:
-        data = b"".join(_shard(path, name) for name in group["paths"])
-        start = 0
-        for entry in group["weights"]:
-            name, shape = entry["name"], [int(size) for size in entry["shape"]]
-            if "quantization" in entry or entry["dtype"] not in _TFJS_TYPES:
-                raise ValueError(f"'{name}' is stored as {entry['dtype']}, quantized or unknown")
-            dtype = np.dtype(_TFJS_TYPES[entry["dtype"]])
-            end = start + prod(shape) * dtype.itemsize
-            tensors[name] = shaped(name, np.frombuffer(data[start:end], dtype), shape)
-            start = end
-    return tensors
-
-
-def _shard(path: Path, name: str) -> bytes:
-    if name in (".", "..") or "/" in name or "\\" in name:
-        raise ValueError(f"the shard '{name}' is not beside the model")
-    return (path.parent / name).read_bytes()
-
-
-def read_tflite(path: Path) -> Tensors:
-    """Return the constants of the first graph by name, as float32, in the runtime's layout (kernels output-first)."""
-    tensors: Tensors = {}
-    for tensor in read(path).tensors:
-        values = real_values(tensor) if tensor.is_constant and tensor.dtype in _TFLITE_TYPES else None
-        if values is not None:
-            tensors[tensor.name] = values.astype(np.float32)
-    return tensors
-
-
-def read_keras_h5(path: Path) -> Tensors:
-    """Return weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
-
-    A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot, so that what stands
-    before the first slash tells the layers apart. A layer that keeps integers (the count of ``Normalization``) is
-    preprocessing and left out: here the card's own does that.
-
-    Raises:
-        ValueError: links or data that lead out of the file, or a size that its bytes cannot hold.
-    """
-    tensors: Tensors = {}
-    with h5py.File(path, "r") as file:
-        root = file.get("model_weights", file)
-        for layer in _attributes(root.attrs["layer_names"]):
-            group = root[layer]
-            datasets = {weight: _dataset(group, weight) for weight in _attributes(group.attrs["weight_names"])}
-            if all(found.dtype.kind == "f" for found in datasets.values()):
-                prefix = layer.replace("/", ".")
-                tensors |= {f"{prefix}/{name}": np.asarray(found[()], np.float32) for name, found in datasets.items()}
-    return tensors
-
-
-def _attributes(attribute: Any) -> list[str]:
-    return [name.decode() if isinstance(name, bytes) else str(name) for name in attribute]
-
-
-def _dataset(group: Any, name: str) -> Any:
-    """Return the dataset ``name`` (steps joined by slashes) under ``group``.
-
-    Raises:
-        ValueError: links or data that lead out of the file, or a size that no model has.
-    """
-    here = group
-    for step in name.split("/"):
-        if not isinstance(here.get(step, getlink=True), h5py.HardLink):
-            raise ValueError(f"'{name}' is a link out of the file")
-        here = here[step]
-    if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
-        raise ValueError(f"'{name}' keeps its values outside the file")
-    if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":
-        raise ValueError(f"'{name}' is not a tensor of numbers that a model could hold")
-    return here
-
-
-# Read weights from protocol buffers without the frameworks that define them: Caffe, GraphDef and ONNX.
-#
-# The tables below name the fields that are read: number, name and type of each, ``*`` for a repeated one.
+# The fields of protocol buffers that are read: number, name and type of each, ``*`` for a repeated one.
 
 # caffe.proto: the current form of a layer, and the old one.
 _CAFFE = {
@@ -187,6 +71,144 @@ _GRAPHDEF_TYPES = {1: "<f4", 2: "<f8", 3: "<i4", 9: "<i8", 19: "<f2"}
 _ONNX_TYPES = {1: "<f4", 10: "<f2", 11: "<f8"}
 
 
+def read(format_name: str, path: Path) -> Tensors:
+    """Read the tensors of ``path``, by the names they have in the file, in the layout of their framework.
+
+    Raises:
+        WeightsError: an unknown format, or a file that is damaged or holds anything but plain tensors.
+    """
+    if format_name not in FORMATS:
+        raise WeightsError(f"no reader is called '{format_name}' (there are {', '.join(FORMATS)})")
+    module = import_module("advisor.catalog.weights.torch_files" if format_name == "torch" else __name__)
+    try:
+        tensors: Tensors = getattr(module, f"read_{format_name}")(path)
+    except WeightsError:
+        raise
+    except Exception as error:  # a damaged file can fail a parser in any way
+        raise WeightsError(f"{path.name} cannot be read as {format_name}: {error}") from error
+    if not tensors:
+        raise WeightsError(f"{path.name} holds no tensors that can be read as {format_name}")
+    return tensors
+
+
+def _shaped(name: str, values: Array, shape: Sequence[int]) -> Array:
+    if min(shape, default=0) < 0 or prod(shape) != values.size:
+        raise ValueError(f"'{name}' of shape {list(shape)} has {values.size} values")
+    return values.reshape(shape)
+
+
+def read_checkpoint(path: Path) -> Tensors:
+    """Return variables by their names in the model, in its order.
+
+    ``path`` is the ``.index`` file with the data beside it, as in a SavedModel's ``variables`` folder, or a checkpoint
+    of the first form, which is one file. Values that are not real numbers (seeds, counters) are left out.
+    """
+    import tensorflow as tf
+
+    indexed = path.suffix == ".index"
+    checkpoint = tf.train.load_checkpoint(str(path.with_suffix("") if indexed else path))
+    shapes = checkpoint.get_variable_to_shape_map()
+    types = checkpoint.get_variable_to_dtype_map()
+    files = path.parent.glob(f"{path.stem}.data-*") if indexed else [path]
+    size_bytes = sum(file.stat().st_size for file in files)
+    tensors: Tensors = {}
+    for name, key in _names(checkpoint, shapes):
+        if key not in shapes or not types[key].is_floating:
+            continue
+        count = prod(shapes[key])
+        if count > MAX_VALUES or count * types[key].size > size_bytes:
+            raise ValueError(f"'{name}' of shape {shapes[key]} is larger than the files")
+        values = np.asarray(checkpoint.get_tensor(key), np.float32)
+        # A model may list one variable in two of its parts: the file then has it twice.
+        if name in tensors and not np.array_equal(tensors[name], values):
+            raise ValueError(f"two variables are called '{name}'")
+        tensors.setdefault(name, values)
+    return tensors
+
+
+def _names(checkpoint: Any, shapes: dict[str, list[int]]) -> Iterator[tuple[str, str]]:
+    """Yield (name of the variable in its model, key in the file)."""
+    from tensorflow.core.protobuf.trackable_object_graph_pb2 import TrackableObjectGraph
+
+    if _OBJECTS not in shapes:
+        yield from ((key, key) for key in sorted(shapes))
+        return
+    for node in TrackableObjectGraph.FromString(checkpoint.get_tensor(_OBJECTS)).nodes:
+        for attribute in node.attributes:
+            yield attribute.full_name or attribute.checkpoint_key, attribute.checkpoint_key
+
+
+def read_tfjs(path: Path) -> Tensors:
+    """Return the tensors of a ``model.json`` by name, in TensorFlow's layout; the shards are beside the file."""
+    tensors: Tensors = {}
+    for group in json.loads(path.read_text(encoding="utf-8"))["weightsManifest"]:
+        for name in group["paths"]:
+            if name in (".", "..") or "/" in name or "\\" in name:
+                raise ValueError(f"the shard '{name}' is not beside the model")
+        data = b"".join((path.parent / name).read_bytes() for name in group["paths"])
+        start = 0
+        for entry in group["weights"]:
+            name, shape = entry["name"], [int(size) for size in entry["shape"]]
+            if "quantization" in entry or entry["dtype"] not in _TFJS_TYPES:
+                raise ValueError(f"'{name}' is stored as {entry['dtype']}, quantized or unknown")
+            dtype = np.dtype(_TFJS_TYPES[entry["dtype"]])
+            end = start + prod(shape) * dtype.itemsize
+            tensors[name] = _shaped(name, np.frombuffer(data[start:end], dtype), shape)
+            start = end
+    return tensors
+
+
+def read_tflite(path: Path) -> Tensors:
+    """Return the constants of the first graph by name, as float32, in the runtime's layout (kernels output-first)."""
+    tensors: Tensors = {}
+    for tensor in tflite.read(path).tensors:
+        values = real_values(tensor) if tensor.is_constant and tensor.dtype in _TFLITE_TYPES else None
+        if values is not None:
+            tensors[tensor.name] = values.astype(np.float32)
+    return tensors
+
+
+def read_keras_h5(path: Path) -> Tensors:
+    """Return weights by ``<layer>/<weight>`` in the order of the file, in Keras' layout.
+
+    A slash in a layer's own name (``Conv/BatchNorm`` in the files of MobileNet V3) becomes a dot, so that what stands
+    before the first slash tells the layers apart. A layer that keeps integers (the count of ``Normalization``) is
+    preprocessing and left out: here the card's own does that.
+    """
+    import h5py
+
+    tensors: Tensors = {}
+    with h5py.File(path, "r") as file:
+        root = file.get("model_weights", file)
+        for layer in map(_text, root.attrs["layer_names"]):
+            group = root[layer]
+            datasets = {weight: _dataset(group, weight) for weight in map(_text, group.attrs["weight_names"])}
+            if all(found.dtype.kind == "f" for found in datasets.values()):
+                prefix = layer.replace("/", ".")
+                tensors |= {f"{prefix}/{name}": np.asarray(found[()], np.float32) for name, found in datasets.items()}
+    return tensors
+
+
+def _text(name: Any) -> str:
+    return name.decode() if isinstance(name, bytes) else str(name)
+
+
+def _dataset(group: Any, name: str) -> Any:
+    """Return the dataset ``name`` (steps joined by slashes) under ``group``; refuse links and data out of the file."""
+    import h5py
+
+    here = group
+    for step in name.split("/"):
+        if not isinstance(here.get(step, getlink=True), h5py.HardLink):
+            raise ValueError(f"'{name}' is a link out of the file")
+        here = here[step]
+    if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
+        raise ValueError(f"'{name}' keeps its values outside the file")
+    if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":
+        raise ValueError(f"'{name}' is not a tensor of numbers that a model could hold")
+    return here
+
+
 def read_caffemodel(path: Path) -> Tensors:
     """Return blobs by ``<layer>/<index>``: 0 the kernel (output, input, height, width), 1 the bias."""
     net = _parsed(path, "Net", _CAFFE)
@@ -195,7 +217,7 @@ def read_caffemodel(path: Path) -> Tensors:
         for index, blob in enumerate(layer.blobs):
             shape = list(blob.shape.dim) or [blob.num or 1, blob.channels or 1, blob.height or 1, blob.width or 1]
             name = f"{layer.name}/{index}"
-            tensors[name] = shaped(name, np.array(blob.data, "<f4"), shape)
+            tensors[name] = _shaped(name, np.array(blob.data, "<f4"), shape)
     return tensors
 
 
@@ -214,16 +236,12 @@ def read_graphdef(path: Path) -> Tensors:
         if tensor.dtype in _GRAPHDEF_TYPES and tensor.HasField("tensor_content"):
             shape = [dimension.size for dimension in tensor.tensor_shape.dim]
             values = np.frombuffer(tensor.tensor_content, _GRAPHDEF_TYPES[tensor.dtype])
-            tensors[node.name] = shaped(node.name, values, shape)
+            tensors[node.name] = _shaped(node.name, values, shape)
     return tensors
 
 
 def read_onnx(path: Path) -> Tensors:
-    """Return initializers of real numbers by name, in ONNX' layout (kernels output-first).
-
-    Raises:
-        ValueError: values kept in another file.
-    """
+    """Return initializers of real numbers by name, in ONNX' layout (kernels output-first)."""
     tensors: Tensors = {}
     for tensor in _parsed(path, "Model", _ONNX).graph.initializer:
         if tensor.data_location != 0:
@@ -232,16 +250,14 @@ def read_onnx(path: Path) -> Tensors:
             dtype = _ONNX_TYPES[tensor.data_type]
             typed = np.array(tensor.double_data if dtype == "<f8" else tensor.float_data, dtype)
             values = np.frombuffer(tensor.raw_data, dtype) if tensor.raw_data else typed
-            tensors[tensor.name] = shaped(tensor.name, values, list(tensor.dims))
+            tensors[tensor.name] = _shaped(tensor.name, values, list(tensor.dims))
     return tensors
 
 
 def _parsed(path: Path, root: str, schema: Mapping[str, Sequence[str]]) -> Any:
-    """Return the file as a message of the type ``root``.
+    """Return the file as a message of the type ``root``."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
-    Raises:
-        google.protobuf.message.DecodeError: the file is damaged.
-    """
     file = descriptor_pb2.FileDescriptorProto(name="weights.proto")
     for name, fields in schema.items():
         message = file.message_type.add(name=name)

@@ -1,4 +1,4 @@
-"""Define the rules of weight mapping: the names in each framework, and kernels in Keras' layout."""
+"""Put a file's tensors into a Keras graph, by rules: the names in each framework, and kernels in Keras' layout."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ class TrackedTensors:
         self._used: set[str] = set()
 
     def __call__(self, name: str) -> Array:
-        """Return the tensor called ``name`` as float32.
-
-        Raises:
-            WeightsError: there is none; the error names the nearest one.
-        """
+        """Return the tensor called ``name`` as float32; the error for a missing one names the nearest."""
         if name not in self._tensors:
             raise WeightsError(f"the file has no tensor '{name}'{nearest(name, self._tensors)}")
         self._used.add(name)
@@ -48,13 +44,31 @@ class TrackedTensors:
 class Rule:
     """A rule from tensor names to layers.
 
-    Attributes:
-        arrays: returns the weights of a layer in Keras' order and layout.
-        ignored: pattern of the tensor names that may stay unused.
+    ``arrays`` returns the weights of a layer in Keras' order and layout; names like ``ignored`` may stay unused.
     """
 
     arrays: Callable[[keras.Layer, TrackedTensors], list[Array]]
     ignored: str = "^$"
+
+
+def put(port: str, model: keras.Model, tensors: Mapping[str, Array]) -> None:
+    """Fill every layer of ``model`` from ``tensors`` by the rule named ``port``."""
+    if port not in RULES:
+        raise WeightsError(f"no rule is called '{port}'{nearest(port, RULES)}", f"there are: {', '.join(RULES)}")
+    rule = RULES[port]
+    tracked = TrackedTensors(tensors)
+    for layer in model.layers:
+        if layer.weights:
+            arrays = rule.arrays(layer, tracked)
+            expected, found = [tuple(weight.shape) for weight in layer.weights], [array.shape for array in arrays]
+            if expected != found:
+                raise WeightsError(f"layer '{layer.name}' takes weights of shapes {expected}, the file has {found}")
+            if not all(np.isfinite(array).all() for array in arrays):
+                raise WeightsError(f"the weights of layer '{layer.name}' are not all finite")
+            layer.set_weights(arrays)
+    left = [name for name in tracked.unused() if not re.search(rule.ignored, name)]
+    if left:
+        raise WeightsError(f"{len(left)} tensors of the file have no place in the graph, first '{left[0]}'")
 
 
 def from_output_first(kernel: Array, layer: keras.Layer) -> Array:
@@ -175,7 +189,7 @@ def _labels(values: Array, layer: keras.Layer) -> Array:
     return values[..., 1:] if values.shape[-1] == layer.weights[-1].shape[-1] + 1 else values
 
 
-SLIM = {
+_SLIM = {
     "slim_mobilenet_v1": Rule(partial(_kept, _mobilenet_v1_scope), _SLIM_EXTRA),
     "slim_mobilenet_v2": Rule(partial(_kept, _mobilenet_v2_scope), _SLIM_EXTRA),
     "slim_scopes": Rule(partial(_kept, _dotted_scope), _SLIM_EXTRA),
@@ -188,30 +202,17 @@ SLIM = {
 _TORCH_NORM = ("weight", "bias", "running_mean", "running_var")
 _TORCH_EXTRA = r"\.num_batches_tracked$"
 
-_TIMM_ENDS = {
-    "conv_stem": "conv_stem",
-    "bn0": "bn1",
-    "conv_head": "conv_head",
-    "bn1": "bn2",
-    "logits": "classifier",
-}
+_TIMM_ENDS = {"bn0": "bn1", "bn1": "bn2", "logits": "classifier"}
 _TIMM_EXPANDING = {
-    "expand_conv": "conv_pw",
-    "bn0": "bn1",
-    "depthwise_conv": "conv_dw",
-    "bn1": "bn2",
-    "project_conv": "conv_pwl",
+    "expand_conv": "conv_pw", "bn0": "bn1", "depthwise_conv": "conv_dw", "bn1": "bn2", "project_conv": "conv_pwl",
     "bn2": "bn3",
-}
+}  # fmt: skip
 _TIMM_PLAIN = {"depthwise_conv": "conv_dw", "bn1": "bn1", "project_conv": "conv_pw", "bn2": "bn2"}
 
 _TORCHVISION_ENDS = {
-    "Conv1": "features.0.0",
-    "bn_Conv1": "features.0.1",
-    "Conv_1": "features.18.0",
-    "Conv_1_bn": "features.18.1",
+    "Conv1": "features.0.0", "bn_Conv1": "features.0.1", "Conv_1": "features.18.0", "Conv_1_bn": "features.18.1",
     "logits": "classifier.1",
-}
+}  # fmt: skip
 _BLOCK_PARTS = ("expand", "depthwise", "project")
 
 
@@ -225,11 +226,6 @@ def _arrays(
         return [tensors(f"{module}.{part}") for part in _TORCH_NORM]
     bias = [tensors(f"{module}.bias")] if layer.use_bias else []
     return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
-
-
-def _same(layer: str, _: TrackedTensors) -> str:
-    """Return the layer's own name: the graph's layers are named by the paths of PyTorch's modules."""
-    return layer
 
 
 def _efficientnet_lite(layer: str, _: TrackedTensors) -> str:
@@ -266,15 +262,15 @@ def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
     return f"features.{block + 1}.conv.{inner}"
 
 
-TORCH = {
+_TORCH = {
     "efficientnet_lite": Rule(partial(_arrays, _efficientnet_lite), _TORCH_EXTRA),
     "timm_efficientnet_lite": Rule(partial(_arrays, _timm_efficientnet_lite), _TORCH_EXTRA),
-    "torch_modules": Rule(partial(_arrays, _same), _TORCH_EXTRA),
+    # The graph's layers are named by the paths of PyTorch's modules.
+    "torch_modules": Rule(partial(_arrays, lambda layer, _: layer), _TORCH_EXTRA),
     "torchvision_mobilenet_v2": Rule(partial(_arrays, _torchvision_mobilenet_v2), _TORCH_EXTRA),
 }
 
 
-_FIRST_FIRE = 2
 _PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
 
 
@@ -289,15 +285,27 @@ def _caffe(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
 
 def _gluon(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     """Return ``squeezenet0_conv<n>``: the stem is 0, every fire module has three, the classifier comes last."""
-    name = f"squeezenet0_conv{_gluon_number(layer.name)}"
+    found = re.match(r"^fire(\d)_(\w+)$", layer.name)
+    number = 0 if layer.name == "conv1" else 25
+    if found is not None:
+        number = 1 + len(_PARTS) * (int(found[1]) - 2) + _PARTS.index(found[2])
+    name = f"squeezenet0_conv{number}"
     return [from_output_first(tensors(f"{name}_weight"), layer), tensors(f"{name}_bias")]
 
 
-def _gluon_number(layer: str) -> int:
-    found = re.match(r"^fire(\d)_(\w+)$", layer)
-    if found is None:
-        return 0 if layer == "conv1" else 25
-    return 1 + len(_PARTS) * (int(found[1]) - _FIRST_FIRE) + _PARTS.index(found[2])
+def _keras(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+    """Return the next layer of a Keras file: its layers are in the order of the graph, under names of their own."""
+    unused = tensors.unused()
+    if not unused:
+        count = len({name.partition("/")[0] for name in tensors.names()})
+        raise WeightsError(f"the file has {count} layers with weights, the graph has more")
+    prefix = unused[0].partition("/")[0]
+    arrays = [tensors(name) for name in unused if name.partition("/")[0] == prefix]
+    # Keras' MobileNet V1 classifies with a 1x1 convolution: the same numbers as a dense layer's, with two ones more.
+    shape = tuple(layer.weights[0].shape)
+    if arrays[0].shape == (1, 1, *shape):
+        arrays[0] = arrays[0].reshape(shape)
+    return arrays
 
 
-SQUEEZENET = {"squeezenet": Rule(_caffe), "gluon_squeezenet": Rule(_gluon)}
+RULES = {"keras": Rule(_keras), **_SLIM, **_TORCH, "squeezenet": Rule(_caffe), "gluon_squeezenet": Rule(_gluon)}

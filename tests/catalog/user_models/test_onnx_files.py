@@ -4,6 +4,7 @@ An ONNX file is refused with its reason before a library runs or converts it.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,11 @@ import numpy as np
 import pytest
 from onnx import StringStringEntryProto, TensorProto, helper, numpy_helper
 
-from advisor.catalog.user_models.onnx_files import checks
-from advisor.catalog.user_models.onnx_files.checks import checked
-from advisor.catalog.user_models.onnx_files.graph import Image, OnnxOriginal, fixed, prepared
+from advisor.catalog.user_models import onnx_files
+from advisor.catalog.user_models.formats import OnnxOriginal
+from advisor.catalog.user_models.onnx_files import Image, checked, fixed, prepared
 from advisor.core.errors import UsageError
-from tests.catalog.user_models.onnx_files.graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled
+from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled
 
 FILE = Path("net.onnx")
 RNG = np.random.default_rng(0)
@@ -61,12 +62,9 @@ def test_an_input_that_is_not_one_image_is_refused(shape: tuple[Any, ...], size:
         fixed(network(shape), size, FILE)
 
 
-def test_a_model_with_two_inputs_is_refused() -> None:
+def test_a_model_with_two_inputs_or_outputs_is_refused_unless_one_is_the_probabilities() -> None:
     with pytest.raises(UsageError, match="it has 2 inputs: 'image', 'mask'"):
         fixed(network(inputs=("image", "mask")), None, FILE)
-
-
-def test_a_model_with_two_outputs_is_refused_unless_one_is_the_probabilities() -> None:
     with pytest.raises(UsageError, match="it has 2 outputs: 'scores', 'f'"):
         fixed(network(outputs=("scores", "f")), None, FILE)
     softmax = helper.make_node("Softmax", ["scores"], ["probabilities"])
@@ -194,35 +192,23 @@ def test_weights_that_are_not_there_are_refused(tmp_path: Path, more: dict[str, 
 
 def test_a_file_beyond_the_limit_of_protobuf_is_refused_unread(tmp_path: Path) -> None:
     with (tmp_path / "net.onnx").open("wb") as file:
-        file.truncate(checks.MAX_BYTES + 1)
+        file.truncate(onnx_files.MAX_BYTES + 1)
     with pytest.raises(UsageError, match="2147483648 bytes, and an ONNX file has at most 2147483647"):
         checked(tmp_path / "net.onnx")
 
 
 def test_more_weights_than_a_tflite_holds_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = saved(network(), tmp_path, save_as_external_data=True, location="net.data", size_threshold=0)
-    monkeypatch.setattr(checks, "MAX_BYTES", 1_300)
+    monkeypatch.setattr(onnx_files, "MAX_BYTES", 1_300)
     with pytest.raises(UsageError, match="more than 1300 bytes of weights"):
         checked(file)
 
 
-@pytest.mark.parametrize("content", [b"", b"no model", b"\x08\x08"])
+@pytest.mark.parametrize("content", [b"", b"no model", b"\x08\x08", network().SerializeToString()[:500]])
 def test_what_is_no_model_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "net.onnx").write_bytes(content)
     with pytest.raises(UsageError, match="not a usable ONNX file"):
         checked(tmp_path / "net.onnx")
-
-
-def test_a_truncated_file_is_refused(tmp_path: Path) -> None:
-    content = network().SerializeToString()
-    (tmp_path / "net.onnx").write_bytes(content[: len(content) // 2])
-    with pytest.raises(UsageError, match="not a usable ONNX file"):
-        checked(tmp_path / "net.onnx")
-
-
-def test_a_graph_with_a_missing_tensor_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="not a usable ONNX file: .*r1"):
-        checked(saved(network(nodes=(NODES[0], *NODES[2:])), tmp_path))
 
 
 @pytest.mark.parametrize(("opset", "said"), [(6, "operator set 6, and 7 to"), (99, "operator set 99, and 7 to")])
@@ -232,38 +218,51 @@ def test_an_operator_set_that_cannot_be_read_is_refused(tmp_path: Path, opset: i
     assert "operator set of 13 to" in raised.value.hint
 
 
-def test_a_custom_operator_is_refused_with_its_domain(tmp_path: Path) -> None:
-    own = helper.make_node("Wavelet", ["c1"], ["r1"], name="wave", domain="our.company")
-    with pytest.raises(UsageError, match=r"the layer 'wave' is a Wavelet of the domain 'our\.company'"):
-        checked(saved(network(nodes=(NODES[0], own, *NODES[2:])), tmp_path))
+def between(*nodes: Any, more: Sequence[Any] = ()) -> Any:
+    """A network with other nodes in the place of its first activation, which makes ``r1`` of ``c1``."""
+    return network(nodes=(NODES[0], *nodes, *NODES[2:]), more=more)
 
 
-def test_an_unknown_operator_names_the_nearest(tmp_path: Path) -> None:
-    wrong = helper.make_node("Reluu", ["c1"], ["r1"])
-    with pytest.raises(UsageError, match=r"that makes 'r1' is a Reluu, .*\(did you mean 'Relu'\?\)"):
-        checked(saved(network(nodes=(NODES[0], wrong, *NODES[2:])), tmp_path))
+def wavelet(output: str) -> Any:
+    return helper.make_node("Wavelet", ["c1"], [output], name="wave", domain="our.company")
 
 
-def test_a_custom_operator_inside_a_branch_is_found(tmp_path: Path) -> None:
-    own = helper.make_node("Wavelet", ["c1"], ["inner"], name="wave", domain="our.company")
-    branch = helper.make_graph([own], "b", [], [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)])
-    choice = helper.make_node("If", ["yes"], ["r1"], then_branch=branch, else_branch=branch)
-    yes = numpy_helper.from_array(np.array(True), "yes")
-    with pytest.raises(UsageError, match="the layer 'wave' is a Wavelet of the domain"):
-        checked(saved(network(nodes=(NODES[0], choice, *NODES[2:]), more=(yes,)), tmp_path))
+BRANCH = helper.make_graph(
+    [wavelet("inner")], "b", [], [helper.make_tensor_value_info("inner", TensorProto.FLOAT, None)]
+)
 
 
-@pytest.mark.parametrize("operator", ["QuantizeLinear", "QLinearConv", "ConvInteger"])
-def test_a_quantized_model_is_refused(tmp_path: Path, operator: str) -> None:
-    rounded = helper.make_node(operator, ["c1", "s"], ["r1"], name="round")
-    scale = numpy_helper.from_array(np.float32(0.1), "s")
-    with pytest.raises(UsageError, match=f"it is quantized \\(the layer 'round' is a {operator}\\)") as raised:
-        checked(saved(network(nodes=(NODES[0], rounded, *NODES[2:]), more=(scale,)), tmp_path))
-    assert "give the float model" in raised.value.hint
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ((), "not a usable ONNX file: .*r1"),
+        ((wavelet("r1"),), r"the layer 'wave' is a Wavelet of the domain 'our\.company'"),
+        (
+            (helper.make_node("If", ["yes"], ["r1"], then_branch=BRANCH, else_branch=BRANCH),),
+            "the layer 'wave' is a Wavelet of the domain",
+        ),
+        (
+            (helper.make_node("Reluu", ["c1"], ["r1"]),),
+            r"that makes 'r1' is a Reluu, .*\(did you mean 'Relu'\?\)",
+        ),
+        *(
+            (
+                (helper.make_node(operator, ["c1", "s"], ["r1"], name="round"),),
+                f"it is quantized \\(the layer 'round' is a {operator}\\)",
+            )
+            for operator in ("QuantizeLinear", "QLinearConv", "ConvInteger")
+        ),
+    ],
+)
+def test_a_graph_is_refused_with_the_layer_and_the_reason(tmp_path: Path, nodes: Sequence[Any], said: str) -> None:
+    more = (numpy_helper.from_array(np.array(True), "yes"), numpy_helper.from_array(np.float32(0.1), "s"))
+    with pytest.raises(UsageError, match=said) as raised:
+        checked(saved(between(*nodes, more=more), tmp_path))
+    assert ("give the float model" in raised.value.hint) == ("quantized" in said)
 
 
 def test_local_functions_are_written_out(tmp_path: Path) -> None:
-    model = network(nodes=(NODES[0], helper.make_node("Clamp", ["c1"], ["r1"], domain="mine"), *NODES[2:]), shape=IMAGE)
+    model = between(helper.make_node("Clamp", ["c1"], ["r1"], domain="mine"))
     body = [helper.make_node("Relu", ["x"], ["y"])]
     opsets = [helper.make_opsetid("", 17)]
     model.functions.append(helper.make_function("mine", "Clamp", ["x"], ["y"], body, opsets))

@@ -1,7 +1,4 @@
-"""MobileNet V1 and V2, SqueezeNet, EfficientNet-Lite and Inception V3 against their cards.
-
-What lets the originals' weights fit: torch's padding and names, Slim's scopes, the order and scaling of Keras.
-"""
+"""What lets the originals' weights fit: torch's padding and names, Slim's scopes, the order and scaling of Keras."""
 
 from typing import Any
 
@@ -9,54 +6,10 @@ import numpy as np
 import pytest
 
 from advisor.catalog import architectures, load_catalogue
-from advisor.catalog.build import build_model, fill_randomly
-from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import load_catalogue as catalogue_load_catalogue
+from advisor.catalog.convert import build_model, fill_randomly
+from advisor.core.errors import UsageError
 
 pytestmark = pytest.mark.integration
-
-FAMILIES = ("mobilenet_v1", "mobilenet_v2", "squeezenet", "efficientnet_lite", "inception_v3")
-CARDS = [card for card in load_catalogue().values() if card.family in FAMILIES]
-QUICK = ("mobilenet_v1_0.5_128", "mobilenet_v2_0.35_96", "squeezenet_1.1_227", "squeezenet_1.0_227")
-
-
-def graph(card: Card) -> Any:
-    return architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
-
-
-@pytest.mark.parametrize(
-    "card",
-    [pytest.param(card, id=card.name, marks=[pytest.mark.slow] * (card.name not in QUICK)) for card in CARDS],
-)
-def test_the_graph_has_the_counts_and_ends_of_its_card(card: Card) -> None:
-    from advisor.catalog.graph import macs, parameters
-
-    model = graph(card)
-    assert (parameters(model), macs(model)) == (card.params, card.macs)
-    assert model.inputs[0].name == "image"
-    assert model.inputs[0].shape == (1, card.input_size, card.input_size, 3)
-    assert model.output["probabilities"].shape == (1, card.classes)
-    assert not [layer.name for layer in model.layers if layer.name.startswith("_")]
-
-
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_published_counts_agree_or_the_card_says_why_not(card: Card) -> None:
-    for published in card.published:
-        if published.params is not None:
-            assert card.params == pytest.approx(published.params, rel=0.015)
-        if published.macs is not None and "published MACs" not in card.note:
-            assert card.macs == pytest.approx(published.macs, rel=0.02, abs=1e6)
-
-
-def test_the_catalogue_holds_the_published_variants() -> None:
-    sizes = {family: sum(card.family == family for card in CARDS) for family in FAMILIES}
-    assert sizes == {
-        "mobilenet_v1": 16,
-        "mobilenet_v2": 23,  # the 22 published ones, and torchvision's training of one of them
-        "squeezenet": 3,
-        "efficientnet_lite": 5,
-        "inception_v3": 1,
-    }
 
 
 def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand() -> None:
@@ -74,7 +27,7 @@ def test_same_padding_computes_what_keras_own_network_does_with_padding_by_hand(
 def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.mobile import max_pool
+    from advisor.catalog.architectures.networks import max_pool
 
     values = np.random.default_rng(0).uniform(size=(size, size)).astype(np.float32)
     image = keras.Input((size, size, 1), batch_size=1)
@@ -120,8 +73,6 @@ def test_random_weights_are_the_same_every_time() -> None:
     [("squeezenet", {"version": "2"}), ("mobilenet_v2", {"padding": "odd"}), ("mobilenet_v1", {"widht": 1.0})],
 )
 def test_arguments_that_an_architecture_does_not_take_are_a_usage_error(name: str, arguments: dict[str, Any]) -> None:
-    from advisor.core.errors import UsageError
-
     with pytest.raises(UsageError, match=f"architecture '{name}' cannot be built"):
         architectures.build(name, 96, 10, arguments)
 
@@ -134,10 +85,10 @@ def layers_with_weights(model: Any) -> list[Any]:
 def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import convolution
+    from advisor.catalog.architectures.networks import TORCH
 
     image = keras.Input((6, 6, 1), batch_size=1)
-    model = keras.Model(image, convolution(image, 1, 3, stride, "sum"))
+    model = keras.Model(image, TORCH.convolution(image, 1, 3, stride, "sum"))
     model.get_layer("sum").set_weights([np.ones((3, 3, 1, 1), np.float32)])
     values = np.arange(36, dtype=np.float32).reshape(6, 6)
     padded = np.pad(values, 1)
@@ -148,18 +99,18 @@ def test_a_convolution_pads_both_sides_alike_as_torch_does(stride: int) -> None:
 def test_pooling_pads_both_sides_alike_as_torch_does() -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import max_pool
+    from advisor.catalog.architectures.networks import padded_max_pool
 
     image = keras.Input((4, 4, 1), batch_size=1)
     values = np.arange(16, dtype=np.float32).reshape(1, 4, 4, 1)
-    pooled = np.asarray(keras.Model(image, max_pool(image, "pool"))(values))
+    pooled = np.asarray(keras.Model(image, padded_max_pool(image))(values))
     assert pooled[0, :, :, 0].tolist() == [[5, 7], [13, 15]]
 
 
 def test_a_shuffle_interleaves_the_two_halves() -> None:
     import keras
 
-    from advisor.catalog.architectures.torchvision import shuffled
+    from advisor.catalog.architectures.networks import shuffled
 
     left, right = (keras.Input((2, 3, 4), batch_size=1) for _ in range(2))
     model = keras.Model([left, right], shuffled(left, right, "unit"))
@@ -170,31 +121,33 @@ def test_a_shuffle_interleaves_the_two_halves() -> None:
     assert np.array_equal(shuffled[..., 1::2], second)
 
 
-def test_resnet_18_carries_torchvisions_module_names() -> None:
-    blocks = [f"layer{stage}.{block}" for stage in range(1, 5) for block in range(2)]
-    modules = [f"{block}.{part}" for block in blocks for part in ("conv1", "bn1", "conv2", "bn2")]
-    shortcuts = [f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)]
-    model = architectures.build("resnet", 64, 10, {"depth": 18})
-    assert {layer.name for layer in layers_with_weights(model)} == {"conv1", "bn1", "fc", *modules, *shortcuts}
+TORCH_MODULES = {
+    "resnet": [
+        "conv1", "bn1", "fc",
+        *(f"layer{stage}.{block}.{part}" for stage in range(1, 5) for block in range(2)
+          for part in ("conv1", "bn1", "conv2", "bn2")),
+        *(f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)),
+    ],
+    "shufflenet_v2": [
+        "conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc",
+        *(f"stage{stage}.0.branch1.{part}" for stage in (2, 3, 4) for part in range(4)),
+        *(f"stage{stage}.{unit}.branch2.{part}" for stage, units in ((2, 4), (3, 8), (4, 4)) for unit in range(units)
+          for part in (0, 1, 3, 4, 5, 6)),
+    ],
+    "mnasnet": [
+        *(f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)), "classifier.1",
+        *(f"layers.{stack + 8}.{block}.layers.{part}" for stack, repeats in enumerate((3, 3, 3, 2, 4, 1))
+          for block in range(repeats) for part in (0, 1, 3, 4, 6, 7)),
+    ],
+}  # fmt: skip
 
 
-def test_shufflenet_carries_torchvisions_module_names() -> None:
-    model = architectures.build("shufflenet_v2", 64, 10, {"width": 0.5})
-    halving = [f"branch1.{part}" for part in range(4)]
-    names = {"conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc"}
-    for stage, units in ((2, 4), (3, 8), (4, 4)):
-        names |= {f"stage{stage}.0.{part}" for part in halving}
-        names |= {f"stage{stage}.{unit}.branch2.{part}" for unit in range(units) for part in (0, 1, 3, 4, 5, 6)}
-    assert {layer.name for layer in layers_with_weights(model)} == names
-
-
-def test_mnasnet_carries_torchvisions_module_names() -> None:
-    model = architectures.build("mnasnet", 64, 10, {"width": 0.5})
-    names = {f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)} | {"classifier.1"}
-    for stack, repeats in enumerate((3, 3, 3, 2, 4, 1)):
-        parts = (0, 1, 3, 4, 6, 7)
-        names |= {f"layers.{stack + 8}.{block}.layers.{part}" for block in range(repeats) for part in parts}
-    assert {layer.name for layer in layers_with_weights(model)} == names
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("resnet", {"depth": 18}), ("shufflenet_v2", {"width": 0.5}), ("mnasnet", {"width": 0.5})]
+)
+def test_a_network_carries_torchvisions_module_names(name: str, arguments: dict[str, Any]) -> None:
+    model = architectures.build(name, 64, 10, arguments)
+    assert {layer.name for layer in layers_with_weights(model)} == set(TORCH_MODULES[name])
 
 
 def test_slims_normalization_has_no_gamma_and_stands_under_its_convolution() -> None:
@@ -249,7 +202,7 @@ def test_weights_stand_in_the_order_of_keras_own_graph(
 def test_efficientnets_card_scales_pixels_as_keras_graph_does() -> None:
     from keras import applications, layers
 
-    card = catalogue_load_catalogue()["efficientnet_b0_224"]
+    card = load_catalogue()["efficientnet_b0_224"]
     size = 128
     original = applications.EfficientNetB0(input_shape=(size, size, 3), weights=None, classes=10)
     own = architectures.build("efficientnet", size, 10, {})
