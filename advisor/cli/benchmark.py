@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from advisor.measurement.latency.findings import Benchmark
     from advisor.measurement.on_device.findings import DeviceBenchmark, DeviceRow
     from advisor.reporting.benchmark import FileTiming
-    from advisor.reporting.selection import Selection
+    from advisor.reporting.frames import Selection
 
 
 HERE = options_of(BenchmarkKeywords, "shape", "kernels", "cpus", "sustained_s", "pipeline")

@@ -35,7 +35,7 @@ def list_(
     Example: advisor catalog list --filter family=mobilenet_v2 --filter 'macs<300M' --sort=-top1
     """
     from advisor import catalog as cards
-    from advisor.reporting.catalog_table import CARDS, print_rows
+    from advisor.reporting.listings import CARDS, print_cards
 
     selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
@@ -43,7 +43,7 @@ def list_(
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "cards": [row.to_json() for row in rows]})
     else:
-        print_rows(rows)
+        print_cards(rows)
 
 
 @commands.command("show", short_help="Show one card with its sources.")
@@ -64,7 +64,7 @@ def show(
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "card": {**listing.card_json(card), "weights_here": here}})
         return
-    from advisor.reporting.catalog_table import print_card
+    from advisor.reporting.listings import print_card
 
     print_card(card, here)
 
@@ -105,7 +105,7 @@ def fetch(
         rows = [{**asdict(entry), "path": str(entry.path or "")} for entry in fetched]
         print_json({"schema_version": SCHEMA_VERSION, "fetched": rows})
     else:
-        from advisor.reporting.catalog_table import print_fetched
+        from advisor.reporting.listings import print_fetched
 
         print_fetched(fetched)
     if not all(entry.cached for entry in fetched):
@@ -136,7 +136,7 @@ def check(
 
         print_json({"schema_version": SCHEMA_VERSION, **asdict(checked)})
     else:
-        from advisor.reporting.catalog_table import print_checked
+        from advisor.reporting.listings import print_checked
 
         print_checked(checked, build)
     if checked.errors:
@@ -200,7 +200,7 @@ def add(
     """
     from advisor import catalog as cards
     from advisor.core import units
-    from advisor.reporting.catalog_table import print_added, print_judged
+    from advisor.reporting.listings import print_added_card, print_judged
     from advisor.reporting.text import finite
 
     with progress(f"reading {file}") as tell:
@@ -220,7 +220,7 @@ def add(
             tell=tell,
         )
     if not asked.as_json:
-        print_added(added)
+        print_added_card(added)
     from advisor.api.models import judge
 
     with progress("measuring the accuracy") as tell:

@@ -132,7 +132,7 @@ def compress(
     """
     from advisor import api
     from advisor.core.units import points, seconds
-    from advisor.reporting.compress_table import FORMS
+    from advisor.reporting.compression import FORMS
 
     rows = FORMS.select(asked.sort, asked.only)
 
@@ -159,6 +159,6 @@ def _show(found: Compression, shown: Sequence[RecipeResult], as_json: bool) -> N
 
         print_json(finite(replace(found, forms=tuple(shown)).to_json()))
         return
-    from advisor.reporting.compress_table import print_compression
+    from advisor.reporting.compression import print_compression
 
     print_compression(found, shown=shown)

@@ -36,7 +36,7 @@ def list_(
     """
     from advisor import devices
     from advisor.devices.profiles import listing
-    from advisor.reporting.devices_table import DEVICES, print_rows
+    from advisor.reporting.listings import DEVICES, print_devices
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
@@ -44,7 +44,7 @@ def list_(
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "devices": [listing.row_json(profile) for profile in found]})
     else:
-        print_rows(found)
+        print_devices(found)
 
 
 @commands.command("show", short_help="Show one device with its sources.")
@@ -60,7 +60,7 @@ def show(name: Name, profiles: ProfileFolders = None, as_json: AsJson = False) -
     if as_json:
         print_json({"schema_version": SCHEMA_VERSION, "device": listing.device_json(profile)})
         return
-    from advisor.reporting.devices_table import print_device
+    from advisor.reporting.listings import print_device
 
     print_device(profile)
 
@@ -81,14 +81,14 @@ def add(
     Example: advisor devices add our-board.yaml
     """
     from advisor import devices
-    from advisor.reporting.devices_table import print_added
+    from advisor.reporting.listings import print_added_device
 
     added = devices.add(file, into=into, force=force)
     if as_json:
         kept = {"device": added.profile.name, "path": str(added.path), "replaced": added.replaced}
         print_json({"schema_version": SCHEMA_VERSION, **kept})
         return
-    print_added(added)
+    print_added_device(added)
 
 
 @commands.command("remove", short_help="Remove a profile of your own.")
@@ -156,7 +156,7 @@ def calibrate(
     """
     from advisor import devices
     from advisor.core.errors import ExitCode, StageError
-    from advisor.reporting.devices_table import print_calibrated
+    from advisor.reporting.listings import print_calibrated
     from advisor.reporting.text import finite
 
     try:

@@ -17,8 +17,8 @@ from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.disagreements import Incumbent
 from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.answer import print_answer
+from advisor.reporting.blocks import default_console
 from advisor.reporting.comparisons import SHOWN, comparison_json, render_comparison
-from advisor.reporting.console import default_console
 from advisor.reporting.explanation import LEARNT, explanation, incumbent_sentences
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html

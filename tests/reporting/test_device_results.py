@@ -8,12 +8,11 @@ from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
 from advisor.reporting.answer import print_answer
-from advisor.reporting.device_results import (
+from advisor.reporting.figures import (
     device_decisions,
     device_results,
     foreign_runtimes,
     runtimes_sentence,
-    sentence,
 )
 from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.html import render_html
@@ -50,7 +49,7 @@ def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> N
 
 def test_the_pick_s_figures_are_given_for_each_device(view: RunView) -> None:
     assert view.decision.pick is not None
-    assert [sentence(result) for result in device_results(view, view.decision.pick)] == [
+    assert [result.sentence for result in device_results(view, view.decision.pick)] == [
         "board: measured 30.0 ms, p90 33.0 ms",
         "phone: measured 2.00 ms, p90 2.20 ms",
     ]

@@ -19,11 +19,9 @@ from rich.console import Console
 
 from advisor.core.evaluation_json import evaluation_from_json
 from advisor.reporting.answer import print_answer
-from advisor.reporting.blocks import TableColumn
-from advisor.reporting.console import NARROW, WIDE, table, write
+from advisor.reporting.blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown, write_all
-from advisor.reporting.html import render_html
-from advisor.reporting.payload import QUANTITIES, facets, payload
+from advisor.reporting.html import QUANTITIES, facets, payload, render_html
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
