@@ -52,9 +52,8 @@ def takes_options(kind: type, defaults: bool = True, stated: bool = False) -> Ca
             for name in given:
                 if name not in signature.parameters:
                     raise TypeError(f"{function.__name__}() got an unexpected keyword argument '{name}'")
-            return function(
-                *arguments, **{**known, **{name: value for name, value in given.items() if value is not None}}
-            )
+            stated_or_given = {**known, **{name: value for name, value in given.items() if value is not None}}
+            return function(*arguments, **stated_or_given)
 
         call.__signature__ = signature  # type: ignore[attr-defined]
         call.__annotations__ = {name: each.annotation for name, each in signature.parameters.items()}

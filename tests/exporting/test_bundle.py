@@ -22,7 +22,7 @@ from advisor.core.units import markdown as escaped
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, render
-from advisor.exporting.shipping import ShippedModel, make_vectors
+from advisor.exporting.shipping import ShippedModel, vector_files
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
@@ -295,8 +295,10 @@ def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str])
         return 0.1, [(0, {"label": int(images[0].max() > 0)})]
 
     model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, ())
-    tolerance, (vector,) = make_vectors(model, answering)
-    assert (tolerance, vector.answer, len(vector.pixels)) == (0.1, {"label": 1}, 8 * 8 * 3)
+    made = vector_files(model, answering)
+    document = json.loads(made["test_vectors/vectors.json"])
+    assert (document["tolerance"], document["vectors"]) == (0.1, [{"input": "00.rgb", "label": 1}])
+    assert len(made["test_vectors/00.rgb"]) == 8 * 8 * 3
     assert capfd.readouterr().err == ""
 
 

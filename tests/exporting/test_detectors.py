@@ -22,8 +22,8 @@ from advisor.core.box_facts import BoxFacts, ClassBoxes
 from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.datasets.images import InputSpec
+from advisor.exporting import check
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipped import check
 from advisor.measurement.counting import LEAST_SCORE, CentreFinder
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION

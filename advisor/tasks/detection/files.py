@@ -15,7 +15,7 @@ from advisor.catalog.user_models.import_model import ImportedModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
-from advisor.exporting.shipped import check
+from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
