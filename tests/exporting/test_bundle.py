@@ -240,7 +240,6 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
     replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
     made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
-
     lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")
     assert lines == [labels[0], "two lines\u202e\x1b[31m", labels[2], ""]
     card = (made.path / "model_card.md").read_text(encoding="utf-8")

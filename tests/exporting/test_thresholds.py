@@ -61,7 +61,6 @@ def test_mediapipe_leaves_out_what_is_below_the_threshold(
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
     metadata = read_metadata((bundle.path / "model.tflite").read_bytes())
-    assert metadata is not None
     assert metadata.threshold == pytest.approx(middle, abs=1e-4)
     vision = mediapipe.tasks.vision
     base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
@@ -117,7 +116,6 @@ def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
 
 def labels_of(run: RunFolder) -> tuple[str, ...]:
     metadata = read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes())
-    assert metadata is not None
     return metadata.labels
 
 
@@ -159,7 +157,6 @@ def test_mediapipe_compares_each_class_with_its_threshold(
     mediapipe = pytest.importorskip("mediapipe")
     bundle = made(everything(copied, labels_of(copied)), tmp_path)
     metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
     vision = mediapipe.tasks.vision
     base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
@@ -177,7 +174,6 @@ def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder,
     own = {names[0]: Threshold(0.87, None, 0, 20)}
     bundle = made(asked(copied, None, Guarantees(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
     metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
     assert metadata.by_class == (0.87, *[0.5] * (len(names) - 1))
     assert bundle.model.threshold is None
 

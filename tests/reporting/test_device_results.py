@@ -40,7 +40,6 @@ def view(tmp_path: Path) -> RunView:
 
 
 def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> None:
-    assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
     picks = {own.device: own.decision.pick.configuration.card for own in device_decisions(view) if own.decision.pick}
     assert picks == {"board": "small", "phone": "large"}
@@ -81,7 +80,6 @@ def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path
 def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: Path) -> None:
     run = write_run(tmp_path, ROWS, request={"device": "phone", "must_run_on": ["board"]})
     view = load_view(run)
-    assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
     (result,) = device_results(view, view.decision.pick)
     assert (result.device, result.required) == ("board", True)
