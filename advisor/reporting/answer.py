@@ -13,17 +13,9 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.figures import HOST
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting import blocks, text
+from advisor.reporting import blocks, figures, text
 from advisor.reporting.blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
-from advisor.reporting.figures import (
-    certainty,
-    device_decisions,
-    device_results,
-    expectations,
-    foreign_runtimes,
-    runtimes_sentence,
-)
 from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.phrases import counts, limits, shortlist, verdict
 from advisor.reporting.risks import Risk, risks, warnings
@@ -99,8 +91,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
     label, look = (pick, "good") if decision.feasible else ("Nothing meets the budget", "warn")
     yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
     if decision.pick is not None:
-        yield from (Labelled(name, figure) for name, figure in expectations(decision.pick, view.other_metric))
-    if sure := certainty(view):
+        yield from (Labelled(name, figure) for name, figure in figures.expectations(decision.pick, view.other_metric))
+    if sure := figures.certainty(view):
         yield Labelled("How sure", sure)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
@@ -135,11 +127,11 @@ def other_risks(view: RunView) -> list[Risk]:
 def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     """Return the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
     decision = view.decision
-    results = device_results(view, decision.pick) if decision.pick else ()
+    results = figures.device_results(view, decision.pick) if decision.pick else ()
     yield from (Labelled("On each device", result.sentence) for result in results)
-    if compared := runtimes_sentence(view):
+    if compared := figures.runtimes_sentence(view):
         yield Labelled("Runtimes", compared)
-    for own in device_decisions(view):
+    for own in figures.device_decisions(view):
         yield Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
     yield from (Labelled(TITLE, each) for each in incumbent_sentences(view))
     if decision.runner_up is not None:
@@ -285,7 +277,7 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
         lines.append("each file with its figures on its slowest device; the other devices are listed below")
-    lines += foreign_runtimes(view, rows)
+    lines += figures.foreign_runtimes(view, rows)
     if any(row.card_facts.as_it_is for row in rows):
         lines.append("○ what you ship today")
     if any(row.configuration.key in view.tie_keys for row in rows):

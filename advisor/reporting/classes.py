@@ -14,18 +14,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP
 from advisor.core.quantity import Quantity, wilson
-from advisor.reporting import text
-from advisor.reporting.blocks import (
-    Block,
-    DataTable,
-    Heading,
-    Labelled,
-    Paragraph,
-    Span,
-    TableColumn,
-    columns,
-    table_of,
-)
+from advisor.reporting import blocks, text
+from advisor.reporting.blocks import Block, Labelled, Span, TableColumn, table_of
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
@@ -319,9 +309,9 @@ def metric_blocks(view: RunView) -> list[Block]:
     cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
     caption = "In %, with 95 % intervals; higher is better"
     return [
-        Heading("Metrics", "metrics"),
-        Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
-        DataTable(columns("metric", picked, "runner-up", "what it is", left=names), cells, caption),
+        blocks.Heading("Metrics", "metrics"),
+        blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
+        blocks.DataTable(blocks.columns("metric", picked, "runner-up", "what it is", left=names), cells, caption),
     ]
 
 

@@ -19,7 +19,6 @@ from advisor.reporting.blocks import Block, Labelled, Span
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
 
-
 NAMED = 3
 """Classes that a sentence names; the others are counted."""
 

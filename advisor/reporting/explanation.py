@@ -1,9 +1,6 @@
 """The pick in one paragraph for a person who knows the product, and compared with what the user ships today."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import top1_on_parts
 from advisor.core.errors import UsageError
@@ -13,9 +10,7 @@ from advisor.engine.history.disagreements import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls, weakest
 from advisor.reporting.confidence import flattered
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 TITLE = "What you ship today"
 LEARNT = "Its figures are too high if it has learnt from your images."

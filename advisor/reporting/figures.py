@@ -1,10 +1,7 @@
 """The figures of the pick: the key ones with their limits, those of each device, and how reliable the answer is."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.decision import Decision
@@ -17,9 +14,7 @@ from advisor.reporting import text
 from advisor.reporting.blocks import Figure
 from advisor.reporting.classes import metric_note
 from advisor.reporting.phrases import fastest_per_artefact
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 NAMED = 5
 """Files that a sentence names at most."""

@@ -1,12 +1,9 @@
 """Risks of an answer: the images it was judged on, the budget, compression, capture conditions, the licence."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from advisor.core.beliefs import top1_on_parts
 from advisor.core.budget import PERMISSIVE_WORD, allows
@@ -17,9 +14,7 @@ from advisor.core.quantity import Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.confidence import NAMED, other_things, unkept
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 TIGHT = 0.1
 """A measured latency is far from the limit if at least this share of the limit is left."""

@@ -268,8 +268,7 @@ def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> Non
             row,
             card_facts=replace(row.card_facts, licence="MIT" if row.configuration.card == free else "AGPL-3.0"),
             configuration=replace(
-                row.configuration,
-                target=replace(row.configuration.target, device="phone" if place % 2 else "host"),
+                row.configuration, target=replace(row.configuration.target, device="phone" if place % 2 else "host")
             ),
         )
         for place, row in enumerate(view.evaluations)

@@ -8,12 +8,7 @@ from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
 from advisor.reporting.answer import print_answer
-from advisor.reporting.figures import (
-    device_decisions,
-    device_results,
-    foreign_runtimes,
-    runtimes_sentence,
-)
+from advisor.reporting.figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
 from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
