@@ -1,9 +1,8 @@
 """The public functions: one for each command, and a few that a command uses on the way."""
 
 from advisor.api.answers import Report, check_run, compare, export, exportable, log_to, reevaluate, report
-from advisor.api.machine import Check, State, doctor
 from advisor.api.models import benchmark, benchmark_device, check_data, compress, diagnose, profile
-from advisor.api.runs import Run, plan, search
+from advisor.api.runs import Check, Run, State, doctor, plan, search
 
 __all__ = [
     "Check",

@@ -10,6 +10,8 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.keywords import takes_options
 from advisor.core.options import BenchmarkKeywords, CheckDataKeywords, CompressKeywords, DeviceBenchmarkKeywords
 
+Tell = Callable[[str], None]
+
 if TYPE_CHECKING:
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, FileAgreement
@@ -25,7 +27,7 @@ def compress(
     recipes: Sequence[str],
     *,
     latency: bool = True,
-    tell: Callable[[str], None] | None = None,
+    tell: Tell | None = None,
     **options: Unpack[CompressKeywords],
 ) -> Compression:
     """Make compressed files of a float ``.tflite`` and measure what each costs.
@@ -51,9 +53,7 @@ def compress(
     return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency)
 
 
-def judge(
-    model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
-) -> tuple[str, FileAgreement]:
+def judge(model: str | Path, data: str | Path, *, seed: int = 0, tell: Tell | None = None) -> tuple[str, FileAgreement]:
     """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
 
     ::
@@ -109,13 +109,11 @@ def diagnose(
     """
     from advisor.compression.diagnosis.diagnose import diagnose as diagnosed
 
-    return diagnosed(Path(model), Path(against), _path(calibration), mean, std)
+    return diagnosed(Path(model), Path(against), None if calibration is None else Path(calibration), mean, std)
 
 
 @takes_options(CheckDataKeywords, stated=True)
-def check_data(
-    data: str | Path, *, tell: Callable[[str], None] | None = None, **options: Unpack[CheckDataKeywords]
-) -> DataCheck:
+def check_data(data: str | Path, *, tell: Tell | None = None, **options: Unpack[CheckDataKeywords]) -> DataCheck:
     """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
 
     ::
@@ -143,13 +141,6 @@ def check_data(
     if manifest:
         checked.write_manifest(manifest)
     return checked
-
-
-def _path(given: str | Path | None) -> Path | None:
-    return None if given is None else Path(given)
-
-
-Tell = Callable[[str], None]
 
 
 @takes_options(BenchmarkKeywords, stated=True)
@@ -252,15 +243,10 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     Raises:
         UsageError: another text, or a number below 1.
     """
-    return tuple(map(_count, threads))
+    from advisor.isolation.resources import usable_cores
 
-
-def _count(given: int | str) -> int:
-    if given == "all":
-        from advisor.isolation.resources import usable_cores
-
-        return usable_cores()
-    text = str(given)
-    if not text.isdecimal() or int(text) < 1:
-        raise UsageError(f"--threads: '{given}' is not a number of threads", "give numbers from 1, or 'all'")
-    return int(text)
+    counts = [str(usable_cores()) if given == "all" else str(given) for given in threads]
+    for text in counts:
+        if not text.isdecimal() or int(text) < 1:
+            raise UsageError(f"--threads: '{text}' is not a number of threads", "give numbers from 1, or 'all'")
+    return tuple(map(int, counts))

@@ -1,19 +1,26 @@
-"""Search and plan."""
+"""Search and plan, and check before whether this machine has what a search needs."""
 
 from __future__ import annotations
 
+import shutil
+import sys
+import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from advisor.core.decision import Decision
+from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.options import SEARCH, PlanOptions, SearchOptions
+from advisor.core.units import show_bytes
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -101,7 +108,9 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
-    _import_optuna()
+    with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
+        warnings.filterwarnings("ignore", "IProgress not found")
+        import_module("optuna")
 
     from advisor.engine.history.diagnoses import diagnose_run
     from advisor.engine.progress import Progress, display
@@ -127,13 +136,6 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     return run
 
 
-def _import_optuna() -> None:
-    """Import Optuna without the warning of its progress bar, which misses widgets in a notebook and is not used."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "IProgress not found")
-        import_module("optuna")
-
-
 @takes_options(PlanOptions)
 def plan(**options: Unpack[PlanOptions]) -> PlanView:
     """Return what a search with the same options would do and cost. Nothing is spent, no connection is opened.
@@ -153,15 +155,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
 
 
 def _request(given: Mapping[str, Any]) -> Request:
-    """Return the request of a new run, or of one that continues.
-
-    Args:
-        given: options of :func:`search` or :func:`plan`, by name.
-
-    Raises:
-        UsageError: as :func:`search`.
-    """
-    from advisor.core.errors import UsageError
+    """Return the request of a new run, or of one that continues; a ``UsageError`` as of :func:`search`."""
     from advisor.engine.history.loaded_run import located, stored_request
     from advisor.engine.question import resolve, resolve_resumed
     from advisor.engine.space.resolved import with_files
@@ -175,3 +169,117 @@ def _request(given: Mapping[str, Any]) -> Request:
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
     return with_files(resolve(options, file))
+
+
+PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image")
+MEMORY_BYTES = 4_000_000_000
+"""A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+
+DISK_BYTES = 3_000_000_000
+"""The weights and results of a search with the default cards took 1.2 GB."""
+
+
+class State(StrEnum):
+    """The outcome of a check."""
+
+    OK = "ok"
+    WARNING = "warning"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One checked property of the machine.
+
+    Attributes:
+        name: what was checked.
+        state: the outcome.
+        found: what was found.
+        hint: what to do about it; empty if nothing is wrong.
+    """
+
+    name: str
+    state: State
+    found: str
+    hint: str = ""
+
+
+def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+
+    Args:
+        run_model: also start a child process that loads the runtime (about a second).
+    """
+    return (*_packages(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
+
+
+def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:
+    """Return the check of a property that is good, or else needs the hint."""
+    return Check(name, State.OK, found) if good else Check(name, otherwise, found, hint)
+
+
+def _packages() -> Iterator[Check]:
+    found = ".".join(map(str, sys.version_info[:3]))
+    fits = (3, 11) <= sys.version_info[:2] <= (3, 13)
+    yield _check("python", fits, found, "use Python 3.11, 3.12 or 3.13", State.FAILED)
+    for package in PACKAGES:
+        try:
+            yield Check(package, State.OK, version(package))
+        except PackageNotFoundError:
+            yield Check(package, State.FAILED, "not installed", f"install it: pip install {package}")
+
+
+def _machine() -> Iterator[Check]:
+    import psutil
+
+    from advisor.measurement import host
+
+    yield Check("processor", State.OK, str(host.describe()))
+    free = psutil.virtual_memory().available
+    hint = f"a search may need {show_bytes(MEMORY_BYTES)}: close other programs"
+    yield _check("free memory", free >= MEMORY_BYTES, show_bytes(free), hint)
+    load = psutil.getloadavg()[0] / (psutil.cpu_count() or 1)
+    hint = "timings will be marked as contended: end other programs first"
+    yield _check("load a core", load < 0.5, f"{load:.2f}", hint)
+
+
+def _cache() -> Iterator[Check]:
+    from advisor.store import cache_root
+
+    root = cache_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=root):
+            pass
+    except OSError as error:
+        yield Check("cache", State.FAILED, f"{root}: {error.strerror}", "name another folder with ADVISOR_CACHE_DIR")
+        return
+    free = shutil.disk_usage(root).free
+    hint = f"a search may need {show_bytes(DISK_BYTES)}; name another disk with ADVISOR_CACHE_DIR"
+    yield _check("cache", free >= DISK_BYTES, f"{root}, {show_bytes(free)} free", hint)
+
+
+def _weights() -> Iterator[Check]:
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.weights.fetching import locate
+    from advisor.downloads.files import FetchOptions
+
+    cards = load_catalogue().values()
+    here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
+    found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
+    hint = "the first search fetches them; without a network: run advisor catalog fetch on another machine"
+    yield _check("weights", bool(here), found, hint)
+
+
+def _runtime() -> Iterator[Check]:
+    from advisor.isolation import CallLimits, ChildPool, Scratch
+
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        try:
+            pool.call("ai_edge_litert.interpreter:OpResolverType", 0, limits=CallLimits(seconds=60))
+            network = pool.call("advisor.isolation.child:has_network")
+        except AdvisorError as error:
+            yield Check("child process", State.FAILED, error.message, "reinstall ai-edge-litert")
+            return
+    confined = "this system lets it have a network" if network else "it has no network"
+    yield Check("child process", State.OK, f"the runtime loads in a child process; {confined}")

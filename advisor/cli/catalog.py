@@ -48,7 +48,7 @@ def list_cards(
     Example: advisor catalog list --filter family=mobilenet_v2 --filter 'macs<300M' --sort=-top1
     """
     from advisor import catalog as cards
-    from advisor.reporting.catalog_table import CARDS, print_rows
+    from advisor.reporting.listings import CARDS, print_cards
 
     selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
@@ -56,7 +56,7 @@ def list_cards(
     if as_json:
         print_document(cards=[row.to_json() for row in rows])
     else:
-        print_rows(rows)
+        print_cards(rows)
 
 
 @cards_app.command("show", short_help="Show one card with its sources.")
@@ -71,7 +71,7 @@ def show_card(
     """
     from advisor import catalog as cards
     from advisor.catalog import listing
-    from advisor.reporting.catalog_table import print_card
+    from advisor.reporting.listings import print_card
 
     card = cards.show(name, catalog=catalog or ())
     here = listing.is_here(card)
@@ -100,7 +100,7 @@ def fetch(
     Example: advisor catalog fetch mobilenet_v2 'efficientnet_lite*'
     """
     from advisor import catalog as cards
-    from advisor.reporting.catalog_table import print_fetched
+    from advisor.reporting.listings import print_fetched
 
     wanted, files = split(names) or (), catalog or ()
     with download_bars() as advance:
@@ -131,7 +131,7 @@ def check(
     Example: advisor catalog check --catalog team.yaml
     """
     from advisor import catalog as cards
-    from advisor.reporting.catalog_table import print_checked
+    from advisor.reporting.listings import print_checked
 
     with progress("checking the cards") as tell:
         checked = cards.check(catalog=catalog or (), build=build, tell=lambda name: tell(f"built {name}"))
@@ -204,7 +204,7 @@ def add_card(
     from advisor.api.models import judge
     from advisor.catalog import listing
     from advisor.core.units import percent
-    from advisor.reporting.catalog_table import print_added, print_judged
+    from advisor.reporting.listings import print_added_card, print_judged
 
     def ask(value: str) -> str:
         return str(typer.prompt(QUESTIONS[value], err=True))
@@ -218,7 +218,7 @@ def add_card(
     with progress(f"reading {file}") as tell:
         added = cards.add(file, tell=tell, **given)
     if not asked.as_json:
-        print_added(added)
+        print_added_card(added)
     with progress("measuring the accuracy") as tell:
         judged = judge(added.model, asked.data, tell=tell) if asked.data else None
     if asked.as_json:
@@ -242,7 +242,7 @@ def list_devices(
     """
     from advisor import devices
     from advisor.devices.profiles import listing
-    from advisor.reporting.devices_table import DEVICES, print_rows
+    from advisor.reporting.listings import DEVICES, print_devices
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
@@ -250,7 +250,7 @@ def list_devices(
     if as_json:
         print_document(devices=[listing.row_json(profile) for profile in found])
     else:
-        print_rows(found)
+        print_devices(found)
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")
@@ -261,7 +261,7 @@ def show_device(name: DeviceName, profiles: ProfileFolders = None, as_json: AsJs
     """
     from advisor import devices
     from advisor.devices.profiles import listing
-    from advisor.reporting.devices_table import print_device
+    from advisor.reporting.listings import print_device
 
     profile = devices.show(name, profiles=profiles or ())
     if as_json:
@@ -282,13 +282,13 @@ def add_device(
     Example: advisor devices add our-board.yaml
     """
     from advisor import devices
-    from advisor.reporting.devices_table import print_added
+    from advisor.reporting.listings import print_added_device
 
     added = devices.add(file, into=into, force=force)
     if as_json:
         print_document(device=added.profile.name, path=str(added.path), replaced=added.replaced)
     else:
-        print_added(added)
+        print_added_device(added)
 
 
 @devices_app.command("remove", short_help="Remove a profile of your own.")
@@ -333,7 +333,7 @@ def calibrate(
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
     from advisor import devices
-    from advisor.reporting.devices_table import print_calibrated
+    from advisor.reporting.listings import print_calibrated
 
     given = {each: value for each, value in reached.items() if value}
     try:

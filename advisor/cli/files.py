@@ -218,7 +218,7 @@ def compress(
     """
     from advisor import api
     from advisor.core.units import points, seconds
-    from advisor.reporting.compress_table import FORMS, print_compression
+    from advisor.reporting.compression import FORMS, print_compression
 
     rows = FORMS.select(asked.sort, asked.only)
     with progress(f"reading {model}") as tell:

@@ -29,7 +29,7 @@ def doctor(sort: Sort = "", only: Filter = None, as_json: AsJson = False) -> Non
     Exit code 2: a search cannot run because something is missing. 0: it can; there may be warnings.
     """
     from advisor import api
-    from advisor.reporting.selection import rows_of
+    from advisor.reporting.frames import rows_of
 
     rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(sort, only)
     with progress("checking this machine"):

@@ -12,7 +12,6 @@ from pathlib import Path
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
-from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.names import registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
@@ -22,10 +21,9 @@ from advisor.exporting.shipping import (
     ShippedModel,
     Shipping,
     artefact_of,
-    make_vectors,
     parts_of,
     prepare,
-    vectors_json,
+    vector_files,
 )
 from advisor.reporting.risks import Risk, risks
 from advisor.reporting.view import view_of
@@ -49,11 +47,7 @@ def choices(decision: Decision) -> tuple[Evaluation, ...]:
 
 
 def choose(run: LoadedRun, pick: str | None) -> Evaluation:
-    """Return the evaluation to ship.
-
-    Args:
-        run: the run.
-        pick: a number of :func:`choices` from 1, the key of an evaluation, or None for the pick.
+    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick.
 
     Raises:
         UsageError: there is no such candidate, or the run has none.
@@ -97,11 +91,7 @@ def checked(folder: Path, force: bool) -> Path:
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write beside the folder, then move it there: a reader sees the old bundle or the new one, never a part.
-
-    Args:
-        folder: folder of the bundle, as :func:`checked` returned it.
-        contents: bytes of each file by its path in the folder.
+    """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one.
 
     Raises:
         UsageError: its parent cannot be made or written to.
@@ -161,15 +151,7 @@ def export(
     force: bool = False,
     unknown_class: bool = False,
 ) -> Bundle:
-    """Write the bundle of a run's pick, or of another of its candidates.
-
-    Args:
-        run: the run folder.
-        to: folder to make.
-        pick: a number of :func:`choices` from 1, or a key; None for the pick.
-        targets: platforms, ``edgetpu``, or parts that integrations make; empty for android, ios and python.
-        force: replace an existing bundle.
-        unknown_class: the model has one more class, for images of things that are none of the others.
+    """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
 
     Raises:
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, no file
@@ -199,11 +181,10 @@ def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, ta
             f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
             "a search with --data makes one of its pick; leave --pick out, or search again",
         )
-    able = [name for name, part in parts_of(targets).items() if part.WITH_UNKNOWN_CLASS]
-    for target in targets:
-        if target not in (*PLATFORMS, *able):
-            reason = f"--{target}: the class for unknown things is computed in float32"
-            raise UsageError(reason, "leave --unknown-class out")
+    able = (*PLATFORMS, *(name for name, part in parts_of(targets).items() if part.WITH_UNKNOWN_CLASS))
+    for target in (each for each in targets if each not in able):
+        reason = f"--{target}: the class for unknown things is computed in float32"
+        raise UsageError(reason, "leave --unknown-class out")
     own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
     model = prepare(artefact_of(run, own), facts.file, shipping.thresholds(evaluation))
     edit = (
@@ -238,14 +219,15 @@ def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, byte
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, found),
-        "check.py": _shipped("check.py"),
-        **_snippets(exported, targets),
+        "check.py": (files("advisor.exporting") / "check.py").read_text(encoding="utf-8"),
+        **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
-    tolerance, vectors = make_vectors(model, shipping.answering)
-    texts["test_vectors/vectors.json"] = vectors_json(tolerance, vectors, model)
+    if EDGETPU in targets:
+        measured, metadata = MEASURED if model.edits else MODEL, exported.metadata
+        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
+    contents |= vector_files(model, shipping.answering)
     for part in parts_of(targets).values():
         contents |= part.files(exported)
-    contents |= {f"test_vectors/{vector.name}": vector.pixels for vector in vectors}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, found)
@@ -254,19 +236,14 @@ def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, byte
     return {**contents, "SHA256SUMS": "".join(hashes).encode()}
 
 
-def _snippets(exported: ExportedModel, targets: Sequence[str]) -> dict[str, str]:
-    shipping, model = exported.shipping, exported.model
-    found = dict(render(shipping, target, model, exported.evaluation) for target in targets if target in PLATFORMS)
-    if EDGETPU in targets:
-        metadata = exported.metadata
-        measured = MEASURED if model.edits else MODEL
-        found[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
-    return found
-
-
 def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
-    target = evaluation.configuration.target
-    pick, devices = run.decision.pick, devices_of(evaluation)
+    target, pick, devices = evaluation.configuration.target, run.decision.pick, devices_of(evaluation)
+    thresholds = {
+        "threshold": model.thresholds.plain,
+        "class_thresholds": model.thresholds.by_class,
+        "recall_thresholds": model.thresholds.recall,
+    }
+    settings = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
     document = {
         "schema_version": SCHEMA_VERSION,
         "run": run.name,
@@ -279,38 +256,18 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
         "edits": model.edits,
         "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
         "labels": model.labels,
-        **_thresholds(model),
+        **{name: value for name, value in thresholds.items() if value not in (None, {})},
         "run_with": {
-            "threads": target.threads,
-            "accelerator": target.accelerator,
-            "runtime": target.runtime,
+            **{name: getattr(target, name) for name in ("threads", "accelerator", "runtime")},
             "memory_mapped": True,
             "measured_on": target.device,
         },
         "benchmark_model": benchmark_lines(next(iter(devices.values()))),
-        "devices": {name: _settings(name, figures) for name, figures in devices.items()},
+        "devices": {
+            device: {"device": device, **{name: getattr(figures, name) for name in settings}}
+            for device, figures in devices.items()
+        },
         "figures": {name: quantity for name, quantity in evaluation_to_json(evaluation).items() if name in FIGURES},
         "risks": [asdict(risk) for risk in found],
     }
     return json.dumps(document, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _thresholds(model: ShippedModel) -> dict[str, object]:
-    """Return the entries of the scores that the app compares with; none without a threshold."""
-    thresholds = model.thresholds
-    found = {
-        "threshold": thresholds.plain,
-        "class_thresholds": thresholds.by_class,
-        "recall_thresholds": thresholds.recall,
-    }
-    return {name: value for name, value in found.items() if value not in (None, {})}
-
-
-def _settings(device: str, figures: DeviceFigures) -> dict[str, object]:
-    """Return the settings of a file for a device, and its latency there."""
-    names = ("runtime", "accelerator", "threads", "latency_ms", "provenance", "budget_probability")
-    return {"device": device, **{name: getattr(figures, name) for name in names}}
-
-
-def _shipped(name: str) -> str:
-    return (files("advisor.exporting") / "shipped" / name).read_text(encoding="utf-8")

@@ -54,19 +54,13 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"android": ("cpu", "gpu"), "ios": ("
 
 
 def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: Evaluation) -> tuple[str, str]:
-    """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``.
-
-    Args:
-        shipping: what a bundle of the task has.
-        platform: one of :data:`PLATFORMS`.
-        model: the shipped model.
-        evaluation: the exported evaluation.
-    """
-    path = shipping.snippets[platform]
+    """Return path within the bundle and content of the snippet for ``android``, ``ios`` or ``python``."""
+    path, target = shipping.snippets[platform], evaluation.configuration.target
+    folder, _, name = path.rpartition("/")
     return path, render_template(
-        f"{path.rpartition('/')[2]}.j2",
-        folder=path.rpartition("/")[0],
-        gpu=evaluation.configuration.target.accelerator == "gpu",
+        f"{name}.j2",
+        folder=folder,
+        gpu=target.accelerator == "gpu",
         size=model.size,
         mean=repr(model.mean),
         std=repr(model.std),
@@ -74,7 +68,7 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
         least_of=by_place(model, model.thresholds.by_class),
         may_show=by_place(model, model.thresholds.recall),
         near=NEAR,
-        threads=evaluation.configuration.target.threads,
+        threads=target.threads,
         remark=_remark(evaluation, platform),
     )
 
@@ -82,11 +76,7 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
 def edgetpu(path: str, measured: str, mean: tuple[float, ...], std: tuple[float, ...]) -> str:
     """Return the snippet for a Coral Edge TPU.
 
-    Args:
-        path: path within the bundle.
-        measured: name of the file with int8 input and output.
-        mean: normalization of RGB values 0..255.
-        std: as ``mean``.
+    ``measured`` is the name of the file with int8 input and output; mean and deviation are those of RGB values 0..255.
     """
     return render_template(
         f"{path.rpartition('/')[2]}.j2",
@@ -111,9 +101,9 @@ def _remark(evaluation: Evaluation, platform: str) -> str:
     devices = devices_of(evaluation).items()
     others = [f"{name}: {figures.accelerator}, threads {figures.threads}" for name, figures in devices][1:]
     best += f" Other devices: {'; '.join(others)}." if others else ""
-    if target.accelerator in DELEGATES[platform]:
-        return plain(best)
-    return plain(f"{best} This code runs on the CPU: measure the latency there.")
+    if target.accelerator not in DELEGATES[platform]:
+        best += " This code runs on the CPU: measure the latency there."
+    return plain(best)
 
 
 _ON_ACCELERATORS: Mapping[str, str] = MappingProxyType(
@@ -191,9 +181,9 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         figures=list(_figures(run.question, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),
-        latency=_latency,
-        share=_share,
-        probability=_probability,
+        latency=lambda device: f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown",
+        share=lambda value: "none" if value is None else f"{100 * value:.0f} %",
+        probability=lambda device: percent(device.budget_probability) if device.budget_probability is not None else "",
         answers=evaluation.holdout_answers or evaluation.answers,
         counts=run.dataset.get("boxes_per_class") or run.dataset.get("pictures_per_class") or {},
         images=sum((run.dataset.get("pictures_per_class") or {}).values()),
@@ -222,31 +212,16 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         ("lost by compression", evaluation.drop),
     )
     for name, quantity in rows:
-        if quantity is None:
-            continue
-        ends = ""
-        if quantity.low is not None and quantity.high is not None:
-            ends = f"{_show(quantity.low, quantity.unit)} to {_show(quantity.high, quantity.unit)}"
-        source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
-        yield name, _show(quantity.value, quantity.unit), ends, quantity.n, source
+        if quantity is not None:
+            value, low, high = (_show(each, quantity.unit) for each in (quantity.value, quantity.low, quantity.high))
+            source = f"{quantity.provenance}{': ' + quantity.source if quantity.source else ''}"
+            yield name, value, f"{low} to {high}" if low and high else "", quantity.n, source
 
 
-def _show(value: float, unit: str) -> str:
-    if unit == "ms":
-        return show_ms(value)
-    return show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
-
-
-def _share(value: float | None) -> str:
-    return "none" if value is None else f"{100 * value:.0f} %"
-
-
-def _latency(device: DeviceFigures) -> str:
-    return f"{device.provenance} {show_ms(device.latency_ms)}" if device.latency_ms else "unknown"
-
-
-def _probability(device: DeviceFigures) -> str:
-    return "" if device.budget_probability is None else percent(device.budget_probability)
+def _show(value: float | None, unit: str) -> str:
+    if value is None:
+        return ""
+    return show_ms(value) if unit == "ms" else show_bytes(value) if unit == "bytes" else f"{value:.1f} {unit}"
 
 
 def readme(shipping: Shipping, evaluation: Evaluation, files: Iterable[str]) -> str:

@@ -13,7 +13,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.names import integration, registered
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.exporting.shipped import check
+from advisor.exporting import check
 from advisor.store.run_folder import artefact_problem
 from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
 from advisor.tflite.model import read
@@ -60,15 +60,11 @@ class ShippedModel:
 def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
     """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.
 
-    No edit changes the values that the network computes. Metadata is written last, because every edit drops it.
-
-    Args:
-        artefact: the measured file.
-        name: its name, for errors.
-        thresholds: scores from which on clients show a box or a class.
+    No edit changes the values that the network computes. Metadata is written last, because every edit drops it. Clients
+    show a box or a class from its score in ``thresholds`` on.
 
     Raises:
-        UsageError: the file is damaged, or has no metadata.
+        UsageError: the file, called ``name``, is damaged, or has no metadata.
     """
     metadata = read_metadata(artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
@@ -116,13 +112,10 @@ def _adapted(artefact: bytes, metadata: Metadata) -> tuple[bytes, Metadata, tupl
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
         return content, metadata, tuple(edits)
     channels = model.inputs[0].shape[-1]
-    content = fold_normalization(content, _wide(metadata.mean, channels), _wide(metadata.std, channels))
+    mean, std = (own if len(own) == channels else own * channels for own in (metadata.mean, metadata.std))
+    content = fold_normalization(content, mean, std)
     edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
     return content, replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
-
-
-def _wide(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    return values if len(values) == channels else values * channels
 
 
 COUNT = 6
@@ -157,28 +150,12 @@ class Found:
     box: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class Vector:
-    """One input with the model's answer.
+def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
+    """Run the model over crops of the photographs that ship with scikit-image: its test vectors.
 
-    Attributes:
-        name: file name of the input.
-        pixels: uint8 RGB, row by row: size x size x 3 bytes.
-        answer: what the model answers.
-    """
-
-    name: str
-    pixels: bytes
-    answer: Answer
-
-
-def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tuple[Vector, ...]]:
-    """Run the model over crops of the photographs that ship with scikit-image.
-
-    The user's images stay in the run, because a bundle goes to people who may not see them.
-
-    Returns:
-        The largest difference that the checker accepts, and the vectors.
+    The user's images stay in the run, because a bundle goes to people who may not see them. There is a file with the
+    pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
+    and the largest difference that the checker accepts.
     """
     import numpy as np
 
@@ -189,10 +166,19 @@ def make_vectors(model: ShippedModel, answering: Answering) -> tuple[float, tupl
     images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)
     with redirected_errors():  # the runtime reports there which kernels it uses
         tolerance, rows = answering(model, images)
-    vectors = (
-        Vector(f"{number:02}.rgb", images[place].tobytes(), answer) for number, (place, answer) in enumerate(rows)
-    )
-    return tolerance, tuple(vectors)
+    names = [f"{number:02}.rgb" for number in range(len(rows))]
+    document = {
+        "schema_version": 1,
+        "size": model.size,
+        "layout": "uint8 RGB, row by row",
+        "mean": model.mean,
+        "std": model.std,
+        "tolerance": tolerance,
+        "vectors": [{"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)],
+    }
+    pixels = {name: images[place].tobytes() for name, (place, _) in zip(names, rows, strict=True)}
+    files = {"vectors.json": (json.dumps(document, indent=1) + "\n").encode(), **pixels}
+    return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
 def runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
@@ -205,20 +191,6 @@ def runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[A
         return lambda place: check.outputs(interpreter, images[place], model.mean, model.std)
 
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
-
-
-def vectors_json(tolerance: float, vectors: Sequence[Vector], model: ShippedModel) -> str:
-    """Return the JSON file with the vectors and their expected answers."""
-    document = {
-        "schema_version": 1,
-        "size": model.size,
-        "layout": "uint8 RGB, row by row",
-        "mean": model.mean,
-        "std": model.std,
-        "tolerance": tolerance,
-        "vectors": [{"input": vector.name, **vector.answer} for vector in vectors],
-    }
-    return json.dumps(document, indent=1) + "\n"
 
 
 @dataclass(frozen=True)
@@ -250,12 +222,11 @@ class Shipping:
         boxes, confidence = evaluation.answers.boxes, evaluation.answers.confidence
         if confidence is not None:
             found = confidence.thresholds
-            return replace(found, by_class=_as_stored(found.by_class), recall=_as_stored(found.recall))
+            by_class, recall = (
+                {one_line(name): score for name, score in scores.items()} for scores in (found.by_class, found.recall)
+            )
+            return replace(found, by_class=by_class, recall=recall)
         return ShippedThresholds(self.least if boxes is None else round(boxes.threshold, 4))
-
-
-def _as_stored(by_class: Mapping[str, float]) -> dict[str, float]:
-    return {one_line(name): score for name, score in by_class.items()}
 
 
 PARTS = "advisor.bundle_parts"

@@ -12,9 +12,9 @@ from rich.text import Text
 from advisor.core.evaluation import HOST, Evaluation
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting import blocks, console as terminal, device_results as devices, text
+from advisor.reporting import blocks, figures, text
+from advisor.reporting.blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
-from advisor.reporting.figures import certainty, expectations
 from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.phrases import counts, limits, shortlist, verdict
 from advisor.reporting.risks import Risk, risks, warnings
@@ -23,16 +23,12 @@ from advisor.reporting.view import RunView
 
 @dataclass(frozen=True)
 class _Layout:
-    """Columns and spacing of the table.
+    """Columns and spacing of the table: ``roomy`` has two spaces between columns, otherwise there is one.
 
-    Attributes:
-        roomy: two spaces between columns; otherwise one.
-        origins: each row says where its figures are from, if the rows differ; otherwise the legend does.
-        robust: the accuracy under capture conditions.
-        intervals: whole titles, and intervals with both ends; otherwise their larger side.
-        memory: the peak memory.
-        folded: a training recipe is on a line above the compression.
-        written: for a document: verdicts in words, both latencies, and download sizes.
+    With ``origins``, each row says where its figures are from, if the rows differ; otherwise the legend does. There are
+    the ``robust`` accuracy under capture conditions, whole titles and both ends of ``intervals`` (or their larger
+    side), and the peak ``memory``. ``folded`` has a training recipe on a line above the compression. ``written`` is for
+    a document: verdicts in words, both latencies, and download sizes.
     """
 
     roomy: bool = False
@@ -76,55 +72,49 @@ MAX_FLIPS = 3
 
 
 def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows | None = None) -> None:
-    """Write the answer to ``console``, or to standard output (plain if NO_COLOR is set or it is not a terminal).
-
-    Args:
-        view: the run.
-        console: where to.
-        rows: which rows of the table, and their order.
-    """
-    console = console or terminal.default_console()
+    """Write the answer to ``console``, or to standard output; ``rows`` says which rows, and their order."""
+    console = console or blocks.default_console()
     if view.unfinished:
-        terminal.show([blocks.Paragraph(view.unfinished_sentence, "warn"), blocks.Paragraph("")], console)
+        blocks.show([Paragraph(view.unfinished_sentence, "warn"), Paragraph("")], console)
     if view.decision.pick:
         shown = chosen(view, shortlist(view), rows)
         nothing = Text("No row passes the filter.", style="yellow")
-        terminal.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
-    terminal.show(_sentences(view), console)
+        blocks.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
+    blocks.show(_sentences(view), console)
 
 
-def _sentences(view: RunView) -> Iterator[blocks.Block]:
+def _sentences(view: RunView) -> Iterator[Block]:
     """Return what the terminal says below the table."""
     decision, dataset = view.decision, view.dataset
     pick = "Pick for all devices" if view.by_device else "Pick"
     label, look = (pick, "good") if decision.feasible else ("Nothing meets the budget", "warn")
-    yield blocks.Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
+    yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
     if decision.pick is not None:
-        yield from (blocks.Labelled(name, figure) for name, figure in expectations(decision.pick, view.other_metric))
-    if sure := certainty(view):
-        yield blocks.Labelled("How sure", sure)
+        yield from (Labelled(name, figure) for name, figure in figures.expectations(decision.pick, view.other_metric))
+    if sure := figures.certainty(view):
+        yield Labelled("How sure", sure)
     if decision.why_not_faster:
-        yield blocks.Labelled("Why not the faster tie", decision.why_not_faster)
+        yield Labelled("Why not the faster tie", decision.why_not_faster)
     yield from warned(view)
     yield from alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
-        yield blocks.Labelled("To meet the budget", "no change of the limits admits a candidate")
+        yield Labelled("To meet the budget", "no change of the limits admits a candidate")
     if view.tuning is not None:
-        yield blocks.Paragraph(view.tuning_sentence)
-    yield blocks.Paragraph(counts(view), "dim")
+        yield Paragraph(view.tuning_sentence)
+    yield Paragraph(counts(view), "dim")
     if dataset and dataset.rejected:
-        yield blocks.Paragraph(f"{plural(len(dataset.rejected), 'image')} could not be used: see the report.", "dim")
-    yield from (blocks.Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
+        yield Paragraph(f"{plural(len(dataset.rejected), 'image')} could not be used: see the report.", "dim")
+    yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
     if dataset and dataset.leaking:
-        yield blocks.Paragraph(dataset.leaking, "warn")
+        yield Paragraph(dataset.leaking, "warn")
     if view.next_command:
-        yield blocks.Labelled("Next", blocks.Span(view.next_command, "command"))
+        yield blocks.next_command(view.next_command)
 
 
-def warned(view: RunView) -> list[blocks.Labelled]:
+def warned(view: RunView) -> list[Labelled]:
     """Return the high risks of the pick, which every form of an answer shows."""
     found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
-    return [blocks.Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+    return [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
 
 
 def other_risks(view: RunView) -> list[Risk]:
@@ -133,63 +123,63 @@ def other_risks(view: RunView) -> list[Risk]:
     return [risk for risk in found if risk not in warnings(found)]
 
 
-def alternatives(view: RunView, flips: int | None = None) -> Iterator[blocks.Labelled]:
+def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
     """Return the answer on other devices and in other runtimes, the runner-up, and what would change the pick."""
     decision = view.decision
-    results = devices.device_results(view, decision.pick) if decision.pick else ()
-    yield from (blocks.Labelled("On each device", devices.sentence(result)) for result in results)
-    if compared := devices.runtimes_sentence(view):
-        yield blocks.Labelled("Runtimes", compared)
-    for own in devices.device_decisions(view):
-        yield blocks.Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
-    yield from (blocks.Labelled(TITLE, each) for each in incumbent_sentences(view))
+    results = figures.device_results(view, decision.pick) if decision.pick else ()
+    yield from (Labelled("On each device", result.sentence) for result in results)
+    if compared := figures.runtimes_sentence(view):
+        yield Labelled("Runtimes", compared)
+    for own in figures.device_decisions(view):
+        yield Labelled(f"On {own.device}", "the same pick" if own.same else own.decision.reason)
+    yield from (Labelled(TITLE, each) for each in incumbent_sentences(view))
     if decision.runner_up is not None:
-        yield blocks.Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
-    yield from (blocks.Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
-    yield from (blocks.Labelled("A looser limit", loosening.text) for loosening in decision.loosenings)
-    yield from (blocks.Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
+        yield Labelled("Runner-up", decision.runner_up_reason or text.name(decision.runner_up))
+    yield from (Labelled("The pick changes if", flip.text, colon=False) for flip in decision.flips[:flips])
+    yield from (Labelled("A looser limit", loosening.text) for loosening in decision.loosenings)
+    yield from (Labelled("To meet the budget", relaxation.text) for relaxation in decision.relaxations)
 
 
-def headline(view: RunView) -> Iterator[blocks.Block]:
+def headline(view: RunView) -> Iterator[Block]:
     """Return the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
     nothing = "no result yet" if view.unfinished and decision.pick is None else "nothing meets the budget"
     title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
     yield blocks.Heading(f"advisor: {title}", "answer")
     if view.unfinished:
-        yield blocks.Paragraph(blocks.Span(view.unfinished_sentence, "strong"), "unfinished")
+        yield Paragraph(Span(view.unfinished_sentence, "strong"), "unfinished")
     if short := explanation(view):
-        yield blocks.Labelled("In short", short, "lead")
-    yield blocks.Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
+        yield Labelled("In short", short, "lead")
+    yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     if decision.rule:
-        yield blocks.Paragraph(decision.rule)
+        yield Paragraph(decision.rule)
     yield from warned(view)
     question = [f"{label} {limit}" for label, limit in limits(view)]
-    yield blocks.Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
+    yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")
 
 
-def summary(view: RunView) -> Iterator[blocks.Block]:
+def summary(view: RunView) -> Iterator[Block]:
     """Return what a notebook shows."""
     decision = view.decision
     if view.unfinished:
-        yield blocks.Paragraph(view.unfinished_sentence)
-    yield blocks.Paragraph(blocks.Span(decision.reason, "strong"))
+        yield Paragraph(view.unfinished_sentence)
+    yield Paragraph(Span(decision.reason, "strong"))
     yield from warned(view)
     if decision.runner_up is not None:
-        yield blocks.Labelled("Runner-up", decision.runner_up_reason)
-    yield from (blocks.Paragraph(relaxation.text) for relaxation in decision.relaxations)
+        yield Labelled("Runner-up", decision.runner_up_reason)
+    yield from (Paragraph(relaxation.text) for relaxation in decision.relaxations)
     if decision.pick is not None:
         yield from written_table(view)
-    yield blocks.Paragraph((f"{counts(view)} Report: ", blocks.Span(f"{view.folder}/report.html", "code")))
+    yield Paragraph((f"{counts(view)} Report: ", Span(f"{view.folder}/report.html", "code")))
 
 
 def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -> Table:
     """Return the fullest table that fits the terminal; if none does, the last one, with names on several lines."""
     for layout in (each for each in _LAYOUTS if each.memory or console.width < MEMORY_WIDTH):
         block = _laid_out(view, rows, layout)
-        table = terminal.table(block.columns, block.rows, console, int(layout.roomy))
+        table = blocks.table(block.columns, block.rows, console, int(layout.roomy))
         for row, look in zip(table.rows, block.looks, strict=True):
-            row.style = terminal.style(look)
+            row.style = blocks.style(look)
         table.caption = Text("\n".join(map(text.plain, block.notes)), style="dim")
         table.caption_justify = "left"
         needed = console.measure(table, options=console.options.update(max_width=_UNLIMITED))
@@ -198,7 +188,7 @@ def _fitted_table(view: RunView, console: Console, rows: Sequence[Evaluation]) -
     return table
 
 
-def written_table(view: RunView) -> list[blocks.Block]:
+def written_table(view: RunView) -> list[Block]:
     """Return the short table for a document; nothing without a result."""
     rows = shortlist(view)
     return [_laid_out(view, rows, _WRITTEN)] if rows else []
@@ -207,67 +197,50 @@ def written_table(view: RunView) -> list[blocks.Block]:
 def _laid_out(view: RunView, rows: Sequence[Evaluation], layout: _Layout) -> blocks.DataTable:
     cells = [_cells(view, row, rows, layout) for row in rows]
     notes = [text.provenance_note(row) for row in rows]
-    columns = [blocks.TableColumn(title, left=title in _NAMES) for title in cells[0]]
+    columns: list[TableColumn[Evaluation]] = [TableColumn(title, left=title in _NAMES) for title in cells[0]]
     shown = [list(by_title.values()) for by_title in cells]
     per_row = layout.written or (layout.origins and len(set(notes)) > 1)
     if per_row:
-        columns.append(blocks.TableColumn(f"from ({view.metric}, latency)", left=True))
+        columns.append(TableColumn(f"from ({view.metric}, latency)", left=True))
         shown = [[*row, note] for row, note in zip(shown, notes, strict=True)]
-    looks = [_look(view, row) for row in rows]
-    if layout.written:
-        return blocks.DataTable(columns, shown, looks=looks, notes=[JUDGED] if _are_judged(rows) else [])
-    return blocks.DataTable(columns, shown, looks=looks, notes=_legend(view, rows, () if per_row else notes))
+    legend = [] if layout.written else _legend(view, rows, () if per_row else notes)
+    if layout.written and _are_judged(rows):
+        legend = [JUDGED]
+    return blocks.DataTable(columns, shown, looks=[_look(view, row) for row in rows], notes=legend)
 
 
-def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, blocks.Words]:
+def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _Layout) -> dict[str, Words]:
     """Return the cells of a row by the titles of their columns, which are the same for all ``rows``."""
-    configuration, whole, judged = row.configuration, layout.intervals, _are_judged(rows)
-    recipes = configuration.variant_name
+    target, whole, judged = row.configuration.target, layout.intervals, _are_judged(rows)
+    recipes = row.configuration.variant_name
     first, _, second = recipes.partition(" ")
-    cells: dict[str, blocks.Words] = {
+    cells: dict[str, Words] = {
         "": verdict(view, row) if layout.written else _mark(view, row),
-        "model": configuration.card,
-        "compression": (first, blocks.Span(second, "line")) if layout.folded and second else recipes,
+        "model": row.configuration.card,
+        "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
     }
     if layout.written or any(other.configuration.target.device != HOST for other in rows):
-        cells["device"] = configuration.target.device
-    cells["threads" if whole else "thr."] = str(configuration.target.threads)
-    if judged and whole:
-        cells["validation % (95 %)"] = text.with_interval(row.accuracy)
-        cells["hold-out % (95 %)"] = text.with_interval(row.holdout_accuracy)
-    elif judged:
-        cells["valid."] = text.percent(row.accuracy)
-        cells["hold-out %"] = _share(row.holdout_accuracy)
-    elif whole:
-        cells[f"{view.metric} % (95 %)"] = text.with_interval(row.accuracy)
-    else:
-        cells[f"{view.metric} %"] = _share(row.accuracy)
+        cells["device"] = target.device
+    cells["threads" if whole else "thr."] = str(target.threads)
+    last = row.holdout_accuracy if judged else row.accuracy
+    if judged:
+        shown = text.with_interval(row.accuracy) if whole else text.percent(row.accuracy)
+        cells["validation % (95 %)" if whole else "valid."] = shown
+    title = f"{'hold-out' if judged else view.metric} %{' (95 %)' if whole else ''}"
+    cells[title] = text.with_interval(last) if whole else _with_half_width(last)
     if layout.robust and (any(other.capture.holdout for other in rows) or (layout.written and judged)):
         cells["robust %"] = text.percent(row.capture.holdout)
+    size, memory = text.megabytes(row.size), text.megabytes(row.memory)
     if layout.written:
-        return cells | _written_cells(row)
+        sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
+        deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
+        latencies = {"median ms": text.milliseconds(row.latency), "p90 ms": text.milliseconds(row.latency_p90)}
+        return {**cells, **latencies, "size MB": size, "memory MB": memory, "deflated MB": deflated, "zstd MB": zstd}
     p90 = f" ({text.milliseconds(row.latency_p90)})" if row.latency_p90 else ""
-    latency = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
     title = "ms, median (p90)" if judged else "latency ms, median (p90)"
-    cells[title if whole else "ms (p90)"] = latency
-    cells["size MB" if layout.memory else "MB"] = text.megabytes(row.size)
-    if layout.memory:
-        cells["memory MB"] = text.megabytes(row.memory)
-    return cells
-
-
-def _written_cells(row: Evaluation) -> dict[str, blocks.Words]:
-    """Return the figures that a document shows besides."""
-    sizes = (row.file_facts.download_bytes, row.file_facts.download_zstd_bytes)
-    deflated, zstd = (text.MISSING if size is None else f"{size / 1e6:.2f}" for size in sizes)
-    return {
-        "median ms": text.milliseconds(row.latency),
-        "p90 ms": text.milliseconds(row.latency_p90),
-        "size MB": text.megabytes(row.size),
-        "memory MB": text.megabytes(row.memory),
-        "deflated MB": deflated,
-        "zstd MB": zstd,
-    }
+    cells[title if whole else "ms (p90)"] = text.milliseconds(row.latency) + p90 + ("*" if row.contended else "")
+    cells["size MB" if layout.memory else "MB"] = size
+    return {**cells, "memory MB": memory} if layout.memory else cells
 
 
 def _mark(view: RunView, row: Evaluation) -> str:
@@ -284,24 +257,26 @@ def _are_judged(rows: Sequence[Evaluation]) -> bool:
     return any(row.holdout_accuracy for row in rows)
 
 
-def _share(quantity: Quantity | None) -> str:
+def _with_half_width(quantity: Quantity | None) -> str:
     """Format a share with the larger side of its interval, for a narrow table."""
-    return f"{text.percent(quantity)} {text.half_width(quantity)}".rstrip()
+    if quantity is None or quantity.low is None or quantity.high is None:
+        return text.percent(quantity)
+    return f"{text.percent(quantity)} ±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
 
 
 def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> list[str]:
     lines = [f"from ({view.metric}, latency): {'; '.join(dict.fromkeys(notes))}"] if notes else []
     if _are_judged(rows):
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
-        lines.append(f"ranked by {view.metric} on {chooses}")
-        lines[-1] += "; finalists ran once on the hold-out: expect that on images like these"
+        ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
+        lines.append(f"{ranked}: expect that on images like these")
         if not all(row.holdout_accuracy for row in rows):
             lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
         if any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:
         lines.append("each file with its figures on its slowest device; the other devices are listed below")
-    lines += devices.foreign_runtimes(view, rows)
+    lines += figures.foreign_runtimes(view, rows)
     if any(row.card_facts.as_it_is for row in rows):
         lines.append("○ what you ship today")
     if any(row.configuration.key in view.tie_keys for row in rows):

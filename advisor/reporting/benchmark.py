@@ -1,44 +1,28 @@
 """The answer of ``advisor benchmark`` on the terminal, for this machine and for other devices and accelerators."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
 
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.quantity import Provenance
 from advisor.core.units import plural
 from advisor.devices.profiles.measurements import SOURCE
 from advisor.measurement.latency import LatencyResult, ModelTiming, Ratio, Verdict
+from advisor.measurement.latency.scenarios import Pipeline
 from advisor.measurement.latency.session import Benchmark, FileBenchmark
 from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
-from advisor.reporting import blocks, text
-from advisor.reporting.console import WIDE, show
+from advisor.reporting import blocks
+from advisor.reporting.blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
+from advisor.reporting.console import WIDE
+from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.profile import delegation_lines
-from advisor.reporting.selection import Rows, rows_of
-from advisor.reporting.text import figure, span
+from advisor.reporting.text import figure, plain, span
 
 LOOKS = {Verdict.STABLE: "good", Verdict.UNSTABLE: "warn", Verdict.CONTENDED: "strong warn"}
-LATENCY = (
-    blocks.TableColumn("", left=True),
-    blocks.TableColumn("thr."),
-    blocks.TableColumn("median ms"),
-    blocks.TableColumn("95 % ms"),
-    blocks.TableColumn("p90 ms"),
-    blocks.TableColumn("p99 ms", width=WIDE),
-    blocks.TableColumn("min ms", width=WIDE),
-    blocks.TableColumn("max ms", width=WIDE),
-    blocks.TableColumn("CV %", width=WIDE),
-    blocks.TableColumn("CPU ms"),
-    blocks.TableColumn("runs", width=WIDE),
-    blocks.TableColumn("verdict", left=True),
-)
-LOADING = blocks.columns("", "file MB", "arena MB", "peak MB", "load ms", "from bytes ms", "first run ms", left=("",))
-RATIOS = blocks.columns("", "thr.", "times the first", "95 %", "differs", left=("", "differs"))
-PIPELINE = blocks.columns("", "decode", "norm.", "copy in", "model", "copy out", "answer", "pipeline ms", left=("",))
-DEVICE = blocks.columns(
-    "file", "thr.", "ms", "interval ms", "first ms", "load ms", "memory MB", "arena MB", "", left=("file", "")
-)
+DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
+
 FileTiming = tuple[FileBenchmark, LatencyResult | None]
 """A file at one thread count; None if it could not be measured."""
 
@@ -59,8 +43,6 @@ DEVICE_ROWS: Rows[DeviceRow] = rows_of(
     }
 )  # fmt: skip
 """Timings of files on devices."""
-
-DEVICE_LOOKS = {"failed": "strong bad", "throttled": "strong warn", "contended": "warn", "unstable": "warn"}
 
 
 def timings(found: Benchmark) -> tuple[FileTiming, ...]:
@@ -84,185 +66,125 @@ def with_timings(found: Benchmark, shown: Sequence[FileTiming]) -> Benchmark:
 def print_benchmark(
     found: Benchmark, console: Console | None = None, timed: Sequence[FileTiming] | None = None
 ) -> None:
-    """Write the tables and sentences to ``console``, or to standard output.
-
-    Args:
-        found: what was measured.
-        console: where to.
-        timed: rows of the table of latencies, in their order; all of them if None.
-    """
-    names = short_names(found)
+    """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
+    names = _short_names(found)
     timed = timings(found) if timed is None else timed
-    shown: list[blocks.Block] = [*_head(found, names), blocks.DataTable(LATENCY, list(_latencies(timed, names)))]
-    shown += _reasons(found, names)
+    latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
+    shown: list[Block] = [*_head(found, names), table_of(LATENCY, latencies), *_reasons(found, names)]
     if found.ratios:
-        shown.append(blocks.DataTable(RATIOS, [_ratio(row, names) for row in found.ratios]))
-    loading = [_loading(names[file.model], file, file.timing) for file in found.files if file.timing]
-    shown.append(blocks.DataTable(LOADING, loading))
-    if any(file.loaded for file in found.files):
-        shown += [
-            blocks.Heading("With a load on the other processors"),
-            blocks.DataTable(LATENCY, list(_loaded(found, names))),
-        ]
-    if any(file.pipeline for file in found.files):
-        shown += [
-            blocks.Heading("From an image to an answer, ms"),
-            blocks.DataTable(PIPELINE, list(_pipelines(found, names))),
-        ]
-    show([*shown, *_sentences(found, names)], console)
+        shown.append(table_of(RATIOS, [(names[row.model], row) for row in found.ratios]))
+    ran = [(names[file.model], file, file.timing) for file in found.files if file.timing]
+    shown.append(table_of(LOADING, ran))
+    if loaded := [(names[file.model], row, Span("as requested", "dim")) for file in found.files for row in file.loaded]:
+        shown += [blocks.Heading("With a load on the other processors"), table_of(LATENCY, loaded)]
+    if pipelines := [(names[file.model], file.pipeline) for file in found.files if file.pipeline]:
+        shown += [blocks.Heading("From an image to an answer, ms"), table_of(PIPELINE, pipelines)]
+    shown += (Labelled(names[file.model] or "Found", sentence) for file in found.files for sentence in file.advice)
+    shown += (Labelled("Note", note, "warn") for note in found.notes)
+    shown += [blocks.next_command(f"advisor profile {file.model}") for file in found.files if file.timing][:1]
+    blocks.show(shown, console)
 
 
-def short_names(found: Benchmark) -> dict[str, str]:
-    """Return a letter for each file, or none for a single file."""
+def _short_names(found: Benchmark) -> dict[str, str]:
+    """Return A, B, ..., Z, AA, AB, ... for the files, or none for a single file."""
     if len(found.files) == 1:
         return {found.files[0].model: ""}
     return {file.model: _letters(index) for index, file in enumerate(found.files)}
 
 
 def _letters(index: int) -> str:
-    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
     return (_letters(index // 26 - 1) if index >= 26 else "") + chr(ord("A") + index % 26)
 
 
-def _head(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
-    for file in found.files:
-        letter = names[file.model]
-        name = Path(file.model).name if len({Path(other).name for other in names}) == len(names) else file.model
-        yield blocks.Paragraph(
-            (
-                blocks.Span(letter and f"{letter} ", "strong"),
-                blocks.Span(letter and " ", "strong"),
-                blocks.Span(name, "strong"),
-            )
-        )
+def _head(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
+    unlike = len({Path(model).name for model in names}) == len(names)
+    for model, letter in names.items():
+        name = Path(model).name if unlike else model
+        yield blocks.Paragraph(tuple(Span(part, "strong") for part in (letter and f"{letter} ", letter and " ", name)))
     kernels = "XNNPACK off" if found.kernels == "builtin" else "XNNPACK on"
     yield blocks.Paragraph(f"{found.runtime}, {kernels}, effort {found.effort}, on {found.host}", "dim")
 
 
-def _latencies(timed: Sequence[FileTiming], names: dict[str, str]) -> Iterator[list[blocks.Words]]:
-    for file, row in timed:
-        if row is None:
-            blanks = [text.MISSING] * (len(LATENCY) - 2)
-            yield [names[file.model], *blanks, blocks.Span("failed", "strong bad")]
-        else:
-            yield _latency(names[file.model], row)
+Timed = tuple[str, LatencyResult | None, Span]
+"""A row of the table of latencies: the name of the file, its timing, and the verdict on it."""
 
 
-def _loaded(found: Benchmark, names: dict[str, str]) -> Iterator[list[blocks.Words]]:
-    for file in found.files:
-        for row in file.loaded:
-            yield [*_latency(names[file.model], row)[:-1], blocks.Span("as requested", "dim")]
+def _verdict(row: LatencyResult | None) -> Span:
+    return Span(row.verdict.value, LOOKS[row.verdict]) if row else Span("failed", "strong bad")
 
 
-def _latency(name: str, row: LatencyResult) -> list[blocks.Words]:
-    wall = row.wall
-    return [
-        name,
-        str(row.threads),
-        figure(wall.median),
-        span(wall.low, wall.high),
-        figure(wall.p90),
-        figure(wall.p99),
-        figure(wall.min),
-        figure(wall.max),
-        f"{wall.cv:.1%}".rstrip("%"),
-        figure(row.cpu.median if row.cpu else None),
-        str(wall.runs),
-        blocks.Span(row.verdict.value, LOOKS[row.verdict]),
-    ]
+def _timed(title: str, cell: Callable[[LatencyResult], Cell], width: int = 0) -> TableColumn[Timed]:
+    """Return a column of a figure, with a dash for a file that could not be measured."""
+    return TableColumn(title, lambda own: cell(own[1]) if own[1] else None, width=width)
 
 
-def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
+def _mega(size: int | None) -> float | None:
+    return None if size is None else size / 1e6
+
+
+LATENCY: tuple[TableColumn[Timed], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    _timed("thr.", lambda row: row.threads),
+    _timed("median ms", lambda row: row.wall.median),
+    _timed("95 % ms", lambda row: span(row.wall.low, row.wall.high)),
+    _timed("p90 ms", lambda row: row.wall.p90),
+    _timed("p99 ms", lambda row: row.wall.p99, WIDE),
+    _timed("min ms", lambda row: row.wall.min, WIDE),
+    _timed("max ms", lambda row: row.wall.max, WIDE),
+    _timed("CV %", lambda row: f"{row.wall.cv:.1%}".rstrip("%"), WIDE),
+    _timed("CPU ms", lambda row: row.cpu.median if row.cpu else None),
+    _timed("runs", lambda row: row.wall.runs, WIDE),
+    TableColumn("verdict", lambda own: own[2], left=True),
+)
+LOADING: tuple[TableColumn[tuple[str, FileBenchmark, ModelTiming]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("file MB", lambda own: own[1].size_bytes / 1e6),
+    TableColumn("arena MB", lambda own: own[1].arena_bytes / 1e6),
+    TableColumn("peak MB", lambda own: _mega(own[2].peak_memory_bytes)),
+    TableColumn("load ms", lambda own: own[2].results[0].load_ms),
+    TableColumn("from bytes ms", lambda own: own[2].load_content_ms),
+    TableColumn("first run ms", lambda own: own[2].results[0].first_ms),
+)
+RATIOS: tuple[TableColumn[tuple[str, Ratio]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("thr.", lambda own: own[1].threads),
+    TableColumn("times the first", lambda own: f"{own[1].ratio:.3f}"),
+    TableColumn("95 %", lambda own: f"{own[1].low:.3f}\u2013{own[1].high:.3f}"),
+    TableColumn(
+        "differs",
+        lambda own: "no, the interval contains 1" if not own[1].differs else "slower" if own[1].ratio > 1 else "faster",
+        left=True,
+    ),
+)
+PIPELINE: tuple[TableColumn[tuple[str, Pipeline]], ...] = (
+    TableColumn("", lambda own: own[0], left=True),
+    TableColumn("decode", lambda own: own[1].decode_ms),
+    TableColumn("norm.", lambda own: own[1].normalise_ms),
+    TableColumn("copy in", lambda own: own[1].copy_in_ms),
+    TableColumn("model", lambda own: own[1].invoke_ms),
+    TableColumn("copy out", lambda own: own[1].copy_out_ms),
+    TableColumn("answer", lambda own: own[1].answer_ms),
+    TableColumn("pipeline ms", lambda own: own[1].pipeline_ms),
+)
+
+
+def _reasons(found: Benchmark, names: dict[str, str]) -> Iterator[Block]:
     """Return the reason for each verdict, on one line where all are stable."""
     timed = [(file, row) for file in found.files if file.timing for row in file.timing.results]
     if len(timed) > 1 and all(row.verdict is Verdict.STABLE for _, row in timed):
         most = max(row.wall.block_cv for _, row in timed)
-        yield blocks.Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
+        yield Labelled("Verdict", f"all stable, block medians vary by {most:.1%} at most", "good")
     else:
         for file, row in timed:
             label = f"{names[file.model]}, {plural(row.threads, 'thread')}".removeprefix(", ")
             ranked = f"; ranked by {row.clock.partition(',')[0]}: {figure(row.rank_ms)} ms" if row.contended else ""
-            yield blocks.Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
-    for file in found.failed:
-        yield blocks.Labelled("Failed", file.failure, "bad")
+            yield Labelled(label, f"{row.verdict.value}, {row.reason}{ranked}", LOOKS[row.verdict])
+    yield from (Labelled("Failed", file.failure, "bad") for file in found.failed)
 
 
-def _ratio(row: Ratio, names: dict[str, str]) -> list[blocks.Words]:
-    differs = "no, the interval contains 1" if not row.differs else "slower" if row.ratio > 1 else "faster"
-    return [names[row.model], str(row.threads), f"{row.ratio:.3f}", f"{row.low:.3f}\u2013{row.high:.3f}", differs]
-
-
-def _loading(name: str, file: FileBenchmark, timing: ModelTiming) -> list[blocks.Words]:
-    first, peak = timing.results[0], timing.peak_memory_bytes
-    sizes = [file.size_bytes / 1e6, file.arena_bytes / 1e6, None if peak is None else peak / 1e6]
-    return [name, *map(figure, (*sizes, first.load_ms, timing.load_content_ms, first.first_ms))]
-
-
-def _pipelines(found: Benchmark, names: dict[str, str]) -> Iterator[list[blocks.Words]]:
-    for file in found.files:
-        if (row := file.pipeline) is not None:
-            steps = (row.decode_ms, row.normalise_ms, row.copy_in_ms, row.invoke_ms, row.copy_out_ms, row.answer_ms)
-            yield [names[file.model], *map(figure, steps), figure(row.pipeline_ms)]
-
-
-def _sentences(found: Benchmark, names: dict[str, str]) -> Iterator[blocks.Block]:
-    for file in found.files:
-        for sentence in file.advice:
-            yield blocks.Labelled(names[file.model] or "Found", sentence)
-    for note in found.notes:
-        yield blocks.Labelled("Note", note, "warn")
-    model = next((file.model for file in found.files if file.timing), None)
-    if model is not None:
-        yield blocks.next_command(f"advisor profile {model}")
-
-
-def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
-    """Write the table and sentences to ``console``, or to standard output."""
-    where = ":".join(filter(None, (found.device, found.target)))
-    shown: list[blocks.Block] = [
-        blocks.Paragraph((blocks.Span(where, "strong"), f"  {_how(found)}")),
-        blocks.DataTable(DEVICE, list(map(_device_row, found.rows))),
-    ]
-    shown += _remarks(found)
-    shown += delegation_lines([(Path(model).name, delegation) for model, delegation in found.delegations])
-    show(shown, console)
-
-
-def _how(found: DeviceBenchmark) -> str:
-    """Return how the figures were obtained."""
-    if not found.connection:
-        return _not_measured([row.latency for row in found.rows if row.latency])
-    where = "on this machine, in turn" if not found.target else f"over {found.connection}"
-    return text.plain(f"measured {where}, effort {found.effort}")
-
-
-def _not_measured(latencies: Sequence[Quantity]) -> str:
-    """Return how figures without a connection were obtained: published by others, predicted, or both."""
-    provenances = {latency.provenance for latency in latencies}
-    published = "published by others" if Provenance.PUBLISHED in provenances else ""
-    predicted = "predicted from measurements of other models on this and similar devices"
-    if any(latency.source.startswith(SOURCE) for latency in latencies):
-        predicted = f"predicted from {SOURCE}"
-    known = " or ".join(filter(None, (published, predicted if provenances != {Provenance.PUBLISHED} else "")))
-    return f"{known}, not measured: 80 % intervals"
-
-
-def _device_row(row: DeviceRow) -> list[blocks.Words]:
-    latency, status = row.latency, row.status
-    interval = text.MISSING
-    if latency and latency.low is not None and latency.high is not None:
-        interval = span(latency.low, latency.high)
-    return [
-        _file_of(row),
-        str(row.threads) if row.threads else text.MISSING,
-        figure(latency.value if latency else None),
-        interval,
-        figure(row.first_ms),
-        figure(row.load_ms),
-        figure(None if row.memory_bytes is None else row.memory_bytes / 1e6),
-        figure(row.arena_bytes / 1e6),
-        blocks.Span(status, DEVICE_LOOKS.get(status, "command" if status == Provenance.PREDICTED else "")),
-    ]
+def _ends(row: DeviceRow) -> str | None:
+    ends = row.latency
+    return None if ends is None or ends.low is None or ends.high is None else span(ends.low, ends.high)
 
 
 def _file_of(row: DeviceRow) -> str:
@@ -270,24 +192,61 @@ def _file_of(row: DeviceRow) -> str:
     return f"{Path(row.model).name} in {row.device}" if row.device else Path(row.model).name
 
 
-def _remarks(found: DeviceBenchmark) -> Iterator[blocks.Block]:
+def _status(row: DeviceRow) -> Span:
+    return Span(row.status, DEVICE_LOOKS.get(row.status, "command" if row.status == Provenance.PREDICTED else ""))
+
+
+DEVICE: tuple[TableColumn[DeviceRow], ...] = (
+    TableColumn("file", _file_of, left=True),
+    TableColumn("thr.", lambda row: row.threads or None),
+    TableColumn("ms", lambda row: row.latency.value if row.latency else None),
+    TableColumn("interval ms", _ends),
+    TableColumn("first ms", lambda row: row.first_ms),
+    TableColumn("load ms", lambda row: row.load_ms),
+    TableColumn("memory MB", lambda row: _mega(row.memory_bytes)),
+    TableColumn("arena MB", lambda row: row.arena_bytes / 1e6),
+    TableColumn("", _status, left=True),
+)
+
+
+def print_device_benchmark(found: DeviceBenchmark, console: Console | None = None) -> None:
+    """Write the table and sentences to ``console``, or to standard output."""
+    where = ":".join(filter(None, (found.device, found.target)))
+    head = blocks.Paragraph((Span(where, "strong"), f"  {_how(found)}"))
+    files = [(Path(model).name, delegation) for model, delegation in found.delegations]
+    blocks.show([head, table_of(DEVICE, found.rows), *_remarks(found), *delegation_lines(files)], console)
+
+
+def _how(found: DeviceBenchmark) -> str:
+    """Return how the figures were obtained: measured, published by others, predicted, or both of the latter."""
+    if found.connection:
+        where = "on this machine, in turn" if not found.target else f"over {found.connection}"
+        return plain(f"measured {where}, effort {found.effort}")
+    latencies = [row.latency for row in found.rows if row.latency]
+    provenances = {latency.provenance for latency in latencies}
+    known = ["published by others"] if Provenance.PUBLISHED in provenances else []
+    if provenances != {Provenance.PUBLISHED}:
+        kernels = any(latency.source.startswith(SOURCE) for latency in latencies)
+        basis = SOURCE if kernels else "measurements of other models on this and similar devices"
+        known.append(f"predicted from {basis}")
+    return f"{' or '.join(known)}, not measured: 80 % intervals"
+
+
+def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
     for row in found.rows:
         name = _file_of(row)
         if row.failure:
-            yield blocks.Labelled("Failed", row.failure, "bad")
+            yield Labelled("Failed", row.failure, "bad")
         elif row.agreement:
-            yield blocks.Labelled("Outputs", f"{name}: {_agreement(row)}", "good" if row.agreement.alike else "bad")
+            yield Labelled("Outputs", f"{name}: {_agreement(row)}", "good" if row.agreement.alike else "bad")
         elif row.reason:
-            yield blocks.Labelled(
-                "Note", f"{name}, {plural(row.threads, 'thread')}: {row.reason}", "warn" if row.throttled else ""
-            )
+            said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
+            yield Labelled("Note", said, "warn" if row.throttled else "")
     for ratio in found.ratios:
         differs = "" if ratio.differs else ", which is not a significant difference"
-        first, other = Path(ratio.reference).name, Path(ratio.model).name
-        yield blocks.Labelled(
-            "Ratio", f"{other} takes {ratio.ratio:.3f} times {first} [{span(ratio.low, ratio.high)}]{differs}"
-        )
-    yield from (blocks.Labelled("Note", note, "warn") for note in found.notes)
+        takes = f"{Path(ratio.model).name} takes {ratio.ratio:.3f} times {Path(ratio.reference).name}"
+        yield Labelled("Ratio", f"{takes} [{span(ratio.low, ratio.high)}]{differs}")
+    yield from (Labelled("Note", note, "warn") for note in found.notes)
 
 
 def _agreement(row: DeviceRow) -> str:

@@ -1,18 +1,20 @@
-"""Figures of single classes: recall, boxes of a detector, and confusion (rows: true class, columns: answer)."""
+"""Figures of single classes (recall, boxes, confusion: rows are true classes, columns answers), and every metric."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ClassBoxes, ImageAnswers
-from advisor.core.quantity import wilson
-from advisor.reporting import text
-from advisor.reporting.blocks import Block, DataTable, Labelled, Span, Words, columns
+from advisor.core.expectation import metric_on_parts
+from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP
+from advisor.core.quantity import Quantity, wilson
+from advisor.reporting import blocks, text
+from advisor.reporting.blocks import Block, Labelled, Span, TableColumn, table_of
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
@@ -68,15 +70,25 @@ class Confused:
 
 
 @dataclass(frozen=True)
+class PairDifference:
+    """Images of class ``true`` that were classified as ``answer``, by the pick and by the runner-up."""
+
+    true: str
+    answer: str
+    pick: int
+    runner_up: int
+
+
+@dataclass(frozen=True)
 class Heatmap:
     """Counts by true class (rows) and answer (columns), and each as a share of its row in whole %."""
 
     labels: tuple[str, ...]
-    counts: tuple[tuple[int, ...], ...]
-    shares: tuple[tuple[int, ...], ...]
+    counts: Matrix
+    shares: Matrix
 
 
-def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
     """Return the confusion matrix as counts, or None where it is missing.
 
     Raises:
@@ -93,23 +105,21 @@ def confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> tuple[tuple[in
 
 def recalls(answers: ImageAnswers, labels: Sequence[str]) -> tuple[ClassRecall, ...]:
     """Return the recall of each class: from the confusion matrix with intervals, else ``per_class_recall`` (shares)."""
-    table = confusion_of(answers, labels)
+    table = _confusion_of(answers, labels)
     if table is None:
         boxes = answers.boxes.by_class if answers.boxes else {}
         return tuple(
-            ClassRecall(
-                label, None if value is None else 100 * value, n=0 if value is None else None, boxes=boxes.get(label)
-            )
-            for label, value in answers.per_class_recall.items()
+            ClassRecall(label, share and 100 * share, n=0 if share is None else None, boxes=boxes.get(label))
+            for label, share in answers.per_class_recall.items()
         )
     answered = [sum(column) for column in zip(*table, strict=True)]
-    return tuple(
-        replace(
-            _recall(label, row[index], sum(row)),
-            precision=100 * row[index] / answered[index] if answered[index] else None,
-        )
-        for index, (label, row) in enumerate(zip(labels, table, strict=True))
-    )
+    found = []
+    for index, (label, row) in enumerate(zip(labels, table, strict=True)):
+        own = wilson(row[index], sum(row)) if sum(row) else None
+        recall, low, high = (100 * own.value, 100 * own.low, 100 * own.high) if own else (None, None, None)
+        precision = 100 * row[index] / answered[index] if answered[index] else None
+        found.append(ClassRecall(label, recall, low, high, sum(row), precision=precision))
+    return tuple(found)
 
 
 def lost(float32: ImageAnswers, form: ImageAnswers) -> dict[str, float]:
@@ -127,16 +137,9 @@ def weakest(found: Sequence[ClassRecall]) -> ClassRecall | None:
     return found[min(known)[1]] if known else None
 
 
-def _recall(label: str, right: int, total: int) -> ClassRecall:
-    if total == 0:
-        return ClassRecall(label, None, n=0)
-    interval = wilson(right, total)
-    return ClassRecall(label, 100 * interval.value, 100 * interval.low, 100 * interval.high, total)
-
-
 def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confused, ...]:
     """Return the most frequent wrong answers, at most :data:`PAIRS`."""
-    table = confusion_of(answers, labels) or ()
+    table = _confusion_of(answers, labels) or ()
     pairs = [
         Confused(labels[true], labels[answer], count, 100 * count / sum(row))
         for true, row in enumerate(table)
@@ -148,7 +151,7 @@ def confused_pairs(answers: ImageAnswers, labels: Sequence[str]) -> tuple[Confus
 
 def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
     """Return the heat map, or None where there is no matrix or it has too many classes."""
-    table = confusion_of(answers, labels)
+    table = _confusion_of(answers, labels)
     if table is None or len(labels) > HEATMAP_CLASSES:
         return None
     shares = tuple(tuple(round(100 * count / max(sum(row), 1)) for count in row) for row in table)
@@ -156,27 +159,12 @@ def heatmap(answers: ImageAnswers, labels: Sequence[str]) -> Heatmap | None:
 
 
 @dataclass(frozen=True)
-class PairDifference:
-    """Images of class ``true`` that were classified as ``answer``, by the pick and by the runner-up."""
-
-    true: str
-    answer: str
-    pick: int
-    runner_up: int
-
-
-@dataclass(frozen=True)
 class Confusions:
-    """Confusion matrices on the images of one part.
+    """Confusion matrices on the images of one part, ``hold-out`` or ``validation``.
 
-    Attributes:
-        part: ``hold-out`` or ``validation``.
-        images: number of images.
-        wrong: number of wrong answers of the pick, and of the runner-up if it was judged on these images.
-        pick: matrix of the pick; None if there are too many classes to show it.
-        runner_up: the same of the runner-up.
-        changes: its counts less those of the pick.
-        pairs: wrong answers whose counts differ by :data:`LEAST` or more, the largest first.
+    ``wrong`` has the number of wrong answers of the pick, and of the runner-up if it was judged on these images.
+    ``pick`` is None if there are too many classes to show its matrix. ``changes`` are the counts of the runner-up less
+    those of the pick, and ``pairs`` the wrong answers that differ by :data:`LEAST` or more, the largest first.
     """
 
     part: str
@@ -204,12 +192,12 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
     Raises:
         UsageError: a matrix is damaged.
     """
-    parts = {
-        "hold-out": (pick.holdout_answers, runner_up.holdout_answers if runner_up else None),
-        "validation": (pick.answers, runner_up.answers if runner_up else None),
-    }
-    for part, (own, other) in parts.items():
-        first, second = (confusion_of(each, labels) if each else None for each in (own, other))
+    parts = (
+        ("hold-out", pick.holdout_answers, runner_up.holdout_answers if runner_up else None),
+        ("validation", pick.answers, runner_up.answers if runner_up else None),
+    )
+    for part, own, other in parts:
+        first, second = (_confusion_of(each, labels) if each else None for each in (own, other))
         if own and other and first and second and list(map(sum, first)) == list(map(sum, second)):
             changes = tuple(
                 tuple(after - before for before, after in zip(*rows, strict=True))
@@ -218,8 +206,8 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
             maps, wrong = (heatmap(own, labels), heatmap(other, labels)), (_wrong(first), _wrong(second))
             pairs = _differences(first, changes, labels)
             return Confusions(part, sum(map(sum, first)), wrong, *maps, changes, pairs)
-    for part, (own, _) in parts.items():
-        table = confusion_of(own, labels) if own else None
+    for part, own, _ in parts:
+        table = _confusion_of(own, labels) if own else None
         if own and table:
             return Confusions(part, sum(map(sum, table)), (_wrong(table),), heatmap(own, labels))
     return None
@@ -231,12 +219,12 @@ def _wrong(table: Matrix) -> int:
 
 def _differences(pick: Matrix, changes: Matrix, labels: Sequence[str]) -> tuple[PairDifference, ...]:
     differing = [
-        (abs(change), PairDifference(labels[true], labels[answer], pick[true][answer], pick[true][answer] + change))
+        PairDifference(labels[true], labels[answer], pick[true][answer], pick[true][answer] + change)
         for true, row in enumerate(changes)
         for answer, change in enumerate(row)
         if true != answer and abs(change) >= LEAST
     ]
-    return tuple(pair for _, pair in sorted(differing, key=lambda each: -each[0])[:DIFFERENCES])
+    return tuple(sorted(differing, key=lambda pair: -abs(pair.runner_up - pair.pick))[:DIFFERENCES])
 
 
 def class_blocks(view: RunView) -> Iterator[Block]:
@@ -251,9 +239,8 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     on = "hold-out" if pick.holdout_answers else "validation"
     others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
-    cells = [_cells(task.by_class, each, answers.boxes is not None) for each in weak]
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}."
-    yield DataTable(columns(*cells[0], left=["class"]), [list(each.values()) for each in cells], notes=[said])
+    yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
     compared = confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
         pairs = (f"{pair.true} taken for {pair.answer} ({pair.pick} and {pair.runner_up})" for pair in compared.pairs)
@@ -261,18 +248,76 @@ def class_blocks(view: RunView) -> Iterator[Block]:
         yield Labelled("Pick and runner-up", compared.sentence + most)
 
 
-def _cells(metric: str, own: ClassRecall, boxes: bool) -> dict[str, Words]:
-    """Return the cells of a class by the titles of their columns."""
-    figure, precision = (text.MISSING if each is None else f"{each:.1f}" for each in (own.recall, own.precision))
+def _one_decimal(value: float | None) -> str | None:
+    return None if value is None else f"{value:.1f}"
+
+
+def _with_ends(own: ClassRecall) -> str:
+    ends = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
+    return f"{_one_decimal(own.recall) or text.MISSING}{ends}"
+
+
+def _share(place: int) -> Callable[[ClassRecall], str | None]:
+    return lambda own: None if (share := own.shares[place]) is None else f"{100 * share:.1f}"
+
+
+def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
+    name = TableColumn[ClassRecall]("class", lambda own: Span(own.label, "name"), left=True)
     if not boxes:
-        interval = "" if own.low is None or own.high is None else f" ({own.low:.0f}{text.DASH}{own.high:.0f})"
-        return {
-            "class": Span(own.label, "name"), "images": text.MISSING if own.n is None else str(own.n),
-            f"{metric.lower()} % (95 %)": f"{figure}{interval}", "precision %": precision,
-        }  # fmt: skip
-    true, counted = (str(own.boxes.true), str(own.boxes.found)) if own.boxes else (text.MISSING, text.MISSING)
-    precision, recall, error = (text.MISSING if each is None else f"{100 * each:.1f}" for each in own.shares)
-    return {
-        "class": Span(own.label, "name"), "true": true, "found": counted, f"{metric} %": figure,
-        "precision %": precision, "recall %": recall, "count error %": error,
-    }  # fmt: skip
+        return (
+            name,
+            TableColumn("images", lambda own: own.n),
+            TableColumn(f"{metric.lower()} % (95 %)", _with_ends),
+            TableColumn("precision %", lambda own: _one_decimal(own.precision)),
+        )
+    return (
+        name,
+        TableColumn("true", lambda own: own.boxes.true if own.boxes else None),
+        TableColumn("found", lambda own: own.boxes.found if own.boxes else None),
+        TableColumn(f"{metric} %", lambda own: _one_decimal(own.recall)),
+        TableColumn("precision %", _share(0)),
+        TableColumn("recall %", _share(1)),
+        TableColumn("count error %", _share(2)),
+    )
+
+
+def metric_blocks(view: RunView) -> list[Block]:
+    """Return every metric of pick and runner-up, on the hold-out if both ran there, the one that counts first.
+
+    There is a title, what the table shows, and the table; nothing without any metrics.
+    """
+    pick, other = view.decision.pick, view.decision.runner_up
+    if pick is None or not pick.answers.metrics:
+        return []
+    known = [row for row in (pick, other) if row is not None]
+    judged = all(row.holdout_answers and row.holdout_answers.metrics for row in known)
+    rows = []
+    for name, metric in METRICS.items():
+        own, its = (metric_on_parts(row, name)[judged] if row else None for row in (pick, other))
+        if own or its:
+            counts, budget = metric == view.counted, view.budget
+            limit = budget.min_accuracy if counts else dict(budget.min_metrics).get(name)
+            marks = ", ".join(filter(None, ("counts" if counts else "", f"≥ {limit:g} %" if limit else "")))
+            label = f"{metric.label} ({marks})" if marks else metric.label
+            remark = "; ".join(filter(None, (metric.meaning, metric_note(name, own))))
+            rows.append((not counts, (label, text.with_interval(own), text.with_interval(its), remark)))
+    both = f"{text.name(pick)} and the runner-up{f', {text.name(other)},' if other else ''}"
+    said = f"Other ways to count right and wrong answers, of {both} on the {'hold-out' if judged else 'validation'}."
+    ask = "" if view.other_metric else "; --metric asks for another one"
+    picked, names = "pick" if view.decision.feasible else "closest", ("metric", "what it is")
+    cells = [row for _, row in sorted(rows, key=lambda row: row[0])]
+    caption = "In %, with 95 % intervals; higher is better"
+    return [
+        blocks.Heading("Metrics", "metrics"),
+        blocks.Paragraph(f"{said} Candidates are compared by {view.metric}{ask}.", "lead"),
+        blocks.DataTable(blocks.columns("metric", picked, "runner-up", "what it is", left=names), cells, caption),
+    ]
+
+
+def metric_note(name: str, quantity: Quantity | None) -> str:
+    """Return what a figure belongs to, or says in another unit; empty if there is nothing to say."""
+    if quantity is None:
+        return ""
+    if name == LOG_LOSS:
+        return f"log loss {-math.log(quantity.value / 100):.3f} nats"
+    return text.plain(quantity.source) if name == WORST_GROUP else ""

@@ -8,7 +8,7 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import markdown as escaped, plain, plural
 from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison
 from advisor.engine.history.reevaluation.reevaluate import Reevaluation
-from advisor.reporting.selection import Rows, rows_of
+from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
 
@@ -29,29 +29,21 @@ FORMATS = ("text", "markdown", "json")
 
 def render_comparison(comparison: Comparison, form: str) -> str:
     """Return the comparison as ``text`` or ``markdown``, ending in a line break."""
-    return _markdown(comparison) if form == "markdown" else _text(comparison)
+    markdown = form == "markdown"
+    show, item, arrow = (escaped, "- ", "→") if markdown else (plain, "  ", "->")
+    title = f"{show(comparison.before)} {arrow} {show(comparison.after)}: {comparison.result.value}"
+    lines = [f"## advisor: {title}", ""] if markdown else [title]
+    lines.append(show(comparison.reason))
+    for title, rows in changes(comparison):
+        lines.append(f"\n**{title}**\n" if markdown else f"{title}:")
+        lines += (f"{item}{show(row)}" for row in _shown(rows))
+    return "\n".join(lines) + "\n"
 
 
 def comparison_json(comparison: Comparison) -> dict[str, object]:
     """Return the comparison as plain values."""
     value: dict[str, object] = finite(comparison.to_json())
     return value
-
-
-def _text(comparison: Comparison) -> str:
-    title = f"{comparison.before} -> {comparison.after}: {comparison.result.value}"
-    lines = [plain(title), plain(comparison.reason)]
-    for title, rows in changes(comparison):
-        lines += [f"{title}:", *(f"  {plain(row)}" for row in _shown(rows))]
-    return "\n".join(lines) + "\n"
-
-
-def _markdown(comparison: Comparison) -> str:
-    title = f"{escaped(comparison.before)} → {escaped(comparison.after)}: {comparison.result.value}"
-    lines = [f"## advisor: {title}", "", escaped(comparison.reason)]
-    for title, rows in changes(comparison):
-        lines += [f"\n**{title}**\n", *(f"- {escaped(row)}" for row in _shown(rows))]
-    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)
@@ -98,46 +90,30 @@ def _value(figure: str, quantity: Quantity | None) -> str:
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
+    changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
+    summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
     if form == "markdown":
-        return _reevaluations_markdown(found)
-    lines = [plain(line) for result in found for line in _lines(result)]
-    return "\n".join([*lines, _summary(found)]) + "\n"
+        lines = [f"## advisor: {summary}", ""]
+        for first, *rest in map(_lines, found):
+            lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
+    else:
+        lines = [*(plain(line) for result in found for line in _lines(result)), summary]
+    return "\n".join(lines) + "\n"
 
 
 def reevaluations_json(found: Sequence[Reevaluation]) -> dict[str, object]:
     """Return the results as plain values."""
-    changed = sum(result.changed for result in found)
-    return {
-        "schema_version": SCHEMA_VERSION,
-        "changed": changed,
-        "results": [finite(result.to_json()) for result in found],
-    }
-
-
-def _reevaluations_markdown(found: Sequence[Reevaluation]) -> str:
-    lines = [f"## advisor: {_summary(found)}", ""]
-    for result in found:
-        first, *rest = _lines(result)
-        lines += [f"- {escaped(first)}", *(f"  - {escaped(line)}" for line in rest)]
-    return "\n".join(lines) + "\n"
+    results = [finite(result.to_json()) for result in found]
+    return {"schema_version": SCHEMA_VERSION, "changed": sum(result.changed for result in found), "results": results}
 
 
 def _lines(result: Reevaluation) -> list[str]:
-    subject = f"{result.parent} on {result.device}"
+    subject, causes = f"{result.parent} on {result.device}", "; ".join(result.causes)
     if result.error:
         return [f"{subject}: skipped: {result.error}"]
     if result.comparison is None:
-        causes = f" ({'; '.join(result.causes)})" if result.causes else ", nothing changed since the run"
-        return [f"{subject}: unchanged{causes}", *result.remarks]
-    return [
-        f"{subject}: {result.comparison.result.value} ({'; '.join(result.causes)})",
-        result.comparison.reason,
-        *result.remarks,
-        *([f"new run: {typed_path(result.run)}"] if result.run else []),
-    ]
-
-
-def _summary(found: Sequence[Reevaluation]) -> str:
-    changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
-    passed = f", {failed} skipped" if failed else ""
-    return f"{plural(len(found), 'answer')}: {changed} changed{passed}"
+        why = f" ({causes})" if causes else ", nothing changed since the run"
+        return [f"{subject}: unchanged{why}", *result.remarks]
+    new = [f"new run: {typed_path(result.run)}"] if result.run else []
+    outcome = f"{subject}: {result.comparison.result.value} ({causes})"
+    return [outcome, result.comparison.reason, *result.remarks, *new]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold, Threshold
+from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import UnknownFacts
 from advisor.core.posterior import FLOAT
@@ -18,7 +18,6 @@ from advisor.reporting.blocks import Block, Labelled, Span
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
-
 
 NAMED = 3
 """Classes that a sentence names; the others are counted."""
@@ -48,36 +47,24 @@ class Curve(NamedTuple):
     lowest: float
 
 
-class ThresholdRow(NamedTuple):
-    """A row of the table of thresholds: whose answers, the guaranteed share of right ones (0-1), the threshold."""
-
-    name: str
-    guaranteed: float
-    threshold: Threshold | None
-
-
 def confidence(view: RunView) -> Mapping[str, object] | None:
     """Return the variables of the section's template; None if the run keeps no probabilities."""
     pick = view.decision.pick
     facts = (pick.holdout_answers or pick.answers).confidence if pick else None
     if pick is None or facts is None or facts.guaranteed is None:
         return None
+    own = facts.wanted.precision.by_class  # whose answers, the guaranteed share of right ones, the threshold
+    rows = [("other classes" if own else "all classes", facts.guaranteed, facts.threshold)]
+    rows += [(name, own.get(name, facts.guaranteed), one) for name, one in facts.by_class.items()]
     return {
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "facts": facts,
-        "thresholds": list(_rows(facts))[:SHOWN],
+        "thresholds": rows[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
         "asked": bool(facts.wanted.options),
         "curve": curve_of(facts),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
     }
-
-
-def _rows(facts: ConfidenceFacts) -> Iterator[ThresholdRow]:
-    own, guaranteed = facts.wanted.precision.by_class, facts.guaranteed or 0.0
-    yield ThresholdRow("other classes" if own else "all classes", guaranteed, facts.threshold)
-    for name, one in facts.by_class.items():
-        yield ThresholdRow(name, own.get(name, guaranteed), one)
 
 
 def curve_of(facts: ConfidenceFacts) -> Curve | None:
@@ -100,69 +87,64 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
     )
 
 
-class Unkept(NamedTuple):
-    """A guarantee that is not kept: what it is about, and a sentence that says what is reachable or what was seen."""
+def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with the guarantees of a classifier; nothing if none was asked for.
 
-    name: str
-    text: str
-
-
-def unkept(evaluation: Evaluation) -> Iterator[Unkept]:
-    """Yield what is wrong with the guarantees of a classifier; nothing if none was asked for."""
+    Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
+    """
     chosen = evaluation.answers.confidence
     if chosen is None or not chosen.wanted.options:
         return
     yield from _precision(chosen)
-    yield from _recall(chosen)
-    yield from _coverage(chosen)
+    missing = {name: one for name, one in chosen.recall.items() if not one.kept}
+    if missing:
+        said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
+        yield (
+            RECALL,
+            f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
+            "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
+        )
+    cover = chosen.coverage
+    if cover is not None and not cover.kept:
+        yield (
+            COVERAGE,
+            f"No threshold can guarantee that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
+            f"images support {_percent(cover.guaranteed)} at most. Add images, or ask for less with --min-coverage.",
+        )
     seen = evaluation.holdout_answers.confidence if evaluation.holdout_answers else None
     if seen is not None:
         yield from _contradicted(seen)
 
 
-def _precision(chosen: ConfidenceFacts) -> Iterator[Unkept]:
+def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     wanted, cover = chosen.wanted.precision, chosen.coverage
     if wanted.plain is not None and chosen.threshold is None:
         others = " of the other classes" if wanted.by_class else ""
         left = "no threshold"
         if cover is not None and cover.kept:
             left = f"the threshold for the wanted coverage, which guarantees {_percent(cover.precision)}"
-        yield Unkept(
+        yield (
             PRECISION,
             f"No threshold can guarantee {_percent(wanted.plain)} of right answers{others}: the images support "
             f"{_most(chosen.reachable)}. The bundle has {left}: add images, or ask for less with --min-precision.",
         )
     missing = [name for name in wanted.by_class if chosen.by_class.get(name) is None]
     if missing:
-        best = chosen.reachable_by_class
-        said = [
-            f"'{name}' {_percent(wanted.by_class[name])} (the images support {_most(best.get(name))})"
-            for name in missing
-        ]
-        yield Unkept(
+        best = {name: f"(the images support {_most(chosen.reachable_by_class.get(name))})" for name in missing}
+        said = [f"'{name}' {_percent(wanted.by_class[name])} {best[name]}" for name in missing]
+        yield (
             PRECISION,
             f"No threshold can guarantee the wanted share of right answers of these classes: {listed(said, NAMED)}. "
             "The bundle has no own threshold for them: add images of these classes, or ask for less with "
             "--min-precision.",
         )
     if wanted.plain is not None and chosen.threshold and cover and chosen.threshold.score > cover.at.score:
-        yield Unkept(
+        yield (
             COVERAGE,
             f"{_percent(wanted.plain)} of right answers need a probability of {chosen.threshold.score:.3f}, which "
             f"{_percent(chosen.threshold.coverage)} of the images reach, not {_percent(cover.wanted)}. With "
             f"{_percent(cover.wanted)} of the images answered, {_percent(cover.precision)} of right answers can be "
             "guaranteed. The bundle has the threshold for precision.",
-        )
-
-
-def _recall(chosen: ConfidenceFacts) -> Iterator[Unkept]:
-    missing = {name: one for name, one in chosen.recall.items() if not one.kept}
-    if missing:
-        said = [f"'{name}' {_percent(one.wanted)} ({_best(one)})" for name, one in missing.items()]
-        yield Unkept(
-            RECALL,
-            f"No threshold can guarantee the wanted recall of these classes: {listed(said, NAMED)}. The bundle has no "
-            "recall threshold for them: add images of these classes, or ask for less with --min-recall.",
         )
 
 
@@ -173,48 +155,21 @@ def _best(one: RecallThreshold) -> str:
     return f"the images support {_percent(one.guaranteed)} at most, which flags {_percent(one.flagged)} of all images"
 
 
-def _coverage(chosen: ConfidenceFacts) -> Iterator[Unkept]:
-    cover = chosen.coverage
-    if cover is not None and not cover.kept:
-        yield Unkept(
-            COVERAGE,
-            f"No threshold can guarantee that {_percent(cover.wanted)} of the images are answered: the {cover.at.of} "
-            f"images support {_percent(cover.guaranteed)} at most. Add images, or ask for less with "
-            "--min-coverage.",
-        )
-
-
-def _contradicted(seen: ConfidenceFacts) -> Iterator[Unkept]:
+def _contradicted(seen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
     """Yield what the hold-out says against a guarantee: its 95 % interval lies below what was guaranteed."""
-    asked = seen.wanted.precision
-    plain = [("the answers", asked.plain, seen.threshold)] if asked.plain is not None else []
+    asked, cover, end = seen.wanted.precision, seen.coverage, "that was guaranteed."
     own = [(f"the answers '{name}'", share, seen.by_class.get(name)) for name, share in asked.by_class.items()]
-    for what, share, one in (*plain, *own):
+    for what, share, one in (("the answers", asked.plain, seen.threshold), *own):
         if share is not None and one and one.precision and one.precision.high < share:
-            yield Unkept(
-                PRECISION,
-                f"On the hold-out {100 * one.precision.value:.1f} % of {what} from the threshold on are right, less "
-                f"than the {_percent(share)} that was guaranteed.",
-            )
+            right = f"{100 * one.precision.value:.1f} % of {what} from the threshold on are right"
+            yield PRECISION, f"On the hold-out {right}, less than the {_percent(share)} {end}"
     for name, found in seen.recall.items():
         if found.kept and found.recall and found.recall.high < found.wanted:
-            yield Unkept(
-                RECALL,
-                f"On the hold-out {100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold, "
-                f"less than the {_percent(found.wanted)} that was guaranteed.",
-            )
-    cover = seen.coverage
-    if cover is not None and cover.kept and _answered(cover.at) < cover.wanted:
-        yield Unkept(
-            COVERAGE,
-            f"On the hold-out {100 * cover.at.coverage:.1f} % of the images reach the threshold, less than the "
-            f"{_percent(cover.wanted)} that was guaranteed.",
-        )
-
-
-def _answered(one: Threshold) -> float:
-    """Return the upper end of the interval of the share of images that reach a threshold."""
-    return wilson(one.images, one.of).high if one.of else 1.0
+            reach = f"{100 * found.recall.value:.1f} % of the images of '{name}' reach their threshold"
+            yield RECALL, f"On the hold-out {reach}, less than the {_percent(found.wanted)} {end}"
+    if cover is not None and cover.kept and cover.at.of and wilson(cover.at.images, cover.at.of).high < cover.wanted:
+        reach = f"{100 * cover.at.coverage:.1f} % of the images reach the threshold"
+        yield COVERAGE, f"On the hold-out {reach}, less than the {_percent(cover.wanted)} {end}"
 
 
 def _most(best: Reachable | None) -> str:
@@ -255,27 +210,31 @@ def unknown_blocks(view: RunView) -> Iterator[Block]:
     pick = view.decision.pick
     if pick is None or pick.unknown is None:
         return
-    facts, ships = pick.unknown, command(view, pick.unknown)
+    facts, ships, more = pick.unknown, command(view, pick.unknown), larger(pick, pick.unknown)
     yield Labelled("Unknown images", left_out(pick, facts))
     yield Labelled("Your images of other things", other_things(facts) or (Span(SAMPLE, "code"), " judges them."))
-    if said := " ".join(filter(None, (cost(pick, facts), f"To ship it: {ships}" if ships else ""))):
-        yield Labelled("With one more class", said)
+    costs = [f"is {more} larger"] if more else []
+    if facts.kept is not None:
+        costs.append(f"gives up {text.share(given_up(facts.kept))} % of the known images")
+    said = [f"The file with the class '{facts.label}' {' and '.join(costs)}."] if costs else []
+    if said := [*said, f"To ship it: {ships}"] if ships else said:
+        yield Labelled("With one more class", " ".join(said))
 
 
 def left_out(pick: Evaluation, facts: UnknownFacts) -> str:
     """Return what was seen of the classes that were left out in turn, and what this is worth."""
     if facts.auroc is None:
         return "No class could be left out in turn: this takes three classes, and five validation images of the class."
-    passes = (
+    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}"
+    if pick.configuration.compression != FLOAT and facts.float_auroc is not None:
+        ranks += f"; float32: {facts.float_auroc.value:.2f}"
+    said = f"{ranks}.{f' {TOO_HIGH}' if flattered(pick) else ''}"
+    if facts.accepted is None:
+        return said
+    return (
         f"An image of something that is none of your classes passes as known in {100 * facts.accepted:.0f} % of the "
-        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. "
-        if facts.accepted is not None
-        else ""
+        f"cases, if {100 * KEPT:.0f} % of the known images are to pass. {said}"
     )
-    compressed = pick.configuration.compression != FLOAT and facts.float_auroc is not None
-    reference = f"; float32: {facts.float_auroc.value:.2f}" if compressed and facts.float_auroc else ""
-    ranks = f"The probability that it ranks behind a known image (AUROC) is {text.bounds(facts.auroc, 2)}{reference}."
-    return f"{passes}{ranks}{f' {TOO_HIGH}' if flattered(pick) else ''}"
 
 
 TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
@@ -295,14 +254,6 @@ def other_things(facts: UnknownFacts) -> str:
         f"The file with the class '{facts.label}' finds {found} % of your {images} of other things; "
         f"AUROC {text.bounds(facts.others.auroc, 2)}."
     )
-
-
-def cost(pick: Evaluation, facts: UnknownFacts) -> str:
-    """Return what the file with one more class costs; empty if it is not known."""
-    said = [f"is {larger(pick, facts)} larger"] if larger(pick, facts) else []
-    if facts.kept is not None:
-        said.append(f"gives up {text.share(given_up(facts.kept))} % of the known images")
-    return f"The file with the class '{facts.label}' {' and '.join(said)}." if said else ""
 
 
 def larger(pick: Evaluation, facts: UnknownFacts) -> str:

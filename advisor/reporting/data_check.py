@@ -8,14 +8,16 @@ from typing import Any
 from rich.console import Console
 
 from advisor.core.units import plural
+from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.values import Box
-from advisor.datasets.checks.boxes import SMALL_SIDE
+from advisor.datasets.checks.boxes import SMALL_SIDE, ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind
+from advisor.datasets.checks.image_quality import MeasureDistribution
 from advisor.engine.data_check import DataCheck
-from advisor.reporting import blocks, text
-from advisor.reporting.console import show
+from advisor.reporting import blocks
+from advisor.reporting.blocks import Labelled, Paragraph, Span, TableColumn, table_of
+from advisor.reporting.frames import Rows
 from advisor.reporting.outlines import COLOURS, data_uri, outlines
-from advisor.reporting.selection import Rows
 from advisor.reporting.templating import render_page
 
 FAULTS: Rows[Finding] = Rows(
@@ -33,11 +35,8 @@ CLASSES = 20
 FEWEST = 5
 """Classes with the fewest images that are named instead, at most."""
 
-SIDE = 132
-"""Longer side of a thumbnail, in pixels."""
-
-BOXED_SIDE = 240
-"""The same for images with boxes."""
+SIDE, BOXED_SIDE = 132, 240
+"""Longer side of a thumbnail in pixels, and that of images with boxes."""
 
 SAMPLES = 12
 """Images with boxes that are shown whether or not there are findings, to see that the boxes are in place."""
@@ -45,18 +44,23 @@ SAMPLES = 12
 NAMED = 3
 """Examples of each finding on the terminal; the page shows more."""
 
-FINDINGS = (
-    blocks.TableColumn("found", left=True),
-    blocks.TableColumn("what", left=True),
-    blocks.TableColumn("for example", left=True, width=100),
-)
-SIZES = blocks.columns("input", "object side px: 5 %", "median", "95 %", f"under {SMALL_SIDE:.0f} px %")
-CONDITIONS = (
-    *blocks.columns("image quality", "5 %", "median", "95 %", "poor %", left=("image quality",)),
-    blocks.TableColumn("meaning", left=True, width=blocks.PAGES),
-)
 _GRAVE = frozenset(
     {Kind.UNREADABLE, Kind.SPELLING, Kind.SAME_IMAGE_TWO_CLASSES, Kind.LEAK, Kind.SPLIT, Kind.WRONG_LABEL}
+)
+_SIZES: tuple[TableColumn[ObjectSizes], ...] = (
+    TableColumn("input", lambda one: str(one.input)),
+    TableColumn("object side px: 5 %", lambda one: f"{one.low:.0f}"),
+    TableColumn("median", lambda one: f"{one.median:.0f}"),
+    TableColumn("95 %", lambda one: f"{one.high:.0f}"),
+    TableColumn(f"under {SMALL_SIDE:.0f} px %", lambda one: f"{100 * one.small:.1f}"),
+)
+_CONDITIONS: tuple[TableColumn[MeasureDistribution], ...] = (
+    TableColumn("image quality", lambda one: one.name, left=True),
+    TableColumn("5 %", lambda one: f"{one.low:.3g}"),
+    TableColumn("median", lambda one: f"{one.median:.3g}"),
+    TableColumn("95 %", lambda one: f"{one.high:.3g}"),
+    TableColumn("poor %", lambda one: f"{100 * one.outside:.1f}"),
+    TableColumn("meaning", lambda one: one.words, left=True, width=blocks.PAGES),
 )
 
 
@@ -67,26 +71,22 @@ def print_checked(
     console: Console | None = None,
     shown: Sequence[Finding] | None = None,
 ) -> None:
-    """Write the tables to ``console``, or to standard output.
+    """Write the tables to the console, with the findings ``shown`` in their order (all of them if None).
 
-    Args:
-        checked: what was found.
-        sheet: the page that was written.
-        manifest: the manifest that was written, or None.
-        console: where to.
-        shown: the findings of the table, in their order; all of them if None.
+    ``sheet`` is the page that was written, and ``manifest`` the manifest, or None.
     """
-    findings = checked.findings if shown is None else shown
-    parts: list[blocks.Block] = [
-        blocks.Paragraph(f"{checked.content.summary}: {_counts(checked.content.counts)}"),
-        *map(blocks.Paragraph, _split(checked)),
-    ]
+    columns: tuple[TableColumn[Finding], ...] = (
+        TableColumn("found", lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"), left=True),
+        TableColumn("what", lambda one: one.message, left=True),
+        TableColumn("for example", lambda one: _examples(checked, one) or None, left=True, width=100),
+    )
+    counts = f"{checked.content.summary}: {_counts(checked.content.counts)}"
+    findings: blocks.Block = Paragraph(Span("No problems found.", "strong good"))
     if checked.findings:
-        parts.append(blocks.DataTable(FINDINGS, [_row(checked, finding) for finding in findings]))
-    else:
-        parts.append(blocks.Paragraph(blocks.Span("No problems found.", "strong good")))
-    parts += [*_sizes(checked), _conditions(checked)]
-    show([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
+        findings = table_of(columns, checked.findings if shown is None else shown)
+    parts = [*map(Paragraph, (counts, *_split(checked))), findings, *_sizes(checked)]
+    parts.append(table_of(_CONDITIONS, checked.conditions))
+    blocks.show([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:
@@ -105,82 +105,55 @@ def _counts(counts: Mapping[str, int]) -> str:
     return f"{fewest:,} to {most:,} in each, the fewest in {smallest}"
 
 
-def _row(checked: DataCheck, finding: Finding) -> list[blocks.Words]:
-    shown = checked.survey.dataset.shown
-    examples = [" = ".join(map(shown, group[:NAMED])) for group in finding.groups[:NAMED]]
+def _examples(checked: DataCheck, finding: Finding) -> str:
+    examples = [" = ".join(map(checked.survey.dataset.shown, group[:NAMED])) for group in finding.groups[:NAMED]]
     if finding.notes:
         examples = [f"{path}: {note}" for path, note in zip(examples, finding.notes, strict=False)]
-    kind = blocks.Span(finding.kind.value, "bad" if finding.kind in _GRAVE else "warn")
-    return [kind, finding.message, " ".join(examples) or text.MISSING]
-
-
-def _conditions(checked: DataCheck) -> blocks.DataTable:
-    rows = [
-        (
-            one.name,
-            *(f"{value:.3g}" for value in (one.low, one.median, one.high)),
-            f"{100 * one.outside:.1f}",
-            one.words,
-        )
-        for one in checked.conditions
-    ]
-    return blocks.DataTable(CONDITIONS, rows)
+    return " ".join(examples)
 
 
 def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
-    rows = [
-        (str(one.input), *(f"{value:.0f}" for value in (one.low, one.median, one.high)), f"{100 * one.small:.1f}")
-        for one in checked.content.sizes
-    ]
-    return [blocks.DataTable(SIZES, rows)] if rows else []
-
-
-def _judged(checked: DataCheck) -> str:
-    if checked.not_judged:
-        return f"wrong labels and crops were not checked: {checked.not_judged}"
-    return f"labels and crops judged with the features of {checked.judged_by}" if checked.judged_by else ""
+    return [table_of(_SIZES, checked.content.sizes)] if checked.content.sizes else []
 
 
 def _advice(checked: DataCheck) -> Iterator[blocks.Block]:
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
-        yield blocks.Labelled("Advice", advice, "good")
-    if judged := _judged(checked):
-        yield blocks.Labelled("Note", judged, "warn" if checked.not_judged else "")
+        yield Labelled("Advice", advice, "good")
+    if checked.not_judged:
+        yield Labelled("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn")
+    elif checked.judged_by:
+        yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
 
 
 def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
-    yield blocks.Labelled("Written", f"{sheet} (the suspicious images)")
+    """Return the files that were written, and the command to run next; ``--fix`` leaves out images and boxes."""
+    yield Labelled("Written", f"{sheet} (the suspicious images)")
+    marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
+    boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""
     if manifest:
-        images = checked.survey.dataset.images
-        left = sum(image.path in checked.left_out for image in images)
-        kept = plural(len(images) - left, "image")
-        yield blocks.Labelled("Written", f"{manifest} ({kept}, {left} excluded{_boxes_out(checked)})")
+        images, excluded = checked.survey.dataset.images, checked.left_out
+        left = sum(image.path in excluded for image in images)
+        yield Labelled("Written", f"{manifest} ({plural(len(images) - left, 'image')}, {left} excluded{boxes})")
         if checked.content.next_command:
             yield blocks.next_command(checked.content.next_command.format(manifest=manifest))
-    elif checked.left_out or _boxes_out(checked):
+    elif checked.left_out or boxes:
         yield blocks.next_command("the same command with --fix cleaned.csv excludes the suspicious images")
-
-
-def _boxes_out(checked: DataCheck) -> str:
-    """Return how many boxes ``--fix`` leaves out, empty for none."""
-    out = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
-    return f"; {plural(out, 'box', 'boxes')} excluded" if out else ""
 
 
 def render(checked: DataCheck) -> str:
     """Return the whole page; names and labels are escaped."""
-    dataset = checked.survey.dataset
+    figures = _Figures(checked)
     return render_page(
         "sheet",
         styles=["report.css", "sheet.css"],
         scripts=[],
         checked=checked,
-        dataset=dataset,
+        dataset=checked.survey.dataset,
         counts=list(checked.content.counts.items()),
-        colours=_colours(checked) if checked.content.sizes else {},
-        samples=[_Figures(checked).show(path) for path in samples(checked)],
+        colours=figures.colours if checked.content.sizes else {},
+        samples=[figures.show(path) for path in samples(checked)],
         sizes=_sizes(checked),
-        conditions=[_conditions(checked)],
+        conditions=[table_of(_CONDITIONS, checked.conditions)],
         sections=sections(checked),
         split=_split(checked),
     )
@@ -196,17 +169,13 @@ def samples(checked: DataCheck) -> list[Path]:
     return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
 
 
-def _colours(checked: DataCheck) -> dict[str, int]:
-    return {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
-
-
 def sections(checked: DataCheck) -> list[dict[str, Any]]:
     """Return the findings with their images, as the template shows them; each image is read once."""
-    figures = _Figures(checked)
-
-    def section(finding: Finding) -> dict[str, Any]:
-        notes = (*finding.notes, *[""] * len(finding.groups))
-        marked = (*finding.marked, *[()] * len(finding.groups))
+    figures, found = _Figures(checked), []
+    for finding in checked.findings:
+        notes, marked = (
+            (*known, *[nothing] * len(finding.groups)) for known, nothing in ((finding.notes, ""), (finding.marked, ()))
+        )
         groups = [
             {
                 "images": [figures.show(path, boxes) for path in paths[:MEMBERS]],
@@ -215,18 +184,16 @@ def sections(checked: DataCheck) -> list[dict[str, Any]]:
             }
             for paths, note, boxes in zip(finding.groups[:GROUPS], notes, marked, strict=False)
         ]
-        return {"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)}
-
-    return list(map(section, checked.findings))
+        found.append({"finding": finding, "groups": groups, "more": max(0, len(finding.groups) - GROUPS)})
+    return found
 
 
 class _Figures:
     """Makes the figures of a page; each image is read once."""
 
     def __init__(self, checked: DataCheck) -> None:
-        self._checked = checked
-        self._excluded = checked.left_out
-        self._colours = _colours(checked)
+        self._checked, self._excluded = checked, checked.left_out
+        self.colours = {name: number % COLOURS for number, name in enumerate(checked.content.counts)}
         self._image = cache(partial(data_uri, side=BOXED_SIDE if checked.content.sizes else SIDE))
 
     def show(self, path: Path, marked: Sequence[Box] = ()) -> dict[str, object]:
@@ -239,5 +206,5 @@ class _Figures:
             "out": path in self._excluded,
             "image": self._image(path) if label else "",
             "size": drawing.size if drawing else (0, 0),
-            "outlines": outlines(drawing.boxes, marked, self._colours) if drawing else (),
+            "outlines": outlines(drawing.boxes, marked, self.colours) if drawing else (),
         }

@@ -1,22 +1,16 @@
 """The pick in one paragraph for a person who knows the product, and compared with what the user ships today."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import top1_on_parts
-from advisor.core.quantity import Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.disagreements import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls, weakest
 from advisor.reporting.confidence import flattered
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 TITLE = "What you ship today"
 LEARNT = "Its figures are too high if it has learnt from your images."
@@ -50,11 +44,9 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
     facts = (pick.holdout_answers or pick.answers).confidence
     chosen = facts.answered if facts else None
     if facts and chosen and chosen.precision:
-        sure = (
-            "from its thresholds on"
-            if facts.thresholds.by_class
-            else f"when it is at least {100 * chosen.score:.0f} % sure"
-        )
+        sure = "from its thresholds on"
+        if not facts.thresholds.by_class:
+            sure = f"when it is at least {100 * chosen.score:.0f} % sure"
         yield (
             f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers are right, and "
             f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
@@ -64,10 +56,8 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
 def _takes(pick: Evaluation) -> Iterator[str]:
     target = pick.configuration.target
     parts = [f"{show_ms(pick.latency.value)} for an image on {target.device}"] if pick.latency else []
-    if pick.size:
-        parts.append(f"{show_bytes(pick.size.value)} in the app")
-    if pick.memory:
-        parts.append(f"{show_bytes(pick.memory.value)} of memory while it runs")
+    sizes = ((pick.size, "in the app"), (pick.memory, "of memory while it runs"))
+    parts += [f"{show_bytes(size.value)} {what}" for size, what in sizes if size]
     yield f"It takes {', '.join(parts[:-1])} and {parts[-1]}." if len(parts) > 1 else f"It takes {parts[0]}."
 
 
@@ -75,10 +65,8 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     found = _by_class(view, pick)
     weak = weakest(found)
     if weak is not None and weak.recall is not None and len(found) > 1:
-        what = (
-            f"{weak.recall:.0f} of 100 of its images are right" if view.task.probabilities else f"{weak.recall:.0f} %"
-        )
-        yield f"It is weakest on '{weak.label}': {what}."
+        what = "of 100 of its images are right" if view.task.probabilities else "%"
+        yield f"It is weakest on '{weak.label}': {weak.recall:.0f} {what}."
     worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} of 100."
@@ -87,19 +75,16 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
 
 def _other_things(pick: Evaluation) -> Iterator[str]:
     """Say how images of other things are answered: the user's own ones, otherwise those of classes left out."""
-    if pick.unknown is None:
-        return
-    others, accepted = pick.unknown.others, pick.unknown.accepted
+    others, accepted = (pick.unknown.others, pick.unknown.accepted) if pick.unknown else (None, None)
     if others is not None:
-        passes, whose = 1 - others.found.value, "of your images of other things"
+        passing = f"{100 * (1 - others.found.value):.0f} of 100 of your images of other things"
     elif accepted is not None:
-        passes, whose = accepted, "such images"
+        passing = f"{'at least ' if flattered(pick) else ''}{100 * accepted:.0f} of 100 such images"
     else:
         return
-    least = "at least " if others is None and flattered(pick) else ""
     yield (
         f"It answers an image of anything else with one of your classes, too; exported with --unknown-class, this "
-        f"happens to {least}{100 * passes:.0f} of 100 {whose}."
+        f"happens to {passing}."
     )
 
 
@@ -131,29 +116,19 @@ def _incumbent(view: RunView, own: Incumbent) -> str:
     if own.picked:
         still = "is still the best" if view.decision.feasible else "is the closest to the limits"
         return f"{name} {still}. {LEARNT}"
-    pick, shipped = view.decision.pick, own.evaluation
+    pick, shipped, points = view.decision.pick, own.evaluation, own.points
     assert pick is not None, "there is an incumbent only beside a pick"
-    changes = [
-        _points(view, own),
-        _change("latency", pick.latency, shipped.latency, show_ms),
-        _change("size", pick.size, shipped.size, show_bytes),
-    ]
+    changes = []
+    if points is not None:
+        images = f" on the same {plural(points.n, 'image')}" if points.n else ""
+        changes.append(f"{view.metric} by {points.value:+.1f} points{text.confidence(points, ' (', ')')}{images}")
+    for what, to, before, show in (
+        ("latency", pick.latency, shipped.latency, show_ms),
+        ("size", pick.size, shipped.size, show_bytes),
+    ):
+        if to and before and before.value:
+            percent = 100 * (to.value / before.value - 1)
+            changes.append(f"{what} from {show(before.value)} to {show(to.value)} ({percent:+.0f} %)")
     judged = shipped.holdout_accuracy if own.part == "hold-out" else shipped.accuracy
     reached = f" has {text.percent(judged)} % {view.metric}{f' on {own.part}' if own.part else ''}" if judged else ""
-    known = ", ".join(change for change in changes if change)
-    return f"{name}{reached}. Switching to the pick changes {known}. {LEARNT}"
-
-
-def _points(view: RunView, own: Incumbent) -> str:
-    points = own.points
-    if points is None:
-        return ""
-    ends = text.interval(points)
-    images = f" on the same {plural(points.n, 'image')}" if points.n else ""
-    return f"{view.metric} by {points.value:+.1f} points{f' (95 %: {ends})' if ends else ''}{images}"
-
-
-def _change(what: str, to: Quantity | None, before: Quantity | None, show: object) -> str:
-    if to is None or before is None or not before.value or not callable(show):
-        return ""
-    return f"{what} from {show(before.value)} to {show(to.value)} ({100 * (to.value / before.value - 1):+.0f} %)"
+    return f"{name}{reached}. Switching to the pick changes {', '.join(changes)}. {LEARNT}"

@@ -1,22 +1,19 @@
-"""The key figures of the pick, each with its limit, and how reliable the answer is."""
+"""The figures of the pick: the key ones with their limits, those of each device, and how reliable the answer is."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 from advisor.core.budget import show_budget_probability, show_met
-from advisor.core.evaluation import Evaluation
+from advisor.core.decision import Decision
+from advisor.core.evaluation import Evaluation, variant_of
+from advisor.core.evaluation_facts import DeviceFigures
 from advisor.core.quantity import Provenance, Quantity, percent
-from advisor.core.units import plural, show_bytes, show_ms
+from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 from advisor.reporting import text
 from advisor.reporting.blocks import Figure
-from advisor.reporting.device_results import foreign_runtimes
-from advisor.reporting.metrics import note
+from advisor.reporting.classes import metric_note
 from advisor.reporting.phrases import fastest_per_artefact
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 NAMED = 5
 """Files that a sentence names at most."""
@@ -25,130 +22,67 @@ RIVALS_NAMED = 3
 """Files that resampled figures pick instead, named at most."""
 
 
-LIKE_THESE = "expect this on images like these · {} images, measured once"
-
-
 def key_figures(view: RunView, evaluation: Evaluation) -> tuple[Figure, ...]:
     """Return the known ones of accuracy, latency, size, memory and drop of ``evaluation``."""
-    budget = view.budget
-    figures = (
-        _accuracy(view, evaluation),
-        _on_holdout(f"{view.task.heading} on the hold-out", evaluation.holdout_accuracy, LIKE_THESE),
-        _over_overlaps(evaluation),
-        _in_new_conditions(evaluation.new_conditions),
-        _on_holdout(
-            "Top-1 under capture conditions" if view.other_metric else "Under capture conditions",
-            evaluation.capture.holdout,
-            "mean over all conditions, {} images",
-        ),
-        _latency(view, evaluation),
-        _bytes("File size", evaluation.size, budget.size_bytes, _downloads(evaluation)),
-        _bytes("Peak memory", evaluation.memory, budget.memory_bytes),
-        _drop(evaluation.drop, budget.max_drop_points, show_met(budget, evaluation).get("drop", "")),
-    )
-    return tuple(figure for figure in figures if figure is not None)
+    return (*_accuracies(view, evaluation), *_costs(view, evaluation))
 
 
-def _accuracy(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity, floor = evaluation.accuracy, view.budget.min_accuracy
-    if quantity is None:
-        return None
-    sample = f" on {quantity.n} images" if quantity.n else ""
-    required = f"at least {floor:g} % required" if floor is not None else ""
-    required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
-    label = f"{view.task.heading} on validation" if evaluation.holdout_accuracy else view.task.heading
-    remark = _join(
-        _interval(quantity), f"{quantity.provenance.value}{sample}", required, note(view.counted.name, quantity)
-    )
-    return Figure(label, f"{quantity.value:.1f} %", remark)
+def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    quantity, judged, floor = evaluation.accuracy, evaluation.holdout_accuracy, view.budget.min_accuracy
+    if quantity is not None:
+        sample = f" on {quantity.n} images" if quantity.n else ""
+        required = f"at least {floor:g} % required" if floor is not None else ""
+        required = ", ".join(filter(None, (required, show_met(view.budget, evaluation).get("accuracy"))))
+        label = f"{view.task.heading} on validation" if judged else view.task.heading
+        origin = f"{quantity.provenance.value}{sample}"
+        remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
+        yield Figure(label, f"{quantity.value:.1f} %", remark)
+    if judged is not None:
+        remark = f"95 %: {text.interval(judged)} · expect this on images like these · {judged.n} images, measured once"
+        yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
+    boxes = (evaluation.holdout_answers or evaluation.answers).boxes
+    if boxes is not None and boxes.coco is not None:
+        on = "validation" if evaluation.holdout_answers is None else "the hold-out"
+        ends = boxes.coco_interval
+        interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
+        remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
+        yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
+    expected, robust = evaluation.new_conditions, evaluation.capture.holdout
+    if expected is not None and expected.provenance is not Provenance.MEASURED:
+        remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"
+        yield Figure("Top-1 in new conditions", f"about {expected.value:.0f} %", remark)
+    if robust is not None:
+        label = "Top-1 under capture conditions" if view.other_metric else "Under capture conditions"
+        remark = f"95 %: {text.interval(robust)} · mean over all conditions, {robust.n} images"
+        yield Figure(label, f"{robust.value:.1f} %", remark)
 
 
-def _on_holdout(label: str, quantity: Quantity | None, remark: str) -> Figure | None:
-    if quantity is None:
-        return None
-    remark = f"95 %: {text.interval(quantity)} · {remark.format(quantity.n)}"
-    return Figure(label, f"{quantity.value:.1f} %", remark)
-
-
-def _over_overlaps(evaluation: Evaluation) -> Figure | None:
-    boxes, on = (evaluation.holdout_answers or evaluation.answers).boxes, evaluation.holdout_answers is not None
-    if boxes is None or boxes.coco is None:
-        return None
-    label = f"mAP@0.5:0.95 on {'the hold-out' if on else 'validation'}"
-    ends = boxes.coco_interval
-    interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
-    remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
-    return Figure(label, f"{100 * boxes.coco:.1f} %", remark)
-
-
-def _in_new_conditions(quantity: Quantity | None) -> Figure | None:
-    if quantity is None or quantity.provenance is Provenance.MEASURED:
-        return None
-    remark = f"95 %: {text.interval(quantity, 0)} · estimated for another visit, camera or day"
-    return Figure("Top-1 in new conditions", f"about {quantity.value:.0f} %", remark)
-
-
-def expectations(evaluation: Evaluation, other_metric: str = "") -> tuple[tuple[str, str], ...]:
-    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate.
-
-    Args:
-        evaluation: the pick.
-        other_metric: what accuracy is, if it is not top-1: the estimate is.
-    """
-    metric, top1 = (f" {other_metric}", " top-1") if other_metric else ("", "")
-    judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
-    plain = judged or evaluation.accuracy
-    if estimate is None or plain is None:
-        return ()
-    where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
-    measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
-    if estimate.provenance is Provenance.MEASURED:
-        return (("On images like your hold-out", measured),)
-    shown = (
-        f"about {estimate.value:.0f} %{top1} ({text.interval(estimate, 0)}), estimated for another visit, camera or day"
-    )
-    return (("On images like these", measured), ("In new conditions", shown))
-
-
-def _latency(view: RunView, evaluation: Evaluation) -> Figure | None:
-    quantity, limit = evaluation.latency_p90 or evaluation.latency, view.budget.latency_ms
-    if quantity is None:
-        return None
-    median = f"median {show_ms(evaluation.latency.value)}" if evaluation.latency and evaluation.latency_p90 else ""
-    certain = show_budget_probability(evaluation, limit) if limit is not None else ""
-    percentile = f"with {percent(view.budget.confidence)} confidence" if certain else "90th percentile"
-    label = f"Latency, {percentile}" if evaluation.latency_p90 else "Latency, median"
-    provenance = text.provenance(quantity, evaluation.configuration.target.device)
-    remark = _join(median, certain or _limit(limit, show_ms), provenance)
-    return Figure(label, show_ms(quantity.value), remark, _share(quantity, limit))
-
-
-def _bytes(label: str, quantity: Quantity | None, limit: float | None, remark: str = "") -> Figure | None:
-    if quantity is None:
-        return None
-    remark = _join(_limit(limit, show_bytes), remark, text.provenance(quantity))
-    return Figure(label, show_bytes(quantity.value), remark, _share(quantity, limit))
-
-
-def _downloads(evaluation: Evaluation) -> str:
-    """Return the download sizes of the file: inside an app's package, and compressed by Zstandard."""
-    file = evaluation.file_facts
-    sizes = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
-    known = [f"{show_bytes(size)} {name}" for name, size in sizes if size]
-    return f"to download {', '.join(known)}" if known else ""
-
-
-def _drop(quantity: Quantity | None, limit: float | None, met: str) -> Figure | None:
-    if quantity is None:
-        return None
-    allowed = ", ".join(filter(None, (f"of {limit:g} allowed" if limit is not None else "", met)))
-    remark = _join(allowed, _interval(quantity), text.provenance(quantity))
-    return Figure("Lost by compression", f"{text.points(quantity)} points", remark, _share(quantity, limit))
-
-
-def _interval(quantity: Quantity) -> str:
-    ends = text.interval(quantity)
-    return f"95 %: {ends}" if ends else ""
+def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
+    budget, median, file = view.budget, evaluation.latency, evaluation.file_facts
+    latency, limit = evaluation.latency_p90 or median, budget.latency_ms
+    if latency is not None:
+        middle = f"median {show_ms(median.value)}" if median and evaluation.latency_p90 else ""
+        certain = show_budget_probability(evaluation, limit) if limit is not None else ""
+        percentile = f"with {percent(budget.confidence)} confidence" if certain else "90th percentile"
+        label = f"Latency, {percentile if evaluation.latency_p90 else 'median'}"
+        provenance = text.provenance(latency, evaluation.configuration.target.device)
+        remark = _join(middle, certain or _limit(limit, show_ms), provenance)
+        yield Figure(label, show_ms(latency.value), remark, _share(latency, limit))
+    downloads = (("in an app's package", file.download_bytes), ("by zstd", file.download_zstd_bytes))
+    known = ", ".join(f"{show_bytes(size)} {name}" for name, size in downloads if size)
+    for label, quantity, most, more in (
+        ("File size", evaluation.size, budget.size_bytes, f"to download {known}" if known else ""),
+        ("Peak memory", evaluation.memory, budget.memory_bytes, ""),
+    ):
+        if quantity is not None:
+            remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
+            yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
+    drop, limit = evaluation.drop, budget.max_drop_points
+    if drop is not None:
+        allowed = f"of {limit:g} allowed" if limit is not None else ""
+        allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
+        remark = _join(allowed, text.confidence(drop), text.provenance(drop))
+        yield Figure("Lost by compression", f"{text.points(drop)} points", remark, _share(drop, limit))
 
 
 def _limit(limit: float | None, show: Callable[[float], str]) -> str:
@@ -163,13 +97,35 @@ def _join(*remarks: str) -> str:
     return " · ".join(remark for remark in remarks if remark)
 
 
+def expectations(evaluation: Evaluation, other_metric: str = "") -> tuple[tuple[str, str], ...]:
+    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate.
+
+    ``other_metric`` is what accuracy is, if it is not top-1: the estimate is.
+    """
+    metric, top1 = (f" {other_metric}", " top-1") if other_metric else ("", "")
+    judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
+    plain = judged or evaluation.accuracy
+    if estimate is None or plain is None:
+        return ()
+    where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
+    measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
+    if estimate.provenance is Provenance.MEASURED:
+        return (("On images like your hold-out", measured),)
+    ends = text.interval(estimate, 0)
+    shown = f"about {estimate.value:.0f} %{top1} ({ends}), estimated for another visit, camera or day"
+    return (("On images like these", measured), ("In new conditions", shown))
+
+
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
+    ties = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
+    others = plural(ties, "other model file")
+    tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
     sentences = (
         _accuracy_basis(evaluation),
         _new_conditions_basis(evaluation, " top-1" if view.other_metric else ""),
         _latency_basis(evaluation),
-        _tie_basis(view),
+        tied if ties else "",
         certainty(view),
         _unjudged(view),
         *(f"{remark}." for remark in foreign_runtimes(view)),
@@ -225,27 +181,16 @@ def _latency_basis(evaluation: Evaluation) -> str:
     return f"Latency on {device} is {quantity.provenance.value}{margin}, not measured: try it there before you decide."
 
 
-def _tie_basis(view: RunView) -> str:
-    count = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
-    if not count:
-        return ""
-    others = plural(count, "other model file")
-    return f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
-
-
 def certainty(view: RunView) -> str:
-    """Return how often the pick would be the same if images and timings were drawn again, and what it would be else.
-
-    Empty where nothing meets the budget or there is nothing else to pick.
-    """
+    """Return how often other images and timings would give the same pick, and what else; empty without another one."""
     chances = view.decision.chances
     if not chances or view.decision.runner_up is None:
         return ""
     again = "the validation images and timings" if view.dataset else "the figures within their noise"
     stays = f"With {again} drawn again, the pick stays in {percent(chances.get(view.pick_key, 0.0))} of the draws"
     by_key = {e.configuration.key: e for e in view.evaluations}
-    others = [(by_key[key].configuration, chance) for key, chance in chances.items() if key != view.pick_key]
-    names = [f"{other.card} {other.variant_name} ({percent(chance)})" for other, chance in others[:RIVALS_NAMED]]
+    others = [(by_key[key], chance) for key, chance in chances.items() if key != view.pick_key]
+    names = [f"{text.file(other)} ({percent(chance)})" for other, chance in others[:RIVALS_NAMED]]
     left = sum(chance for _, chance in others[RIVALS_NAMED:])
     more = [f"{plural(len(others) - RIVALS_NAMED, 'other')} ({percent(left)})"] if left else []
     return f"{stays}; otherwise it is {', '.join((*names, *more))}." if names else f"{stays}."
@@ -257,9 +202,109 @@ def _unjudged(view: RunView) -> str:
     without = [e for e in files if e.holdout_accuracy is None]
     if len(without) == len(files) or not without:
         return ""
-    names = ", ".join(f"{e.configuration.card} {e.configuration.variant_name}" for e in without[:NAMED])
+    names = ", ".join(map(text.file, without[:NAMED]))
     more = f" and {len(without) - NAMED} more" if len(without) > NAMED else ""
     return (
         f"Only files that could still become the pick, and one of each network on the front, ran on the hold-out. "
         f"Without a figure there: {names}{more}."
     )
+
+
+@dataclass(frozen=True)
+class DeviceResult:
+    """One file on one device, which may be ``required`` although the question is not about it.
+
+    The target is in words, and the latency is ``predicted 11.8 ms [10.2-13.9]``, or why the file does not run there.
+    ``97 % sure`` or ``p90 12.1 ms`` is compared with the budget; it is empty where neither is known.
+    """
+
+    device: str
+    target: str
+    latency: str
+    against_budget: str
+    meets: bool
+    required: bool = False
+
+    @property
+    def sentence(self) -> str:
+        """The figures in a line: ``galaxy-s24: predicted 1.2 ms [0.9-1.6], over 99 % sure``."""
+        also = " (required)" if self.required else ""
+        return f"{self.device}{also}: {self.latency}{f', {self.against_budget}' if self.against_budget else ''}"
+
+
+@dataclass(frozen=True)
+class DeviceDecision:
+    """The decision for one device alone, and whether it picks the same artefact as the decision for all."""
+
+    device: str
+    decision: Decision
+    same: bool
+
+
+def device_results(view: RunView, evaluation: Evaluation) -> tuple[DeviceResult, ...]:
+    """Return the results of an evaluation's file on every device of the question."""
+    required = evaluation.required_figures or {}
+    return (
+        *(_result(view, device, figures, False) for device, figures in evaluation.device_figures.items()),
+        *(_result(view, device, figures, True) for device, figures in required.items()),
+    )
+
+
+def _result(view: RunView, device: str, figures: DeviceFigures, required: bool) -> DeviceResult:
+    probability = figures.budget_probability
+    target = f"{figures.accelerator}, {plural(figures.threads, 'thread')}, {figures.runtime}"
+    if figures.reason or figures.latency_ms is None:
+        return DeviceResult(device, target, figures.reason or "not known", "", False, required)
+    p90_ms, limit = figures.p90_ms or figures.latency_ms, view.budget.latency_ms
+    latency = f"{figures.provenance} {show_ms_interval(figures.latency_ms, figures.low_ms, figures.high_ms)}"
+    compared = f"{percent(probability)} sure" if probability is not None else f"p90 {show_ms(p90_ms)}"
+    return DeviceResult(device, target, latency, compared, limit is None or p90_ms <= limit, required)
+
+
+def device_decisions(view: RunView) -> tuple[DeviceDecision, ...]:
+    """Return the decision for each device alone; empty where the question is about one device."""
+    chosen = variant_of(view.decision.pick) if view.decision.pick else None
+    return tuple(
+        DeviceDecision(device, own, chosen is not None and own.pick is not None and variant_of(own.pick) == chosen)
+        for device, own in view.by_device.items()
+    )
+
+
+def foreign_runtimes(view: RunView, rows: Sequence[Evaluation] = ()) -> list[str]:
+    """Return a sentence for each device whose latencies belong to a runtime that cannot run ``.tflite`` files.
+
+    The front and the pick of the run count, and further ``rows`` that are shown.
+    """
+    from advisor.devices.profiles import runtime_remark
+    from advisor.devices.profiles.runtimes import runtime_of
+
+    pick = view.decision.pick
+    fronts = [each for decision in (view.decision, *view.by_device.values()) for each in decision.front]
+    shown = [*rows, *([pick] if pick else ()), *fronts]
+    runtimes = [(each.configuration.target.device, each.configuration.target.runtime) for each in shown]
+    runtimes += [(device, each.runtime) for device, each in (_figures_of(pick) if pick else {}).items()]
+    remarks = [runtime_remark(*each) for each in runtimes if runtime_of(each[0]) is None]
+    return list(dict.fromkeys(filter(None, remarks)))
+
+
+def runtimes_sentence(view: RunView) -> str:
+    """Return the latencies of the pick in the runtimes of this machine; empty where it was measured in one only.
+
+    For example ``LiteRT 1.10 ms, ONNX Runtime 1.90 ms (1.73 times as long) for the same model on this machine``.
+    """
+    from advisor.devices.profiles.runtimes import title_of
+
+    pick = view.decision.pick
+    known = {title_of(device): each for device, each in (_figures_of(pick) if pick else {}).items() if title_of(device)}
+    times = {title: each.latency_ms for title, each in known.items() if each.latency_ms and not each.reason}
+    if len(times) < 2:
+        return ""
+    first = next(iter(times.values()))
+    longer = (f" ({ms / first:.2f} times as long)" if ms != first else "" for ms in times.values())
+    parts = (f"{title} {show_ms(ms)}{more}" for (title, ms), more in zip(times.items(), longer, strict=True))
+    return f"{', '.join(parts)} for the same model on this machine"
+
+
+def _figures_of(pick: Evaluation) -> dict[str, DeviceFigures]:
+    """Return the figures on the devices of the question and on the required ones."""
+    return {**pick.device_figures, **(pick.required_figures or {})}

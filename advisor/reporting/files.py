@@ -6,8 +6,7 @@ import csv
 import io
 import json
 import logging
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,41 +17,36 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.units import markdown as escaped
-from advisor.engine.history.disagreements import Incumbent
 from advisor.isolation import Scratch
 from advisor.reporting import blocks, phrases, text
 from advisor.reporting.answer import alternatives, headline, other_risks, written_table
-from advisor.reporting.classes import class_blocks
+from advisor.reporting.blocks import Labelled, Paragraph
+from advisor.reporting.classes import class_blocks, metric_blocks
 from advisor.reporting.confidence import unknown_blocks
-from advisor.reporting.device_results import foreign_runtimes
-from advisor.reporting.figures import foundations, key_figures
+from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
 from advisor.reporting.frames import COLUMNS, AnswerRows, chosen, front_frame
 from advisor.reporting.html import render_html
-from advisor.reporting.metrics import metric_blocks
 from advisor.reporting.risks import risks
-from advisor.reporting.text import finite, spreadsheet
 from advisor.reporting.view import RunView
 from advisor.store.files import ensure_output_dir, write_atomically
 
 _log = logging.getLogger(__name__)
 
-FAILURES_SHOWN = 20
-
-CLASSES_NAMED = 20
+FAILURES_SHOWN, CLASSES_NAMED = 20, 20
 
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
     contents = (
-        headline, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses, _funnel,
-        _failures, _data, _method,
+        headline, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses, _failures,
+        _data, _method,
     )  # fmt: skip
     return "\n\n".join(filter(None, (_part(content, view) for content in contents))) + "\n"
 
 
 def _part(content: Callable[[RunView], Iterable[blocks.Block]], view: RunView) -> str:
     try:
-        return draw(content(view))
+        return blocks.draw_markdown(content(view))
     except Exception as error:
         _log.exception("report.md: the part '%s' could not be made", content.__name__)
         return f"> This part could not be made: {escaped(f'{type(error).__name__}: {error}')}"
@@ -67,8 +61,8 @@ def _figures(view: RunView) -> Iterator[blocks.Block]:
 def _alternatives(view: RunView) -> Iterator[blocks.Block]:
     yield from alternatives(view)
     if view.tuning is not None:
-        yield blocks.Labelled("Fine-tuning", view.tuning_sentence)
-    yield from (blocks.Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
+        yield Labelled("Fine-tuning", view.tuning_sentence)
+    yield from (Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
 
 
 def _metrics(view: RunView) -> Iterable[blocks.Block]:
@@ -77,19 +71,15 @@ def _metrics(view: RunView) -> Iterable[blocks.Block]:
 
 def _losses(view: RunView) -> Iterator[blocks.Block]:
     if view.disagreements is not None:
-        yield blocks.Labelled("What compression changes", view.disagreements.sentence)
+        yield Labelled("What compression changes", view.disagreements.sentence)
     for row, found in view.diagnosed:
         why = found.verdict[1] if len(found.verdict) > 1 else found.verdict[0]
-        yield blocks.Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
-
-
-def _funnel(view: RunView) -> Iterator[blocks.Block]:
-    if view.evaluations:
-        steps = " → ".join(f"{step.left} {step.name}" for step in phrases.funnel(view))
-        yield blocks.Paragraph(f"Left: {steps}.")
+        yield Labelled(f"Why {text.name(row)} loses {text.points(row.drop)} points", why)
 
 
 def _failures(view: RunView) -> Iterator[blocks.Block]:
+    if view.evaluations:
+        yield Paragraph(f"Left: {' → '.join(f'{step.left} {step.name}' for step in phrases.funnel(view))}.")
     if rows := (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED)):
         more = len(rows) - FAILURES_SHOWN
         rest = [f"{more} more are in report.html."] if more > 0 else []
@@ -97,68 +87,18 @@ def _failures(view: RunView) -> Iterator[blocks.Block]:
 
 
 def _data(view: RunView) -> Iterator[blocks.Block]:
-    if (dataset := view.dataset) is None:
-        return
-    rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
-    named = f"{', '.join(dataset.classes[:CLASSES_NAMED])}{', ...' if len(dataset.classes) > CLASSES_NAMED else ''}"
-    counted = f"Images: {dataset.counted} in {len(dataset.classes)} classes ({named})"
-    yield blocks.Paragraph(f"{counted}, {phrases.parts(dataset)}{rejected}.")
-    yield from map(blocks.Paragraph, filter(None, (*dataset.notes, dataset.leaking)))
+    if (dataset := view.dataset) is not None:
+        rejected = f", {len(dataset.rejected)} files not used" if dataset.rejected else ""
+        more = ", ..." if len(dataset.classes) > CLASSES_NAMED else ""
+        named = f"{len(dataset.classes)} classes ({', '.join(dataset.classes[:CLASSES_NAMED])}{more})"
+        yield Paragraph(f"Images: {dataset.counted} in {named}, {phrases.parts(dataset)}{rejected}.")
+        yield from map(Paragraph, filter(None, (*dataset.notes, dataset.leaking)))
 
 
 def _method(view: RunView) -> Iterator[blocks.Block]:
     if command := phrases.command_line(view):
         yield blocks.Code(command)
-    yield blocks.Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
-
-
-def draw(report: Iterable[blocks.Block]) -> str:
-    """Return blocks one after the other; the rows of lists follow each other without an empty line."""
-    shown = "\n\n".join(map(_drawn, report))
-    return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
-
-
-def _drawn(block: blocks.Block) -> str:
-    match block:
-        case blocks.Heading():
-            return f"{'##' if block.id else '###'} {words(block.words)}"
-        case blocks.Paragraph():
-            return f"{'> ' if block.look == 'unfinished' else ''}{words(block.words)}"
-        case blocks.Labelled():
-            start = {"lead": "", "warning": "> "}.get(block.look, "- ")
-            return f"{start}**{escaped(block.label)}**{':' if block.colon else ''} {words(block.words)}"
-        case blocks.Items():
-            return "\n".join(f"- {words(row)}" for row in block.rows)
-        case blocks.Code():
-            command = text.plain(block.text)
-            fence = "`" * (1 + max([2, *map(len, re.findall("`+", command))]))
-            return f"{fence}\n{command}\n{fence}"
-        case blocks.Group():
-            return f"<details><summary>{escaped(block.summary)}</summary>\n\n{draw(block.blocks)}\n\n</details>"
-        case blocks.Figures():
-            titles = blocks.columns("figure", "value", "remark", left=("figure", "remark"))
-            return _rows(titles, [(figure.label, figure.value, figure.remark) for figure in block.rows])
-        case blocks.DataTable():
-            return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
-
-
-def _rows(columns: Sequence[blocks.TableColumn], rows: Iterable[Sequence[blocks.Words]]) -> str:
-    sides = ["---" if column.left else "---:" for column in columns]
-    shown = [[column.title for column in columns], *rows]
-    head, *others = (f"| {' | '.join(map(words, cells))} |" for cells in shown)
-    return "\n".join([head, f"| {' | '.join(sides)} |", *others])
-
-
-def words(said: blocks.Words) -> str:
-    """Return text with its looks, escaped, on one line."""
-    return "".join(map(_span, said if isinstance(said, tuple) else (said,)))
-
-
-def _span(part: str | blocks.Span) -> str:
-    own = blocks.Span(part, "") if isinstance(part, str) else part
-    if own.look == "code" and "`" not in own.text:
-        return f"`{text.plain(own.text)}`"
-    return f"**{escaped(own.text)}**" if own.look == "strong" else text.inner(own.text, escaped)
+    yield Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
 
 
 PARQUET = "front.parquet"
@@ -173,9 +113,8 @@ def report_folder(folder: Path, force: bool = False) -> Path:
         UsageError: it is a run folder or a file, it cannot be made, or it holds report files and ``force`` is not set.
     """
     if (folder / "request.yaml").exists():
-        raise UsageError(
-            f"--to: '{folder}' is a run folder, which keeps the report of its own question", "choose another folder"
-        )
+        message = f"--to: '{folder}' is a run folder, which keeps the report of its own question"
+        raise UsageError(message, "choose another folder")
     ensure_output_dir(folder, REPORT_FILES, force)
     return folder
 
@@ -196,7 +135,7 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
 
 def recommendation_json(view: RunView) -> str:
     """Return the answer for programs: ``schema_version`` 1, figures in base units with their provenance."""
-    return json.dumps(finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(text.finite(recommendation(view)), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, object]:
@@ -212,18 +151,22 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "prefer": view.request.written["prefer"] or "balanced",
         "feasible": decision.feasible,
         "probabilities": view.budget.probabilities(decision.pick) if decision.pick else {},
-        "reason": decision.reason,
-        "why_not_faster": decision.why_not_faster,
-        "rule": decision.rule,
+        **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
         "pick": evaluation_to_json(decision.pick) if decision.pick else None,
-        "runner_up": _brief(decision.runner_up) if decision.runner_up else None,
+        "runner_up": _brief(decision.runner_up),
         "runner_up_reason": decision.runner_up_reason,
-        "incumbents": [_incumbent(each) for each in view.incumbents],
+        "incumbents": [
+            {
+                "evaluation": _brief(each.evaluation),
+                "picked": each.picked,
+                "switching_points": each.points.to_json() if each.points else None,
+                "switching_part": each.part,
+            }
+            for each in view.incumbents
+        ],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
         "chances": decision.chances,
-        "flips": [asdict(flip) for flip in decision.flips],
-        "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
-        "loosenings": [asdict(loosening) for loosening in decision.loosenings],
+        **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,
         "front": [_brief(evaluation) for evaluation in chosen(view, decision.front, rows)],
         "risks": [asdict(risk) for risk in risks(view, decision.pick)] if decision.pick else [],
@@ -232,31 +175,22 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
     }
 
 
-def _incumbent(own: Incumbent) -> dict[str, object]:
-    """Return a file that the user ships, and what the pick has more of accuracy on the same images."""
-    points = own.points.to_json() if own.points else None
-    return {
-        "evaluation": _brief(own.evaluation),
-        "picked": own.picked,
-        "switching_points": points,
-        "switching_part": own.part,
-    }
-
-
 def _device(decision: Decision) -> dict[str, object]:
     """Return the decision for one device alone."""
     return {
         "feasible": decision.feasible,
         "reason": decision.reason,
-        "pick": _brief(decision.pick) if decision.pick else None,
+        "pick": _brief(decision.pick),
         "runner_up": decision.runner_up.configuration.key if decision.runner_up else None,
         "relaxations": [asdict(relaxation) for relaxation in decision.relaxations],
         "front": [evaluation.configuration.key for evaluation in decision.front],
     }
 
 
-def _brief(evaluation: Evaluation) -> dict[str, object]:
+def _brief(evaluation: Evaluation | None) -> dict[str, object] | None:
     """Return an evaluation without its answers by class and to unknown images, which only the pick has."""
+    if evaluation is None:
+        return None
     answers = ImageAnswers(file=evaluation.answers.file, metrics=evaluation.answers.metrics)
     judged = evaluation.holdout_answers
     held = ImageAnswers(metrics=judged.metrics) if judged and judged.metrics else None
@@ -277,7 +211,7 @@ def _cell(value: Any) -> object:
 
     if pd.isna(value):
         return ""
-    return str(value).lower() if isinstance(value, bool) else spreadsheet(value)
+    return str(value).lower() if isinstance(value, bool) else text.spreadsheet(value)
 
 
 def front_parquet(view: RunView) -> bytes:

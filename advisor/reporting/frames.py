@@ -1,19 +1,190 @@
-"""Evaluations of a run as a table for pandas, for front.csv and for front.parquet."""
+"""Tables of rows: any one sorted and filtered by its columns, and the evaluations of a run for pandas and files."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+import operator
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import translate
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
+from advisor.core import units
+from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import METRICS, TOP1
-from advisor.reporting.selection import Rows, Selection, rows_of
-from advisor.store.jsonfile import COUNT, frame, type_of, value_at
+from advisor.store.jsonfile import COUNT, FLAG, TEXT, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from advisor.reporting.view import RunView
+
+T = TypeVar("T")
+
+SIGNS: Mapping[str, Callable[[Any, Any], Any]] = {
+    "<=": operator.le, ">=": operator.ge, "!=": operator.ne, "=": operator.eq, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+
+UNITS: Mapping[str, tuple[Mapping[str, float], str]] = {
+    "_bytes": (units.BYTES, "5MB"),
+    "_ms": (units.MILLISECONDS, "50ms"),
+    "_us": ({unit: 1e3 * factor for unit, factor in units.MILLISECONDS.items()}, "500us"),
+    "_s": (units.SECONDS, "10min"),
+    "_percent": (units.PERCENT, "90%"),
+    "_points": (units.POINTS, "1pt"),
+    "_probability": ({"%": 0.01}, "90%"),
+    "_share": ({"%": 0.01}, "90%"),
+    "params": (units.COUNTS, "5M"),
+    "macs": (units.COUNTS, "300M"),
+}
+"""Units of the values that a column is compared with and an example, by the end of the column's name."""
+
+BARE = ("_percent", "_points", "_probability", "_share", "params", "macs")
+"""Ends of the names of columns whose values need no unit."""
+
+TRUTH: Mapping[str, bool] = {"yes": True, "true": True, "no": False, "false": False}
+
+_CONDITION = re.compile(r"\s*([\w .-]+?)\s*(<=|>=|!=|=|<|>)\s*(.*?)\s*", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A column compared with values: a row passes if one of them holds; with ``!=``, if all do.
+
+    The sign is a key of :data:`SIGNS`; texts may have ``*`` and ``?``, which match anything.
+    """
+
+    column: str
+    sign: str
+    values: tuple[float | bool | str, ...]
+
+    def passes(self, cells: pd.Series[Any]) -> pd.Series[bool]:
+        """Return for each cell of the column whether it passes; a missing value passes only ``!=``."""
+        if type_of(self.column) != TEXT and self.sign not in ("=", "!="):
+            passed: pd.Series[bool] = SIGNS[self.sign](cells, self.values[0]).fillna(False).astype(bool)
+            return passed
+        if type_of(self.column) == TEXT:
+            either = "|".join(translate(str(value)) for value in self.values)
+            found = cells.fillna("").str.fullmatch(either, case=False)
+        else:
+            found = cells.isin(self.values)
+        return ~found if self.sign == "!=" else found
+
+
+@dataclass(frozen=True)
+class Rows(Generic[T]):
+    """The rows of a table that can be sorted and filtered: ``row`` returns the values of an item by column.
+
+    The names of the columns set the types, see :func:`advisor.store.jsonfile.type_of`.
+    """
+
+    columns: tuple[str, ...]
+    row: Callable[[T], Mapping[str, object]]
+
+    def select(self, sort: str | None = None, filters: Sequence[str] | None = None) -> Selection[T]:
+        """Return what ``--sort`` and ``--filter`` ask for.
+
+        Args:
+            sort: columns joined by commas; one after ``-`` descends. The end of a name may be left out: the first
+                column that begins so is meant, for example ``size`` for ``size_bytes``.
+            filters: conditions such as ``size<5MB`` or ``family=mobilenet*``.
+
+        Raises:
+            UsageError: an unknown column, or a comparison that cannot be made.
+        """
+        names = [part.strip() for part in (sort or "").split(",") if part.strip()]
+        order = [(_column(name.removeprefix("-"), self.columns, "--sort"), not name.startswith("-")) for name in names]
+        return Selection(self, tuple(order), tuple(_condition(text, self.columns) for text in filters or ()))
+
+
+def rows_of(paths: Mapping[str, str]) -> Rows[Any]:
+    """Return a table whose columns hold what attributes hold, by :func:`advisor.store.jsonfile.value_at`."""
+    return Rows(tuple(paths), lambda item: {column: value_at(item, path) for column, path in paths.items()})
+
+
+@dataclass(frozen=True)
+class Selection(Generic[T]):
+    """The rows to show: those that pass all conditions, ordered by columns, each with whether it ascends."""
+
+    rows: Rows[T]
+    order: tuple[tuple[str, bool], ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+    def of(self, items: Sequence[T]) -> tuple[T, ...]:
+        """Return the items whose rows are shown, in their order; missing values come last."""
+        if not self.order and not self.conditions:
+            return tuple(items)
+        found = frame(self.rows.columns, map(self.rows.row, items))
+        for condition in self.conditions:
+            found = found[condition.passes(found[condition.column])]
+        if self.order:
+            names, ascending = zip(*self.order, strict=True)
+            found = found.sort_values(list(names), ascending=list(ascending), kind="stable", key=_folded)
+        return tuple(items[index] for index in found.index)
+
+
+def _folded(cells: pd.Series[Any]) -> pd.Series[Any]:
+    """Return texts without upper case, so that their order ignores it."""
+    return cells.str.casefold() if type_of(str(cells.name)) == TEXT else cells
+
+
+def _column(name: str, columns: Sequence[str], option: str) -> str:
+    """Return the column that a name means: of this name, or the first that begins so."""
+    plain = re.sub(r"[\s-]+", "_", name.strip().casefold())
+    found = plain if plain in columns else next((each for each in columns if each.startswith(f"{plain}_")), None)
+    if found is None:
+        short = [column.rpartition("_")[0] or column for column in columns]
+        listed = f"columns: {', '.join(columns)}"
+        raise UsageError(f"{option}: unknown column '{name}'{nearest(plain, [*short, *columns])}", listed)
+    return found
+
+
+def _condition(text: str, columns: Sequence[str]) -> Condition:
+    match = _CONDITION.fullmatch(text)
+    if match is None:
+        raise UsageError(
+            f"--filter: '{text}' is not a comparison", f"write COLUMN, one of {' '.join(SIGNS)}, and a value: size<5MB"
+        )
+    name, sign, value = match.groups()
+    column = _column(name, columns, "--filter")
+    parts = [part.strip() for part in value.split(",")] if sign in ("=", "!=") else [value]
+    if type_of(column) in (TEXT, FLAG) and sign not in ("=", "!="):
+        kind = "texts" if type_of(column) == TEXT else "yes or no"
+        raise UsageError(f"--filter: '{column}' holds {kind}, and '{sign}' compares numbers", "compare it by = or !=")
+    return Condition(column, sign, tuple(_value(part, column) for part in parts))
+
+
+def _value(text: str, column: str) -> float | bool | str:
+    """Return a value in the unit of a column, or raise a ``UsageError`` if it is no value of this column."""
+    if type_of(column) == TEXT:
+        return text
+    if type_of(column) == FLAG:
+        if text.casefold() not in TRUTH:
+            raise UsageError(f"--filter: '{column}' is yes or no, not '{text}'", f"write --filter {column}=yes")
+        return TRUTH[text.casefold()]
+    end = next((end for end in UNITS if column.endswith(end)), "")
+    try:
+        number = float(text)
+    except ValueError:
+        number = None
+    if number is not None and (not end or end in BARE or number == 0):
+        return number
+    if not end:
+        raise UsageError(f"--filter: '{text}' is not a number", f"'{column}' holds numbers")
+    known, example = UNITS[end]
+    try:
+        return units.parse(text, known, f"--filter {column}", example)
+    except UsageError as error:
+        hint = f"write for example --filter '{column}<{example}'; units: {', '.join(known)}"
+        raise UsageError(error.message, hint) from None
+
+
+def _ends(column: str, unit: str, path: str, *more: str) -> dict[str, str]:
+    """Return the columns of a quantity and of the ends of its interval, and others of its attributes."""
+    found = {f"{column}_{unit}": "value", f"{column}_low_{unit}": "low", f"{column}_high_{unit}": "high"}
+    return {name: f"{path}.{end}" for name, end in (*found.items(), *((f"{column}_{each}", each) for each in more))}
+
 
 COLUMNS: Mapping[str, str] = {
     "key": "configuration.key",
@@ -22,24 +193,11 @@ COLUMNS: Mapping[str, str] = {
     "family": "family",
     "training": "configuration.training",
     "compression": "configuration.compression",
-    "device": "configuration.target.device",
-    "runtime": "configuration.target.runtime",
-    "accelerator": "configuration.target.accelerator",
-    "threads": "configuration.target.threads",
-    "top1_percent": "accuracy.value",
-    "top1_low_percent": "accuracy.low",
-    "top1_high_percent": "accuracy.high",
-    "top1_provenance": "accuracy.provenance",
-    "holdout_top1_percent": "holdout_accuracy.value",
-    "holdout_top1_low_percent": "holdout_accuracy.low",
-    "holdout_top1_high_percent": "holdout_accuracy.high",
-    "new_conditions_top1_percent": "new_conditions.value",
-    "new_conditions_top1_low_percent": "new_conditions.low",
-    "new_conditions_top1_high_percent": "new_conditions.high",
-    "new_conditions_top1_provenance": "new_conditions.provenance",
-    "robust_top1_percent": "capture.holdout.value",
-    "robust_top1_low_percent": "capture.holdout.low",
-    "robust_top1_high_percent": "capture.holdout.high",
+    **{name: f"configuration.target.{name}" for name in ("device", "runtime", "accelerator", "threads")},
+    **_ends("top1", "percent", "accuracy", "provenance"),
+    **_ends("holdout_top1", "percent", "holdout_accuracy"),
+    **_ends("new_conditions_top1", "percent", "new_conditions", "provenance"),
+    **_ends("robust_top1", "percent", "capture.holdout"),
     "latency_median_ms": "latency.value",
     "latency_low_ms": "latency.low",
     "latency_high_ms": "latency.high",
@@ -49,9 +207,7 @@ COLUMNS: Mapping[str, str] = {
     "size_provenance": "size.provenance",
     "memory_bytes": "memory.value",
     "memory_provenance": "memory.provenance",
-    "drop_points": "drop.value",
-    "drop_low_points": "drop.low",
-    "drop_high_points": "drop.high",
+    **_ends("drop", "points", "drop"),
     "meets_budget": "",
     "contended": "contended",
     "artefact": "artefact",
@@ -77,14 +233,34 @@ the run, which ``metric`` names."""
 
 def evaluations_frame(view: RunView, evaluations: Sequence[Evaluation]) -> pd.DataFrame:
     """Return evaluations of a run as a table: one row each, the unit in the name of each column."""
-    return frame(tuple(COLUMNS), (_row(view, each) for each in evaluations))
+    return frame(tuple(COLUMNS), (_row((view, each)) for each in evaluations))
 
 
-def _row(view: RunView, evaluation: Evaluation) -> dict[str, object]:
-    return {name: _value(view, evaluation, name) for name in COLUMNS}
+def _row(item: tuple[RunView, Evaluation]) -> dict[str, object]:
+    view, evaluation = item
+    found: dict[str, object] = {"role": _role(view, evaluation.configuration.key), "metric": view.metric}
+    found["meets_budget"] = view.budget.met_by(evaluation)
+    return {name: _known(evaluation, name) if path else found[name] for name, path in COLUMNS.items()}
 
 
-ANSWER: Rows[tuple[RunView, Evaluation]] = Rows(tuple(COLUMNS), lambda item: _row(*item))
+def _known(evaluation: Evaluation, column: str) -> object:
+    value = value_at(evaluation, COLUMNS[column])
+    if value is not None and type_of(column) == COUNT:
+        return round(value)
+    # Bytes of file names that are not text are written as escapes.
+    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
+
+
+def _role(view: RunView, key: str) -> str:
+    """Return the place of a configuration in the answer; empty if it is not on a front."""
+    if key == view.pick_key:
+        return "pick" if view.decision.feasible else "least_bad"
+    if key in view.device_picks:
+        return "device_pick"
+    return "tie" if key in view.tie_keys else "front" if key in view.front_keys else ""
+
+
+ANSWER: Rows[tuple[RunView, Evaluation]] = Rows(tuple(COLUMNS), _row)
 """Evaluations of a run, with the run."""
 
 AnswerRows: TypeAlias = "Selection[tuple[RunView, Evaluation]]"
@@ -105,31 +281,3 @@ def front_frame(view: RunView) -> pd.DataFrame:
     decisions = (view.decision, *view.by_device.values())
     rows = {each.configuration.key: each for decision in decisions for each in decision.front}
     return evaluations_frame(view, tuple(rows.values()))
-
-
-def _value(view: RunView, evaluation: Evaluation, column: str) -> object:
-    if column == "role":
-        return _role(view, evaluation.configuration.key)
-    if column == "meets_budget":
-        return view.budget.met_by(evaluation)
-    if column == "metric":
-        return view.metric
-    value = value_at(evaluation, COLUMNS[column])
-    if value is None:
-        return None
-    if type_of(column) == COUNT:
-        return round(value)
-    # Bytes of file names that are not text are written as escapes.
-    return value.encode("utf-8", "backslashreplace").decode("utf-8") if isinstance(value, str) else value
-
-
-def _role(view: RunView, key: str) -> str:
-    """Return the place of a configuration in the answer; empty if it is not on a front."""
-    if key == view.pick_key:
-        return "pick" if view.decision.feasible else "least_bad"
-    if key in view.device_picks:
-        return "device_pick"
-    if key in view.tie_keys:
-        return "tie"
-    fronts = (view.decision, *view.by_device.values())
-    return "front" if any(key == each.configuration.key for own in fronts for each in own.front) else ""

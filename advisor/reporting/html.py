@@ -1,31 +1,29 @@
 """The self-contained page of a run: it opens offline, loads nothing, and survives a broken section."""
 
-import base64
-import gzip
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from typing import Any
 
 from markupsafe import Markup
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status, latency_of
+from advisor.core.evaluation import Evaluation, latency_of, p90_of, size_of
+from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.expectation import top1_on_parts
 from advisor.core.posterior import FLOAT
+from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.reporting import blocks, phrases
 from advisor.reporting.answer import other_risks, summary, warned
-from advisor.reporting.classes import confused_pairs, confusions, lost, recalls, weakest
+from advisor.reporting.classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
+from advisor.reporting.compression import diagnosis_html
 from advisor.reporting.confidence import confidence, unknown
-from advisor.reporting.device_results import device_decisions, device_results, runtimes_sentence
-from advisor.reporting.diagnosis import diagnosis_html
 from advisor.reporting.explanation import explanation, incumbent_sentences
-from advisor.reporting.figures import foundations, key_figures
-from advisor.reporting.metrics import metric_blocks
+from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
-from advisor.reporting.payload import facets, payload
-from advisor.reporting.templating import asset, draw, json_for_script, plotly_script, render, render_page, trusted
+from advisor.reporting.templating import asset, draw, json_for_script, packed, plotly_script, render, render_page
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -35,20 +33,15 @@ REJECTED_SHOWN = 100
 ROWS_SHOWN = 1000
 """Evaluations in the page's table, best first; the plots show all of them."""
 
-FAILURES_SHOWN = 500
-
 Variables = Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Section:
-    """One part of the page.
+    """One part of the page: its anchor, which is the name of its template, and its title in the navigation.
 
-    Attributes:
-        id: anchor and name of the template.
-        title: title in the navigation.
-        variables: returns its blocks, or the variables of its template; nothing where the run has nothing to show. An
-            error affects this section only.
+    ``variables`` returns its blocks, or the variables of its template; nothing where the run has nothing to show. An
+    error affects this section only.
     """
 
     id: str
@@ -71,51 +64,37 @@ def _answer(view: RunView) -> Variables:
 
 
 def _explore(view: RunView) -> Variables | None:
-    if not view.ok:
-        return None
-    return {"facets": facets(view), "front": sorted(view.decision.front, key=latency_of)}
+    return {"facets": facets(view), "front": sorted(view.decision.front, key=latency_of)} if view.ok else None
 
 
 def _devices(view: RunView) -> Variables | None:
     if not view.by_device and not view.budget.must_run_on:
         return None
     pick = view.decision.pick
-    return {
-        "results": device_results(view, pick) if pick else (),
-        "decisions": device_decisions(view),
-        "runtimes": runtimes_sentence(view),
-    }
+    results = device_results(view, pick) if pick else ()
+    return {"results": results, "decisions": device_decisions(view), "runtimes": runtimes_sentence(view)}
 
 
 def _classes(view: RunView) -> Variables | None:
-    pick = view.decision.pick
+    pick, labels = view.decision.pick, view.classes
     if pick is None or not pick.answers.has_classes:
         return None
-    labels = view.classes
     answers = pick.holdout_answers or pick.answers
-    found = recalls(answers, labels)
-    if not found:
+    if not (found := recalls(answers, labels)):
         return None
+    own = pick.configuration
+    floats = next((row for row in view.ok if row.configuration == replace(own, compression=FLOAT)), None)
+    compressed = floats is not None and own.compression != FLOAT and view.task.probabilities
     return {
         "judged_on": "images held out from training" if pick.holdout_answers else "validation images",
         "recalls": found,
         "counted": any(each.precision is not None for each in found),
-        "lost": _lost(view, pick) if view.task.probabilities else {},
+        "lost": lost(floats.answers, pick.answers) if floats and compressed else {},
         "weakest": weakest(found),
         "pairs": confused_pairs(answers, labels),
         "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
     }
-
-
-def _lost(view: RunView, pick: Evaluation) -> dict[str, float]:
-    """Return what compression costs each class on validation; empty for float32."""
-    own = pick.configuration
-    wanted = replace(own, compression=FLOAT)
-    floats = next((row for row in view.ok if row.configuration == wanted), None)
-    if floats is None or own == wanted:
-        return {}
-    return lost(floats.answers, pick.answers)
 
 
 def _images(view: RunView) -> Variables | None:
@@ -133,8 +112,7 @@ def _boxes(view: RunView) -> Variables | None:
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
         return None
-    labels = view.classes
-    return {"shown": photos(boxes.worst, view.images, labels), "looks": LOOKS, "threshold": boxes.threshold}
+    return {"shown": photos(boxes.worst, view.images, view.classes), "looks": LOOKS, "threshold": boxes.threshold}
 
 
 def _robustness(view: RunView) -> Variables | None:
@@ -143,12 +121,8 @@ def _robustness(view: RunView) -> Variables | None:
         return None
     rows = sorted(pick.capture.by_condition, key=lambda row: row.top1)
     plain, judged = top1_on_parts(pick)
-    return {
-        "robust": pick.capture.holdout,
-        "rows": rows,
-        "usual": judged or plain,
-        "compared": plain if view.other_metric else pick.accuracy,
-    }
+    compared = plain if view.other_metric else pick.accuracy
+    return {"robust": pick.capture.holdout, "rows": rows, "usual": judged or plain, "compared": compared}
 
 
 def _operators(view: RunView) -> Variables | None:
@@ -161,9 +135,8 @@ def _operators(view: RunView) -> Variables | None:
 
 
 def _losses(view: RunView) -> Variables | None:
-    if not view.diagnoses:
-        return None
-    return {"losses": [(row, found, diagnosis_html(found)) for row, found in view.diagnosed]}
+    losses = [(row, found, diagnosis_html(found)) for row, found in view.diagnosed]
+    return {"losses": losses} if view.diagnoses else None
 
 
 def _evaluations(view: RunView) -> Variables | None:
@@ -180,23 +153,6 @@ def _evaluations(view: RunView) -> Variables | None:
 
 def _funnel(view: RunView) -> Variables | None:
     return {"steps": phrases.funnel(view), "total": len(view.evaluations)} if view.evaluations else None
-
-
-def _failures(view: RunView) -> list[blocks.Block]:
-    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
-    without_weights = view.manifest.get("without_weights") or {}
-    if not stopped and not without_weights:
-        return []
-    more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
-    said = f"{plural(len(stopped), 'configuration')} failed or were skipped. A failure does not stop the run.{more}"
-    shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
-    if stopped:
-        shown.append(phrases.failures(stopped[:FAILURES_SHOWN]))
-    if without_weights:
-        models = plural(len(without_weights), "model was", "models were")
-        reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
-        shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
-    return shown
 
 
 def _data(view: RunView) -> Variables | None:
@@ -227,7 +183,7 @@ SECTIONS = (
     Section("losses", "Losses", _losses),
     Section("evaluations", "All evaluations", _evaluations),
     Section("funnel", "Funnel", _funnel),
-    Section("failures", "Failures", _failures),
+    Section("failures", "Failures", phrases.failure_blocks),
     Section("data", "Data", _data),
     Section("method", "Method", phrases.method),
 )
@@ -244,8 +200,8 @@ def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
         view=view,
         limits=phrases.limits(view),
         sections=[(section, body) for section, body in bodies if body is not None],
-        data=trusted(packed(_script_data(view))),
-        library=trusted(packed_plotly()),
+        data=packed(_script_data(view)),
+        library=packed(plotly_script()),
     )
 
 
@@ -275,12 +231,112 @@ def _script_data(view: RunView) -> str:
         return json_for_script({"error": f"{type(error).__name__}: {error}"})
 
 
-@cache
-def packed_plotly() -> str:
-    """Return plotly.js as :func:`packed` text, a third of its size."""
-    return packed(plotly_script())
+# ---- the data of the script: the figures of every evaluation, the limits, the filters and the scales ----
+
+LOG_RATIO = 8.0
+"""An axis whose largest value is this many times the smallest is drawn on a logarithmic scale."""
+
+QUANTITIES = ("accuracy", "latency", "latency_p90", "size", "memory", "drop", "holdout_accuracy")
+
+_FACETS: tuple[tuple[str, str, Callable[[Evaluation], str | int]], ...] = (
+    ("family", "Family", lambda e: e.family),
+    ("compression", "Compression", lambda e: e.configuration.compression),
+    ("training", "Training", lambda e: e.configuration.training),
+    ("threads", "Threads", lambda e: e.configuration.target.threads),
+    ("device", "Device", lambda e: e.configuration.target.device),
+    ("accelerator", "Accelerator", lambda e: e.configuration.target.accelerator),
+)
 
 
-def packed(content: str) -> str:
-    """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
-    return base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode()
+def facets(view: RunView) -> list[dict[str, Any]]:
+    """Return the filters with at least two values: their field, their title, and each value with its label."""
+    licences = _licences(view)
+    found: list[tuple[str, str, list[Any]]] = [
+        (field, title, list(map(value, view.evaluations))) for field, title, value in _FACETS
+    ]
+    filters: list[dict[str, Any]] = []
+    for field, title, values in (*found, ("licence", "Licence", list(licences.values()))):
+        labels = [(str(v), plural(v, "thread") if isinstance(v, int) else v or "unnamed") for v in _distinct(values)]
+        filters.append({"field": field, "title": title, "options": labels})
+    return [each for each in filters if len(each["options"]) > 1]
+
+
+def _licences(view: RunView) -> dict[str, str]:
+    """Return the licence of each card, from any of its evaluations."""
+    stated = [(e.configuration.card, e.card_facts.licence) for e in view.evaluations]
+    return dict.fromkeys((card for card, _ in stated), "not stated") | {card: own for card, own in stated if own}
+
+
+def _distinct(values: Sequence[Any]) -> list[Any]:
+    """Return each value once: numbers ascending, names in order of appearance."""
+    unique = list(dict.fromkeys(values))
+    return sorted(unique) if all(isinstance(value, int) for value in unique) else unique
+
+
+def payload(view: RunView) -> dict[str, object]:
+    """Return the data of the page's script, plain JSON values."""
+    rows, licences, budget = phrases.ranked(view), _licences(view), view.budget
+    sources: dict[str, int] = {}
+    positions = {row.configuration.key: index for index, row in enumerate(rows)}
+    first = [each.configuration.key for each in (view.decision.pick, view.decision.runner_up) if each is not None]
+    return {
+        "rows": [{**_row(view, row, sources), "licence": licences[row.configuration.card]} for row in rows],
+        "quantities": QUANTITIES,
+        "metric": view.task.heading,
+        "sources": list(sources),
+        "families": _distinct([row.family for row in view.evaluations]),
+        "compressions": _distinct([row.configuration.compression for row in view.evaluations]),
+        "budget": {"latency": budget.latency_ms, "size": budget.size_bytes, "accuracy": budget.min_accuracy},
+        "log": {"latency": _is_wide(map(p90_of, view.ok)), "size": _is_wide(map(size_of, view.ok))},
+        "compare": [positions[key] for key in first if key in positions],
+    }
+
+
+def _row(view: RunView, evaluation: Evaluation, sources: dict[str, int]) -> dict[str, object]:
+    configuration, target = evaluation.configuration, evaluation.configuration.target
+    key, probability = configuration.key, evaluation.budget_probability
+    timing, file = evaluation.timing or TimingFacts(), evaluation.file_facts
+    flags = {
+        "pick": key == view.pick_key,
+        "front": key in view.front_keys,
+        "tie": key in view.tie_keys,
+        "meets": view.budget.met_by(evaluation),
+        "contended": evaluation.contended,
+    }
+    return {
+        "card": configuration.card,
+        "family": evaluation.family,
+        "training": configuration.training,
+        "compression": configuration.compression,
+        "variant": configuration.variant_name,
+        **{name: getattr(target, name) for name in ("threads", "device", "accelerator")},
+        "status": evaluation.status.value,
+        **{name: True for name, value in flags.items() if value},
+        **({} if probability is None else {"budget_probability": _short(probability)}),
+        "q": [_numbers(getattr(evaluation, name), sources) for name in QUANTITIES],
+        # What hover and comparison show besides, in the order that the script expects.
+        "x": [
+            timing.load_ms, timing.first_ms, file.arena_bytes, evaluation.card_facts.macs, file.download_bytes,
+            file.download_zstd_bytes,
+        ],
+    }  # fmt: skip
+
+
+def _numbers(quantity: Quantity | None, sources: dict[str, int]) -> list[object] | None:
+    """Return [value, low, high, index of ``provenance: source``, n], rounded for display."""
+    if quantity is None:
+        return None
+    origin = quantity.provenance.value + (f": {quantity.source}" if quantity.source else "")
+    ends = [None if end is None else _short(end) for end in (quantity.low, quantity.high)]
+    return [_short(quantity.value), *ends, sources.setdefault(origin, len(sources)), quantity.n]
+
+
+def _short(value: float) -> float:
+    """Round to six significant digits."""
+    return float(f"{value:.6g}")
+
+
+def _is_wide(values: Iterable[float]) -> bool:
+    """Return whether the values span so much that most would be squeezed together on a linear axis."""
+    known = [value for value in values if math.isfinite(value)]
+    return bool(known) and min(known) > 0 and max(known) / min(known) >= LOG_RATIO

@@ -1,7 +1,5 @@
 """Boxes as SVG paths that lie over a thumbnail: the picture element and the drawing are scaled alike."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections import Counter
@@ -9,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.core.confidence_facts import Mistake
 from advisor.core.errors import StageError
@@ -19,9 +16,6 @@ from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box
 from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
 from advisor.engine.history.disagreements import Disagreements
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
 
 QUALITIES = (72, 40, 20, 5)
 """JPEG qualities. A thumbnail has the first one that makes it small enough."""
@@ -42,20 +36,15 @@ def data_uri(source: Path | BytesIO, side: int) -> str:
             image.draft("RGB", (2 * side, 2 * side))
             small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
             small.thumbnail((side, side), Image.Resampling.BILINEAR)
-            stored = _small_jpeg(small.convert("RGB"), BYTES_PER_PIXEL * side**2)
+            small = small.convert("RGB")
+            for quality in QUALITIES:
+                stored = BytesIO()
+                small.save(stored, "JPEG", quality=quality)
+                if stored.tell() <= BYTES_PER_PIXEL * side**2:
+                    break
     except (*READ_ERRORS, StageError):
         return ""
-    return f"data:image/jpeg;base64,{base64.b64encode(stored).decode()}"
-
-
-def _small_jpeg(image: Image, most_bytes: float) -> bytes:
-    """Return an image as JPEG, at the lowest quality if none is small enough."""
-    for quality in QUALITIES:
-        stored = BytesIO()
-        image.save(stored, "JPEG", quality=quality)
-        if stored.tell() <= most_bytes:
-            break
-    return stored.getvalue()
+    return f"data:image/jpeg;base64,{base64.b64encode(stored.getvalue()).decode()}"
 
 
 DRAWN = 400
@@ -67,24 +56,16 @@ COLOURS = 8
 
 @dataclass(frozen=True)
 class Outline:
-    """Boxes of one look.
-
-    Attributes:
-        name: class of the style sheet.
-        path: SVG path of their edges.
-    """
+    """Boxes of one look: the class of the style sheet, and the SVG path of their edges."""
 
     name: str
     path: str
 
 
 def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, int]) -> tuple[Outline, ...]:
-    """Return the outlines of an image: one for each class, and one for the boxes that a finding is about.
+    """Return the outlines of an image in pixels: one for each class, and one for the boxes that a finding is about.
 
-    Args:
-        boxes: the boxes of the image, in pixels.
-        marked: those that a finding is about.
-        colours: number of each class.
+    ``colours`` has the number of each class.
     """
     by_colour: dict[int, list[Box]] = {}
     for box in boxes[:DRAWN]:
@@ -112,11 +93,8 @@ MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
 
 LOOKS = {
-    "seen": "true box, found",
-    "missed": "true box, missed",
-    "right": "found, right",
-    "wrong": "found, wrong",
-}
+    "seen": "true box, found", "missed": "true box, missed", "right": "found, right", "wrong": "found, wrong",
+}  # fmt: skip
 """Classes of the style sheet and their meanings."""
 
 
@@ -134,17 +112,11 @@ class DrawnBox:
 
 @dataclass(frozen=True)
 class Photo:
-    """One image as the template shows it.
+    """One image as the template shows it: its path relative to the data set, and its ``data:`` address.
 
-    Attributes:
-        name: path relative to the data set.
-        image: its ``data:`` address; empty if the file is gone or has changed, or is left out.
-        result: its class and a wrong answer, or how many boxes were found, missed and wrong, in words.
-        answers: of two files, in words.
-        width: of the upright image, in pixels; 1 as the height if it has no boxes.
-        height: in pixels.
-        boxes: true and found ones.
-        f1: its F1, if it has boxes.
+    The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
+    or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
+    in pixels of the upright image, 1 if it has no boxes.
     """
 
     name: str
@@ -160,10 +132,7 @@ class Photo:
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return images with their boxes.
 
-    Args:
-        images: the images.
-        root: the folder that their paths count from; None to leave out their pixels.
-        labels: names of the classes.
+    Their paths count from ``root``, which is None to leave out their pixels; ``labels`` are the names of the classes.
     """
     return [_photo(image, root, labels) for image in images]
 
@@ -174,7 +143,7 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
         Photo(
             one.path,
             _data_uri(root, one.path, one.sha256, SMALL_SIDE),
-            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {_percent(one.probability)}",
+            f"{_label(one.label, labels)} taken for {_label(one.answer, labels)}, {100 * one.probability:.0f} %",
         )
         for one in mistakes
     ]
@@ -182,49 +151,35 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
 
 def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:
     """Return the first :data:`CHANGED_SHOWN` images with two answers; arguments as of :func:`photos`."""
-    return [
-        Photo(
-            one.path,
-            _data_uri(root, one.path, one.sha256, SMALL_SIDE),
-            _label(one.label, labels),
-            tuple(
-                f"{file}: {_label(given.label, labels)}"
-                f"{'' if given.probability is None else f', {_percent(given.probability)}'} {RIGHT if right else WRONG}"
-                for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True)
-            ),
-        )
-        for one in found.rows[:CHANGED_SHOWN]
-    ]
-
-
-def _percent(probability: float) -> str:
-    return f"{100 * probability:.0f} %"
+    shown = []
+    for one in found.rows[:CHANGED_SHOWN]:
+        answers = []
+        for file, given, right in zip((found.form, FLOAT), (one.own, one.floats), one.right, strict=True):
+            sure = "" if given.probability is None else f", {100 * given.probability:.0f} %"
+            answers.append(f"{file}: {_label(given.label, labels)}{sure} {RIGHT if right else WRONG}")
+        image = _data_uri(root, one.path, one.sha256, SMALL_SIDE)
+        shown.append(Photo(one.path, image, _label(one.label, labels), tuple(answers)))
+    return shown
 
 
 def _photo(image: JudgedImage, root: Path | None, labels: Sequence[str]) -> Photo:
     missed, wrong = ([box for box in boxes if not box.matched] for boxes in (image.true, image.found))
-    named = [f"{said}: {_counted(some, labels)}" for said, some in (("missed", missed), ("wrong", wrong)) if some]
-    found = f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"
+    result = [f"{len(image.true) - len(missed)} of {plural(len(image.true), 'true box', 'true boxes')} found"]
+    for said, some in (("missed", missed), ("wrong", wrong)):
+        counts = Counter(_label(box.label, labels) for box in some)
+        if some:
+            result.append(f"{said}: {', '.join(f'{count} {name}' for name, count in counts.most_common())}")
     true = [_drawn(image, box, "seen" if box.matched else "missed", labels) for box in image.true[:DRAWN]]
     answered = [_drawn(image, box, "right" if box.matched else "wrong", labels) for box in image.found[:DRAWN]]
     return Photo(
         name=image.path,
         image=_data_uri(root, image.path, image.sha256),
+        result="; ".join(result),
         width=image.width,
         height=image.height,
         boxes=(*true, *answered),
         f1=image.f1,
-        result="; ".join((found, *named)),
     )
-
-
-def _counted(boxes: Sequence[JudgedBox], labels: Sequence[str]) -> str:
-    found = Counter(_name(box, labels) for box in boxes)
-    return ", ".join(f"{count} {name}" for name, count in found.most_common())
-
-
-def _name(box: JudgedBox, labels: Sequence[str]) -> str:
-    return _label(box.label, labels)
 
 
 def _label(label: int, labels: Sequence[str]) -> str:
@@ -238,7 +193,8 @@ def _drawn(image: JudgedImage, box: JudgedBox, look: str, labels: Sequence[str])
         width = height = MARK * min(image.width, image.height)
         left, top = left - width / 2, top - height / 2
     score = f", score {box.score:.2f}" if look in ("right", "wrong") else ""
-    return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), f"{_name(box, labels)}: {LOOKS[look]}{score}")
+    title = f"{_label(box.label, labels)}: {LOOKS[look]}{score}"
+    return DrawnBox(look, left, top, max(width, 0.0), max(height, 0.0), title)
 
 
 def _data_uri(root: Path | None, path: str, sha256: str, side: int = SIDE) -> str:

@@ -15,8 +15,8 @@ from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, percent
 from advisor.core.units import plural, show_ms, show_seconds
 from advisor.engine.pipeline.names import StageName
-from advisor.reporting import text
-from advisor.reporting.blocks import DataTable, Span, columns
+from advisor.reporting import blocks, text
+from advisor.reporting.blocks import Span
 
 if TYPE_CHECKING:
     from advisor.reporting.view import DatasetSummary, RunView
@@ -24,23 +24,12 @@ if TYPE_CHECKING:
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
 
-TABLE_ROWS = 10
-TIES_SHOWN = 4
-
-
-REASONS_SHOWN = 3
+TABLE_ROWS, TIES_SHOWN, REASONS_SHOWN, FAILURES_SHOWN = 10, 4, 3, 500
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of the funnel.
-
-    Attributes:
-        name: the stage or condition.
-        left: evaluations still in the run after it.
-        lost: evaluations that stopped here.
-        reasons: the most frequent reasons with their counts.
-    """
+    """One step of the funnel: evaluations left after it, those that stopped here, and the most frequent reasons."""
 
     name: str
     left: int
@@ -51,11 +40,8 @@ class Step:
 def limits(view: RunView) -> tuple[tuple[str, str], ...]:
     """Return every limit set, by its name, as text."""
     budget = view.budget
-    labels = {
-        "latency": "p90 latency",
-        "accuracy": view.metric,
-        **{name: metric.label for name, metric in METRICS.items()},
-    }
+    metrics = {name: metric.label for name, metric in METRICS.items()}
+    labels = {"latency": "p90 latency", "accuracy": view.metric, **metrics}
     numbers = [
         (labels.get(name, name), f"{'≥' if is_floor(name) else '≤'} {show_figure(name, value)}")
         for name, value in budget.limits.items()
@@ -93,13 +79,11 @@ def so_far(view: RunView) -> str:
     pick = view.decision.pick
     if pick is None:
         return ""
-    accuracy = f", {pick.accuracy.value:.1f} %" if pick.accuracy else ""
-    if pick.accuracy and pick.holdout_accuracy:
-        accuracy = f"{accuracy} ({pick.holdout_accuracy.value:.1f} % on the hold-out)"
+    judged = f" ({pick.holdout_accuracy.value:.1f} % on the hold-out)" if pick.holdout_accuracy else ""
+    accuracy = f", {pick.accuracy.value:.1f} %{judged}" if pick.accuracy else ""
     latency = f", {show_ms(pick.latency.value)}" if pick.latency else ""
-    nothing = "" if view.decision.feasible else " nothing meets the budget; closest is"
-    found = f"{pick.configuration.card} {pick.configuration.variant_name}{accuracy}{latency}"
-    return text.plain(f"so far{nothing or ':'} {found}")
+    start = ":" if view.decision.feasible else " nothing meets the budget; closest is"
+    return text.plain(f"so far{start} {text.file(pick)}{accuracy}{latency}")
 
 
 def counts(view: RunView) -> str:
@@ -129,20 +113,20 @@ def parts(dataset: DatasetSummary) -> str:
 def method(view: RunView) -> dict[str, object]:
     """Return how the run was made, as the variables of the page's last section."""
     manifest = view.manifest
-    durations = manifest.get("durations") or {}
     others = {key: value for key, value in manifest.items() if key not in _SHOWN_ALONE}
+    request, more = (
+        {key: shown(value) for key, value in given.items() if value not in (None, "", [], {}) and value is not False}
+        for given in (view.request.written, others)
+    )
+    durations = manifest.get("durations") or {}
     return {
         "command_line": command_line(view),
         "weights": {name: shown(origin) for name, origin in (manifest.get("weights") or {}).items()},
         "versions": manifest.get("versions") or {},
         "durations": {str(stage): show_seconds(float(value)) for stage, value in durations.items()},
-        "request": {key: shown(value) for key, value in view.request.written.items() if _is_given(value)},
-        "manifest": {key: shown(value) for key, value in others.items() if _is_given(value)},
+        "request": request,
+        "manifest": more,
     }
-
-
-def _is_given(value: object) -> bool:
-    return value not in (None, "", [], {}) and value is not False
 
 
 def command_line(view: RunView) -> str:
@@ -165,15 +149,19 @@ def shown(value: object) -> str:
 
 
 def shortlist(view: RunView) -> tuple[Evaluation, ...]:
-    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front."""
+    """Return the evaluations for the short table: the pick, its first ties, what the user ships, the front.
+
+    Of the front, those at even distances, with both ends.
+    """
     decision = view.decision
     ties = fastest_per_artefact(decision.ties)[:TIES_SHOWN]
     shipped = (each.evaluation for each in view.incumbents if not each.picked)
-    named = [evaluation for evaluation in (decision.pick, *ties, *shipped) if evaluation is not None]
-    chosen = list({evaluation.configuration.key: evaluation for evaluation in named}.values())
-    seen = {evaluation.configuration.key for evaluation in chosen}
-    others = [evaluation for evaluation in decision.front if evaluation.configuration.key not in seen]
-    return (*chosen, *sorted(_spread(others, TABLE_ROWS - len(chosen)), key=accuracy_of, reverse=True))
+    chosen = {row.configuration.key: row for row in (decision.pick, *ties, *shipped) if row is not None}
+    others = [row for row in decision.front if row.configuration.key not in chosen]
+    if len(others) > (count := TABLE_ROWS - len(chosen)):
+        step = (len(others) - 1) / (count - 1)
+        others = [others[round(index * step)] for index in range(count)]
+    return (*chosen.values(), *sorted(others, key=accuracy_of, reverse=True))
 
 
 def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
@@ -186,68 +174,66 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
     return tuple(best.values())
 
 
-def _spread(items: Sequence[Evaluation], count: int) -> list[Evaluation]:
-    """Return ``count`` (at least 2) of ``items`` at even distances, including both ends."""
-    if len(items) <= count:
-        return list(items)
-    step = (len(items) - 1) / (count - 1)
-    return [items[round(index * step)] for index in range(count)]
-
-
 def ranked(view: RunView) -> tuple[Evaluation, ...]:
     """Return all evaluations: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
+    front = view.front_keys
 
-    def rank(evaluation: Evaluation) -> tuple[int, float]:
-        key = evaluation.configuration.key
-        groups = (
-            key == view.pick_key,
-            key in view.front_keys,
-            view.budget.met_by(evaluation),
-            evaluation.status is Status.OK,
-        )
-        return groups.index(True) if True in groups else len(groups), -accuracy_of(evaluation)
+    def rank(row: Evaluation) -> tuple[int, float]:
+        key, ok = row.configuration.key, row.status is Status.OK
+        groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
+        return groups.index(True), -accuracy_of(row)
 
     return tuple(sorted(view.evaluations, key=rank))
 
 
 def funnel(view: RunView) -> tuple[Step, ...]:
-    """Return how many evaluations are left after each step, from all configurations to the pick."""
+    """Return how many evaluations are left after each step, from all configurations to the pick.
+
+    Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
+    """
     left = len(view.evaluations)
     steps = [Step("planned", left, 0)]
-    stopped = [evaluation for evaluation in view.evaluations if evaluation.status is not Status.OK]
-    for stage in _in_order(stopped):
-        lost = [evaluation for evaluation in stopped if evaluation.stage == stage]
-        reasons = Counter(evaluation.reason or evaluation.status.value for evaluation in lost)
-        left -= len(lost)
-        steps.append(Step(stage or "unnamed stage", left, len(lost), tuple(reasons.most_common(REASONS_SHOWN))))
-    return (*steps, *_decided(view, left))
-
-
-def _in_order(stopped: Sequence[Evaluation]) -> list[str]:
-    """Return the stages at which evaluations stopped, in the order of the work; unknown names come last."""
     order = {stage.value: index for index, stage in enumerate(StageName)}
-    present = dict.fromkeys(evaluation.stage for evaluation in stopped)
-    return sorted(present, key=lambda stage: order.get(stage, len(order)))
-
-
-def _decided(view: RunView, left: int) -> tuple[Step, ...]:
-    """Return the steps after the last stage: the budget, the front and the pick."""
-    meets = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
-    exceeded = Counter(limit for evaluation in view.ok for limit in view.budget.violations(evaluation))
-    reasons = tuple((f"over the {limit} limit", count) for limit, count in exceeded.most_common())
-    budget = Step("meets the budget", meets, left - meets, reasons)
+    stopped = [row for row in view.evaluations if row.status is not Status.OK]
+    for stage in sorted(dict.fromkeys(row.stage for row in stopped), key=lambda stage: order.get(stage, len(order))):
+        lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
+        left -= len(lost)
+        reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
+        steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
+    meets = sum(view.budget.met_by(row) for row in view.ok)
+    exceeded = Counter(f"over the {limit} limit" for row in view.ok for limit in view.budget.violations(row))
+    steps.append(Step("meets the budget", meets, left - meets, tuple(exceeded.most_common())))
     if not view.decision.feasible:
-        return (budget,)
+        return tuple(steps)
     front = len(view.decision.front)
     dominated = (("another candidate is as good or better in every figure", meets - front),)
-    return (budget, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
+    return (*steps, Step("on the front", front, meets - front, dominated), Step("the pick", 1, front - 1))
 
 
-def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> DataTable:
+def failures(rows: Sequence[Evaluation], notes: Sequence[str] = ()) -> blocks.DataTable:
     """Return the table of evaluations without a result, each with its reason."""
     titles = ("configuration", "status", "stage", "reason")
     cells = [
         (text.name(row), Span(row.status.value, f"tag {row.status.value}"), row.stage, Span(row.reason, "name"))
         for row in rows
     ]
-    return DataTable(columns(*titles, left=titles), cells, "Configurations without a result", "stopped", notes=notes)
+    header, caption = blocks.columns(*titles, left=titles), "Configurations without a result"
+    return blocks.DataTable(header, cells, caption, "stopped", notes=notes)
+
+
+def failure_blocks(view: RunView) -> list[blocks.Block]:
+    """Return the section on what failed, was skipped, or has no weights; nothing if all went well."""
+    stopped = (*view.with_status(Status.FAILED), *view.with_status(Status.SKIPPED))
+    without_weights = view.manifest.get("without_weights") or {}
+    if not stopped and not without_weights:
+        return []
+    more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
+    said = f"{plural(len(stopped), 'configuration')} failed or were skipped. A failure does not stop the run.{more}"
+    shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
+    if stopped:
+        shown.append(failures(stopped[:FAILURES_SHOWN]))
+    if without_weights:
+        models = plural(len(without_weights), "model was", "models were")
+        reasons = blocks.Items([f"{card}: {reason}" for card, reason in without_weights.items()])
+        shown.append(blocks.Group([reasons], f"{models} skipped: no weights could be fetched"))
+    return shown

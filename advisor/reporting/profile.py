@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
@@ -13,10 +14,10 @@ from advisor.core.units import plural, show_bytes
 from advisor.measurement.delegation import Delegation
 from advisor.measurement.microcontrollers import EthosEstimate
 from advisor.measurement.operators.profile_values import OperatorTime, Profile, TypeTime
-from advisor.reporting import blocks, text
-from advisor.reporting.console import WIDE, show
-from advisor.reporting.diagnosis import diagnosis_html, diagnosis_lines
-from advisor.reporting.selection import Rows, rows_of
+from advisor.reporting import blocks
+from advisor.reporting.blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
+from advisor.reporting.compression import diagnosis_html, diagnosis_lines
+from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.templating import asset, json_for_script, plotly_script, render_page, trusted
 from advisor.reporting.text import figure
 
@@ -36,25 +37,51 @@ STEPS: Rows[OperatorTime] = rows_of(
 SHOWN = 10
 REASONS_SHOWN = 6
 GOOD_COVERAGE = (0.95, 1.02)
-TYPES = blocks.columns(
-    "type", "where", "count", "time us", "share %", "sum %", "million MACs", "data", left=("type", "where", "data")
+
+
+def _where(row: OperatorTime | TypeTime) -> blocks.Words:
+    return Span(row.where, "warn") if row.where == "builtin" else row.where
+
+
+TYPES: tuple[TableColumn[TypeTime], ...] = (
+    TableColumn("type", lambda row: Span(row.type, "name"), left=True),
+    TableColumn("where", _where, left=True),
+    TableColumn("count", lambda row: row.count),
+    TableColumn("time us", lambda row: row.time_us),
+    TableColumn("share %", lambda row: f"{100 * row.share:.1f}"),
+    TableColumn("sum %", lambda row: f"{100 * row.cumulative:.1f}"),
+    TableColumn("million MACs", lambda row: row.macs / 1e6 if row.macs else None),
+    TableColumn("data", lambda row: row.data_type, left=True),
 )
-OPERATORS = (
-    blocks.TableColumn("step"),
-    blocks.TableColumn("type", left=True, head=True),
-    blocks.TableColumn("where", left=True),
-    blocks.TableColumn("time us", short="us"),
-    blocks.TableColumn("share %", short="%"),
-    blocks.TableColumn("sum %"),
-    blocks.TableColumn("million MACs", width=WIDE),
-    blocks.TableColumn("kB moved", width=WIDE),
-    blocks.TableColumn("GOP/s"),
-    blocks.TableColumn("GB/s"),
-    blocks.TableColumn("inputs", left=True, width=blocks.PAGES),
-    blocks.TableColumn("output", left=True),
-    blocks.TableColumn("data", left=True, width=128),
-    blocks.TableColumn("kernel", left=True, width=blocks.PAGES),
+Step = tuple[OperatorTime, float]
+"""A step with the sum of the shares up to it (0-1)."""
+
+OPERATORS: tuple[TableColumn[Step], ...] = (
+    TableColumn("step", lambda step: step[0].position),
+    TableColumn("type", lambda step: Span(step[0].type, "name"), left=True, head=True),
+    TableColumn("where", lambda step: _where(step[0]), left=True),
+    TableColumn("time us", lambda step: step[0].time_us, short="us"),
+    TableColumn("share %", lambda step: f"{100 * step[0].share:.1f}", short="%"),
+    TableColumn("sum %", lambda step: f"{100 * step[1]:.1f}"),
+    TableColumn(
+        "million MACs", lambda step: step[0].node.macs / 1e6 if step[0].node and step[0].node.macs else None, width=WIDE
+    ),
+    TableColumn("kB moved", lambda step: step[0].node.bytes_moved / 1e3 if step[0].node else None, width=WIDE),
+    TableColumn("GOP/s", lambda step: step[0].gflops or None),
+    TableColumn("GB/s", lambda step: step[0].gbytes or None),
+    TableColumn(
+        "inputs", lambda step: ", ".join(step[0].node.inputs) if step[0].node else None, left=True, width=blocks.PAGES
+    ),
+    TableColumn("output", lambda step: ", ".join(shape for _, shape in _outputs(step)) or None, left=True),
+    TableColumn("data", lambda step: next((kind for kind, _ in _outputs(step)), None), left=True, width=128),
+    TableColumn("kernel", lambda step: Span(step[0].kernel, "name"), left=True, width=blocks.PAGES),
 )
+
+
+def _outputs(step: Step) -> list[tuple[str, str]]:
+    """Return data type and shape of each output."""
+    found = (each.partition(" ") for each in (step[0].node.outputs if step[0].node else ()))
+    return [(kind, shape) for kind, _, shape in found]
 
 
 def print_profile(
@@ -83,30 +110,28 @@ def print_profile(
     else:
         rows = tuple(steps if everything else steps[:SHOWN])
         title = f"{len(rows)} of {len(profile.operators)} steps, as selected"
-    named = [("", delegation) for delegation in profile.delegations]
     shown: list[blocks.Block] = [
         *_head(profile),
         blocks.Heading("By type"),
-        types_table(profile),
+        table_of(TYPES, profile.by_type),
         blocks.Heading(title),
-        operators_table(rows, everything and steps is None),
-        *delegation_lines(named),
-        *ethos_lines(profile.ethos),
-        *(blocks.Labelled("Advice", sentence, "good") for sentence in profile.advice),
-        *(blocks.Labelled("Note", note, "warn") for note in profile.notes),
+        _operators_table(rows, everything and steps is None),
+        *delegation_lines([("", delegation) for delegation in profile.delegations]),
+        *_ethos_lines(profile.ethos),
+        *(Labelled("Advice", sentence, "good") for sentence in profile.advice),
+        *(Labelled("Note", note, "warn") for note in profile.notes),
         *(diagnosis_lines(diagnosis, everything) if diagnosis else ()),
-        *(blocks.Labelled("Written", str(path)) for path in written),
+        *(Labelled("Written", str(path)) for path in written),
     ]
     if not written:
         shown.append(blocks.next_command(f"advisor profile {profile.model} --html profile.html"))
-    show(shown, console)
+    blocks.show(shown, console)
 
 
 def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[blocks.Block]:
     """Return a heading, and for each file and accelerator a sentence and why operators are not supported.
 
-    Args:
-        delegations: each with the file's name, which is shown if there are several; empty returns nothing.
+    Each delegation comes with the file's name, which is shown if there are several; nothing without any.
     """
     if not delegations:
         return
@@ -114,23 +139,24 @@ def delegation_lines(delegations: Sequence[tuple[str, Delegation]]) -> Iterator[
     described: set[str] = set()
     several = len({name for name, _ in delegations}) > 1
     for file, delegation in delegations:
-        label = f"{file}, {delegation.accelerator.name}" if several else delegation.accelerator.name
-        lines.append(blocks.Labelled(label, delegation.sentence, "warn" if delegation.objections else "good"))
-        if delegation.accelerator.about and delegation.accelerator.name not in described:
-            lines.append(blocks.Paragraph(f"  {delegation.accelerator.about}", "dim"))
-        described.add(delegation.accelerator.name)
-        lines += [blocks.Paragraph(f"  not supported: {reason}") for reason in unsupported(delegation)]
+        unit = delegation.accelerator
+        label = f"{file}, {unit.name}" if several else unit.name
+        lines.append(Labelled(label, delegation.sentence, "warn" if delegation.objections else "good"))
+        if unit.about and unit.name not in described:
+            lines.append(Paragraph(f"  {unit.about}", "dim"))
+        described.add(unit.name)
+        lines += [Paragraph(f"  not supported: {reason}") for reason in unsupported(delegation)]
     yield blocks.Group(lines)
 
 
-def ethos_lines(found: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
+def _ethos_lines(found: Sequence[EthosEstimate]) -> Iterator[blocks.Block]:
     """Return a heading, and for each Ethos-U what its compiler makes of the file; nothing without one."""
     if not found:
         return
     lines: list[blocks.Block] = [blocks.Heading("Arm Ethos-U (estimated by its compiler, not measured)")]
     for each in found:
-        lines.append(blocks.Labelled(each.unit.name, each.sentence, "warn" if each.on_cpu else "good"))
-        lines += [blocks.Paragraph(f"  not supported: {reason}") for reason in each.reasons[:REASONS_SHOWN]]
+        lines.append(Labelled(each.unit.name, each.sentence, "warn" if each.on_cpu else "good"))
+        lines += [Paragraph(f"  not supported: {reason}") for reason in each.reasons[:REASONS_SHOWN]]
     yield blocks.Group(lines)
 
 
@@ -141,18 +167,21 @@ def unsupported(delegation: Delegation) -> list[str]:
     return found[:REASONS_SHOWN] + ([f"and {plural(more, 'other reason')}"] if more > 0 else [])
 
 
-def totals(profile: Profile) -> str:
-    """Return parameters, MACs, activations and partitions as a sentence."""
-    builtin = profile.kernels == "builtin"
-    entered = "XNNPACK not used" if builtin else plural(profile.partitions, "XNNPACK partition")
-    return (
-        f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, "
-        f"activations {show_bytes(profile.arena_bytes)}, {plural(len(profile.by_type), 'operator type')}, "
-        f"{entered}"
+def _head(profile: Profile) -> Iterator[blocks.Block]:
+    whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
+    roof = profile.roofline
+    peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s" if roof else ""
+    entered = "XNNPACK not used" if profile.kernels == "builtin" else plural(profile.partitions, "XNNPACK partition")
+    yield Paragraph((Span(Path(profile.model).name, "strong"), whole))
+    yield Paragraph(
+        f"{profile.parameters / 1e6:.2f} million parameters, {profile.macs / 1e6:.1f} million MACs, activations "
+        f"{show_bytes(profile.arena_bytes)}, {plural(len(profile.by_type), 'operator type')}, {entered}"
     )
+    yield Paragraph(_quality(profile), "dim")
+    yield Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
 
 
-def quality(profile: Profile) -> str:
+def _quality(profile: Profile) -> str:
     """Return how reliable the figures are."""
     low, high = GOOD_COVERAGE
     good = "" if low <= profile.coverage <= high else f" (good is {low:.0%} to {high:.0%})"
@@ -162,88 +191,33 @@ def quality(profile: Profile) -> str:
     )
 
 
-def _head(profile: Profile) -> Iterator[blocks.Block]:
-    whole = f"  {figure(profile.plain_us / 1e3)} ms a run at {plural(profile.threads, 'thread')}"
-    roof = profile.roofline
-    peak = f"; one core reaches {roof.gflops:.0f} GFLOP/s in float32 and {roof.gbytes:.0f} GB/s" if roof else ""
-    yield blocks.Paragraph((blocks.Span(Path(profile.model).name, "strong"), whole))
-    yield blocks.Paragraph(totals(profile))
-    yield blocks.Paragraph(quality(profile), "dim")
-    yield blocks.Paragraph(f"{profile.runtime} on {profile.host}{peak}", "dim")
-
-
-def types_table(profile: Profile) -> blocks.DataTable:
-    """Return the time of each type of operator."""
-    return blocks.DataTable(TYPES, list(map(_type, profile.by_type)))
-
-
-def _type(row: TypeTime) -> list[blocks.Words]:
-    shares = [f"{100 * row.share:.1f}", f"{100 * row.cumulative:.1f}"]
-    macs = figure(row.macs / 1e6 if row.macs else None)
-    return [
-        blocks.Span(row.type, "name"),
-        _where(row.where),
-        str(row.count),
-        figure(row.time_us),
-        *shares,
-        macs,
-        row.data_type,
-    ]
-
-
-def operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
+def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.DataTable:
     """Return steps of a run; ``in_order`` says that the rows are all of them."""
-    cumulative, cells = 0.0, []
+    cumulative, steps = 0.0, []
     for row in rows:
         cumulative = row.cumulative if in_order else cumulative + row.share
-        node = row.node
-        outputs = [each.partition(" ") for each in node.outputs] if node else []
-        cells.append(
-            (
-                str(row.position),
-                blocks.Span(row.type, "name"),
-                _where(row.where),
-                figure(row.time_us),
-                f"{100 * row.share:.1f}",
-                f"{100 * cumulative:.1f}",
-                figure(node.macs / 1e6 if node and node.macs else None),
-                figure(node.bytes_moved / 1e3 if node else None),
-                figure(row.gflops or None),
-                figure(row.gbytes or None),
-                ", ".join(node.inputs) if node else text.MISSING,
-                ", ".join(shape for _, _, shape in outputs) or text.MISSING,
-                outputs[0][0] if outputs else text.MISSING,
-                blocks.Span(row.kernel, "name"),
-            )
-        )
-    return blocks.DataTable(OPERATORS, cells, look="tall")
-
-
-def _where(place: str) -> blocks.Words:
-    return blocks.Span(place, "warn") if place == "builtin" else place
+        steps.append((row, cumulative))
+    return table_of(OPERATORS, steps, look="tall")
 
 
 def requested_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
     """Return the file of each requested form, and make their folders before anything is measured.
 
-    Args:
-        folder: takes all forms, except those with a path of their own; None for none.
-        paths: path of single forms.
-
-    Raises:
-        UsageError: a file cannot be written.
+    A folder takes all forms, except those with a path of their own. A file that cannot be written is a ``UsageError``.
     """
-    everything = {form: folder / name for form, name in FILES.items()} if folder else {}
-    wanted = {**everything, **paths}
+    wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
     for path in wanted.values():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise UsageError(f"cannot write '{path}': {error.strerror}", "choose another place") from error
+            raise _unwritable(path, error.strerror) from error
         if path.is_dir() or not os.access(path.parent, os.W_OK):
-            reason = "it is a folder" if path.is_dir() else "its folder is not writable"
-            raise UsageError(f"cannot write '{path}': {reason}", "choose another place")
+            raise _unwritable(path, "it is a folder" if path.is_dir() else "its folder is not writable")
     return wanted
+
+
+def _unwritable(path: Path, why: str | None) -> UsageError:
+    return UsageError(f"cannot write '{path}': {why}", "choose another place")
 
 
 def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None) -> None:
@@ -252,26 +226,19 @@ def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnos
     Raises:
         UsageError: a file cannot be written.
     """
-    for form, path in wanted.items():
-        try:
-            path.write_text(_content(form, profile, diagnosis), encoding="utf-8")
-        except OSError as error:
-            raise UsageError(f"cannot write '{path}': {error.strerror}", "choose another place") from error
-
-
-def _content(form: str, profile: Profile, diagnosis: Diagnosis | None) -> str:
-    if form == "html":
-        return render(profile, diagnosis)
     more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
-    return json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False)
+    for form, path in wanted.items():
+        document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False) if form == "json" else ""
+        try:
+            path.write_text(document or render(profile, diagnosis), encoding="utf-8")
+        except OSError as error:
+            raise _unwritable(path, error.strerror) from error
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
     """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped.
 
-    Args:
-        profile: what was found.
-        diagnosis: how the file differs from its float origin, None where it was not requested.
+    ``diagnosis`` says how the file differs from its float origin, None where it was not requested.
     """
     return render_page(
         "profile",
@@ -279,53 +246,45 @@ def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
         scripts=[plotly_script(), asset("profile.js")],
         profile=profile,
         name=Path(profile.model).name,
-        facts=[blocks.Figures([blocks.Figure(*each) for each in facts(profile)])],
-        types=[types_table(profile)],
-        operators=[operators_table(profile.operators, True)],
-        quality=quality(profile),
+        facts=[blocks.Figures(_facts(profile))],
+        types=[table_of(TYPES, profile.by_type)],
+        operators=[_operators_table(profile.operators, True)],
+        quality=_quality(profile),
         diagnosis=diagnosis_html(diagnosis) if diagnosis else None,
         reasons=unsupported,
-        data=trusted(json_for_script(payload(profile))),
+        data=trusted(json_for_script(_payload(profile))),
     )
 
 
-def payload(profile: Profile) -> dict[str, object]:
+def _facts(profile: Profile) -> tuple[blocks.Figure, ...]:
+    """Return the key figures."""
+    slowest = profile.top(1)[0]
+    partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
+    runs = f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}"
+    good, parameters = "good is 95 to 102 %; profiler", f"{profile.parameters / 1e6:.2f} million parameters"
+    return (
+        blocks.Figure("A run", f"{figure(profile.plain_us / 1e3)} ms", runs),
+        blocks.Figure("Operators / run", f"{profile.coverage:.1%}", f"{good} {profile.overhead:+.1%}"),
+        blocks.Figure("MACs", f"{figure(profile.macs / 1e6)} million", parameters),
+        blocks.Figure("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
+        blocks.Figure("XNNPACK", partitions, f"slowest step: {slowest.type}, {slowest.share:.1%}"),
+    )
+
+
+def _payload(profile: Profile) -> dict[str, object]:
     """Return the data of the plots: the slowest operators, the roofline, and every operator below it."""
-    roof = profile.roofline
+    roof, steps = profile.roofline, [row for row in profile.operators if row.gflops and row.gbytes]
     return {
-        "bars": [_bar(row) for row in profile.top(BARS)],
-        "points": [_point(row) for row in profile.operators if row.gflops and row.gbytes],
+        "bars": [_drawn(row, label=f"{row.position} {row.type}") for row in profile.top(BARS)],
+        "points": [
+            _drawn(row, x=2 * row.node.macs / row.node.bytes_moved if row.node else 0.0, y=row.gflops) for row in steps
+        ],
         "roof": {"gflops": roof.gflops, "gbytes": roof.gbytes} if roof else None,
     }
 
 
-def facts(profile: Profile) -> tuple[tuple[str, str, str], ...]:
-    """Return label, figure and remark of the key figures."""
-    slowest = profile.top(1)[0]
-    partitions = "off" if profile.kernels == "builtin" else plural(profile.partitions, "partition")
-    return (
-        (
-            "A run",
-            f"{figure(profile.plain_us / 1e3)} ms",
-            f"median of {plural(profile.runs, 'run')}, {plural(profile.threads, 'thread')}",
-        ),
-        ("Operators / run", f"{profile.coverage:.1%}", f"good is 95 to 102 %; profiler {profile.overhead:+.1%}"),
-        ("MACs", f"{figure(profile.macs / 1e6)} million", f"{profile.parameters / 1e6:.2f} million parameters"),
-        ("Activations", show_bytes(profile.arena_bytes), "peak, computed from their lifetimes"),
-        ("XNNPACK", partitions, f"slowest step: {slowest.type}, {slowest.share:.1%}"),
-    )
-
-
-def _bar(row: OperatorTime) -> dict[str, object]:
-    return {"label": f"{row.position} {row.type}", "us": row.time_us, "share": row.share, **_common(row)}
-
-
-def _point(row: OperatorTime) -> dict[str, object]:
-    operations = 2 * row.node.macs if row.node else 0
-    moved = row.node.bytes_moved if row.node else 1
-    return {"x": operations / moved, "y": row.gflops, "us": row.time_us, "share": row.share, **_common(row)}
-
-
-def _common(row: OperatorTime) -> dict[str, object]:
+def _drawn(row: OperatorTime, **place: Any) -> dict[str, object]:
+    """Return what the plots show of an operator at a place."""
     output = row.node.outputs[0] if row.node and row.node.outputs else ""
-    return {"type": row.type, "where": row.where, "step": row.position, "kernel": row.kernel, "output": output}
+    shown = {"us": row.time_us, "share": row.share, "type": row.type, "where": row.where, "step": row.position}
+    return {**place, **shown, "kernel": row.kernel, "output": output}

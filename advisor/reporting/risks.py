@@ -1,12 +1,9 @@
 """Risks of an answer: the images it was judged on, the budget, compression, capture conditions, the licence."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from advisor.core.budget import PERMISSIVE_WORD, allows
 from advisor.core.evaluation import Evaluation
@@ -17,9 +14,7 @@ from advisor.core.quantity import Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.reporting import text
 from advisor.reporting.confidence import NAMED, other_things, unkept
-
-if TYPE_CHECKING:
-    from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView
 
 TIGHT = 0.1
 """A measured latency is far from the limit if at least this share of the limit is left."""
@@ -66,16 +61,15 @@ class Risk:
 
 def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
+    grouped = list(_few_groups(view))
     found = (
-        _missing_classes(view),
-        _few_images(view),
-        _few_groups(view),
-        _new_conditions(view, evaluation),
-        _cross_validation(view, evaluation),
-        _regularization(evaluation),
-        *(Risk(one.name, Level.HIGH, one.text) for one in unkept(evaluation)),
+        *_few_images(view),
+        *grouped,
+        *_new_conditions(view, evaluation),
+        *_fitting(view, evaluation, bool(grouped)),
+        *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
         _budget(view, evaluation),
-        _shipped(evaluation) or _compression(evaluation),
+        _compression(evaluation),
         _capture(view, evaluation),
         _unknown(evaluation),
         _licence(view, evaluation),
@@ -91,97 +85,72 @@ def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     return tuple(risk for risk in found if risk.level is Level.HIGH and risk.name != BUDGET)
 
 
-def _missing_classes(view: RunView) -> Risk | None:
+def _few_images(view: RunView) -> Iterator[Risk]:
     validated = view.dataset.validated_per_class if view.dataset else {}
-    missing = [name for name, count in validated.items() if not count]
-    if not missing:
-        return None
-    shown = listed([repr(name) for name in missing], NAMED)
-    return Risk(
-        "Missing classes",
-        Level.HIGH,
-        f"{_share(missing, validated)} no validation image: {shown}. The figures say nothing there: add images to the "
-        "validation part.",
-    )
-
-
-def _few_images(view: RunView) -> Risk | None:
-    validated = view.dataset.validated_per_class if view.dataset else {}
+    if missing := [repr(name) for name, count in validated.items() if not count]:
+        shown = f"{_share(missing, validated)} no validation image: {listed(missing, NAMED)}"
+        advice = "The figures say nothing there: add images to the validation part."
+        yield Risk("Missing classes", Level.HIGH, f"{shown}. {advice}")
     few = {name: count for name, count in validated.items() if 0 < count < FEW}
-    if not few:
-        return None
-    worst = min(few, key=lambda name: few[name])
-    if len(validated) == 1:
-        return Risk("Few images", Level.HIGH, f"The validation part has only {few[worst]} images: add images.")
-    share = f"{_share(few, validated)} fewer than {FEW} validation images"
-    return Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
+    if few and len(validated) == 1:
+        yield Risk("Few images", Level.HIGH, f"The validation part has only {min(few.values())} images: add images.")
+    elif few:
+        worst = min(few, key=lambda name: few[name])
+        share = f"{_share(few, validated)} fewer than {FEW} validation images"
+        yield Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
 
 
-def _few_groups(view: RunView) -> Risk | None:
+def _few_groups(view: RunView) -> Iterator[Risk]:
     groups = view.dataset.groups_per_class if view.dataset else {}
     few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
     if not few:
-        return None
+        return
     worst = min(few, key=lambda name: few[name])
     share = f"{_share(few, groups)} fewer than {FEW_GROUPS} groups of images, {worst!r} only {few[worst]}"
     if len(groups) == 1:
         share = f"There are fewer than {FEW_GROUPS} groups of images"
     lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
-    return Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
+    yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _new_conditions(view: RunView, evaluation: Evaluation) -> Risk | None:
+def _new_conditions(view: RunView, evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
     plain, judged = top1_on_parts(evaluation)
     expected, measured = evaluation.new_conditions, judged or plain
-    if expected is None or measured is None or measured.low is None or expected.value >= measured.low:
-        return None
-    ends, named = text.interval(expected), " top-1" if view.other_metric else ""
-    return Risk(
-        "New conditions",
-        Level.HIGH,
-        f"Expect about {expected.value:.1f} %{named}{f' (95 %: {ends})' if ends else ''} on images of another place "
-        f"or day, not {measured.value:.1f} %.",
-    )
+    if expected and measured and measured.low is not None and expected.value < measured.low:
+        expect = f"{expected.value:.1f} %{' top-1' if view.other_metric else ''}{text.confidence(expected, ' (', ')')}"
+        said = f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
+        yield Risk("New conditions", Level.HIGH, said)
 
 
-def _cross_validation(view: RunView, evaluation: Evaluation) -> Risk | None:
+def _fitting(view: RunView, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
     """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
 
-    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
+    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then. Its
+    optimum of the regularization should lie inside of the values tried.
     """
     (judged, _), head = top1_on_parts(evaluation), evaluation.head
-    if view.other_metric and evaluation.configuration.compression != FLOAT:  # its loss of top-1 is not known
-        return None
-    if head is None or not head.cv_images or judged is None or judged.low is None or judged.high is None:
-        return None
-    lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
-    crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
-    difference = 100 * crossed.value - judged.value - lost
-    if abs(difference) <= math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2):
-        return None
-    if difference < 0 and _few_groups(view):
-        return None
-    figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
-    why = (
-        "validation images differ from the training images. Other images can differ as much again"
-        if difference > 0
-        else "validation images resemble the training images. Expect less on images that do not"
-    )
-    return Risk("Cross-validation", Level.HIGH, f"{figures}: {why}.")
-
-
-def _regularization(evaluation: Evaluation) -> Risk | None:
-    head = evaluation.head
-    if head is None or not head.at_grid_end:
-        return None
-    return Risk(
-        "Regularization",
-        Level.HIGH,
-        f"C = {head.regularization:g} of the head is at the end of the values tried: cross-validation found no "
-        "optimum, so do not rely on it.",
-    )
+    if head is None:
+        return
+    known = not view.other_metric or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
+    if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
+        lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
+        crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
+        difference = 100 * crossed.value - judged.value - lost
+        allowed = math.hypot(50 * (crossed.high - crossed.low), (judged.high - judged.low) / 2)
+        if difference > allowed or (-difference > allowed and not few_groups):
+            figures = f"{100 * crossed.value:.1f} % on the training part, {judged.value:.1f} % on validation"
+            why = (
+                "differ from the training images. Other images can differ as much again"
+                if difference > 0
+                else "resemble the training images. Expect less on images that do not"
+            )
+            yield Risk("Cross-validation", Level.HIGH, f"{figures}: validation images {why}.")
+    if head.at_grid_end:
+        end = f"C = {head.regularization:g} of the head is at the end of the values tried"
+        said = f"{end}: cross-validation found no optimum, so do not rely on it."
+        yield Risk("Regularization", Level.HIGH, said)
 
 
 def _share(some: Sized, classes: Sized) -> str:
@@ -197,9 +166,8 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     if probability is not None:
         level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
-        chance = (
-            f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: {_provenance(evaluation)}, not measured"
-        )
+        provenance = evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED
+        chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
         return Risk(BUDGET, level, f"{chance}. A few measurements on the device would narrow the interval.")
     room = 1 - latency.value / limit
     if room < 0:
@@ -208,31 +176,19 @@ def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 
 
-def _provenance(evaluation: Evaluation) -> str:
-    return str(evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED)
-
-
-def _shipped(evaluation: Evaluation) -> Risk | None:
-    if not evaluation.card_facts.as_it_is:
-        return None
-    said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
-    return Risk("Learnt images", Level.HIGH, said)
-
-
 def _compression(evaluation: Evaluation) -> Risk:
     drop, recipe = evaluation.drop, evaluation.configuration.compression
+    if evaluation.card_facts.as_it_is:
+        said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
+        return Risk("Learnt images", Level.HIGH, said)
     if recipe == "float32":
         return Risk("Compression", Level.LOW, "No loss: the file is not compressed.")
     if drop is None:
         return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
-    ends = text.interval(drop)
     worst = drop.high if drop.high is not None else drop.value
     level = Level.LOW if drop.value <= 1.0 and worst <= 2.0 else Level.SOME
-    return Risk(
-        "Compression",
-        Level.HIGH if drop.value > 2.0 else level,
-        f"{recipe} loses {text.points(drop)} points{f' (95 %: {ends})' if ends else ''} against float32.",
-    )
+    said = f"{recipe} loses {text.points(drop)} points{text.confidence(drop, ' (', ')')} against float32."
+    return Risk("Compression", Level.HIGH if drop.value > 2.0 else level, said)
 
 
 def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:

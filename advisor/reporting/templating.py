@@ -1,6 +1,7 @@
 """Tools for all pages: escaping templates, style sheets and scripts of the package, a content policy, plotly.js."""
 
 import base64
+import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Sequence
@@ -22,14 +23,9 @@ _SCRIPT = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
 def render_page(
     template: str, styles: Sequence[str], scripts: Sequence[str], packed_scripts: Sequence[str] = (), **values: object
 ) -> str:
-    """Return a page that loads nothing.
+    """Return a page that loads nothing, from the names of its style sheets and the scripts that it contains.
 
-    Args:
-        template: its template.
-        styles: names of its style sheets.
-        scripts: the scripts that it contains.
-        packed_scripts: further scripts that these scripts unpack and run.
-        values: variables of the template.
+    These may unpack and run the ``packed_scripts``. The ``values`` are variables of the template.
     """
     return render(
         template,
@@ -53,12 +49,9 @@ def draw(blocks: Iterable[Block]) -> Markup:
 @cache
 def environment(package: str = "advisor.reporting") -> Environment:
     """Return the escaping environment for the templates of a package."""
+    loader = PackageLoader(package)
     environment = Environment(
-        loader=PackageLoader(package),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.globals["text"] = text
     environment.filters |= {"cell": cell, "figure": text.figure}
@@ -83,11 +76,7 @@ def asset(name: str) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page.
-
-    Raises:
-        ModuleNotFoundError: plotly is not installed.
-    """
+    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page."""
     spec = find_spec("plotly")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
@@ -102,6 +91,12 @@ def trusted(content: str) -> Markup:
 def json_for_script(value: object) -> str:
     """Return JSON that cannot end its script element, whatever the strings contain."""
     return json.dumps(text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
+
+
+@cache
+def packed(content: str) -> Markup:
+    """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
+    return trusted(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())
 
 
 def content_policy(scripts: Sequence[str]) -> str:

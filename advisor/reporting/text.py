@@ -71,11 +71,10 @@ def interval(quantity: Quantity | None, digits: int = 1) -> str:
     return f"{quantity.low:.{digits}f}{separator}{quantity.high:.{digits}f}".replace("-", MINUS)
 
 
-def half_width(quantity: Quantity | None) -> str:
-    """Format the larger side of the interval as ``±3.4``, empty where there is none."""
-    if quantity is None or quantity.low is None or quantity.high is None:
-        return ""
-    return f"±{max(quantity.value - quantity.low, quantity.high - quantity.value):.1f}"
+def confidence(quantity: Quantity | None, before: str = "", after: str = "") -> str:
+    """Format the interval as ``95 %: 84.2-91.5`` between two texts, empty where there is none."""
+    ends = interval(quantity)
+    return f"{before}95 %: {ends}{after}" if ends else ""
 
 
 def milliseconds(quantity: Quantity | None) -> str:
@@ -103,17 +102,21 @@ def provenance(quantity: Quantity | None, device: str = "") -> str:
 
 def provenance_note(evaluation: Evaluation) -> str:
     """Format the provenance of accuracy and latency: ``published, measured (host)``."""
-    accuracy = provenance(evaluation.accuracy)
-    latency = provenance(evaluation.latency, evaluation.configuration.target.device)
-    return ", ".join((accuracy or MISSING, latency or MISSING))
+    device = evaluation.configuration.target.device
+    return f"{provenance(evaluation.accuracy) or MISSING}, {provenance(evaluation.latency, device) or MISSING}"
+
+
+def file(evaluation: Evaluation) -> str:
+    """Return the card and the recipes of a file."""
+    return f"{evaluation.configuration.card} {evaluation.configuration.variant_name}"
 
 
 def name(evaluation: Evaluation) -> str:
     """Return the name of a configuration for people, without figures."""
-    configuration = evaluation.configuration
-    target = configuration.target
-    device = "" if target.device == HOST else f"{target.device}, "
-    return f"{configuration.card} {configuration.variant_name}, {device}{plural(target.threads, 'thread')}"
+    target = evaluation.configuration.target
+    return (
+        f"{file(evaluation)}, {'' if target.device == HOST else f'{target.device}, '}{plural(target.threads, 'thread')}"
+    )
 
 
 def finite(value: Any) -> Any:
@@ -136,14 +139,7 @@ def spreadsheet(value: object) -> object:
 
 @dataclass(frozen=True)
 class Term:
-    """A term.
-
-    Attributes:
-        name: as reports write it.
-        text: what it means, in a few sentences.
-        page: where the documentation says more: a file in ``docs/`` and the heading in it.
-        also: other names.
-    """
+    """A term of the reports: other names, and the heading in a file of ``docs/`` where the documentation says more."""
 
     name: str
     text: str
@@ -155,10 +151,9 @@ def terms() -> tuple[Term, ...]:
     """Return all terms by name."""
     import yaml
 
-    text = files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8")
+    entries = yaml.safe_load(files("advisor.reporting").joinpath("glossary.yaml").read_text(encoding="utf-8"))
     return tuple(
-        Term(name, entry["text"], entry["page"], tuple(entry.get("also", ())))
-        for name, entry in yaml.safe_load(text).items()
+        Term(name, entry["text"], entry["page"], tuple(entry.get("also", ()))) for name, entry in entries.items()
     )
 
 
@@ -168,11 +163,9 @@ def term(name: str) -> Term:
     Raises:
         UsageError: there is none. The error names the nearest.
     """
-    known = {_plain(each): found for found in terms() for each in (found.name, *found.also)}
-    if _plain(name) not in known:
-        raise UsageError(f"'{name}' is not explained{nearest(_plain(name), known)}", "advisor explain lists all terms")
-    return known[_plain(name)]
-
-
-def _plain(name: str) -> str:
-    return name.casefold().replace("-", " ").replace("_", " ").strip()
+    spaces = str.maketrans("-_", "  ")
+    known = {each.casefold().translate(spaces): found for found in terms() for each in (found.name, *found.also)}
+    wanted = name.casefold().translate(spaces).strip()
+    if wanted not in known:
+        raise UsageError(f"'{name}' is not explained{nearest(wanted, known)}", "advisor explain lists all terms")
+    return known[wanted]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,6 @@ from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
-from advisor.core.relaxation import Relaxation
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.diagnoses import FILE as DIAGNOSES
 from advisor.engine.history.disagreements import (
@@ -37,21 +36,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetSummary:
-    """The user's images in numbers.
+    """The user's images in numbers: of each class in label order, and of each part of the split.
 
-    Attributes:
-        folder: where they were read from.
-        images_per_class: class name to its number of usable images, in label order.
-        train: images that candidates were trained on for the comparison.
-        validation: images that candidates were compared on.
-        holdout: images that finalists were tested on.
-        rejected: ``path`` and ``reason`` of each file that is not used.
-        own_split: the parts that the user's own split names.
-        leaks: images and groups that this split puts into several parts.
-        validated_per_class: class name to its number of validation images, 0 where it has none; empty if not known.
-        groups_per_class: class name to its number of groups of images; empty if the images do not come in groups.
-        notes: sentences about the split that a reader may not expect.
-        boxes_per_class: class name to its number of boxes, in label order; empty where images themselves have classes.
+    Candidates were trained on ``train``, compared on ``validation``, and finalists tested on ``holdout``. ``rejected``
+    are the files that are not used, each with ``path`` and ``reason``. The user's own split names the parts
+    ``own_split`` and puts ``leaks`` images and groups into several of them. Mappings are empty where images have no
+    boxes or groups, or where the split is not known; ``notes`` say what a reader may not expect of it.
     """
 
     folder: str
@@ -213,11 +203,7 @@ class RunView:
 
 
 def load_view(run: RunFolder, running: bool = False) -> RunView:
-    """Read a run folder, however far it came, and decide; see :func:`advisor.engine.history.loaded_run.load_run`.
-
-    Args:
-        run: the folder.
-        running: the search that fills it calls this.
+    """Read a run folder, however far it came, and decide; ``running`` says that the search that fills it calls this.
 
     Raises:
         UsageError: its request is damaged.
@@ -239,7 +225,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         evaluations=run.evaluations,
         decision=decision,
         by_device=run.by_device,
-        dataset=summary_of(run.dataset, run.folder.read_json("split.json")),
+        dataset=_summary_of(run.dataset, run.folder.read_json("split.json")),
         folder=folder,
         next_command="" if unfinished else _next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
@@ -280,7 +266,10 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     options = {"latency": "--budget", "size": "--size-budget", "drop": "--max-drop", "memory": "--memory-budget"}
     for relaxation in decision.relaxations:
         if is_floor(relaxation.limit):
-            return f"advisor report {folder} --min-accuracy {_floors(run.question.limits, relaxation)}"
+            floors = {name: f"{value:g}%" for name, value in run.question.limits.floors.items()}
+            floors[relaxation.limit] = relaxation.needed.replace(" ", "")
+            values = (value if name == "accuracy" else f"{name}={value}" for name, value in floors.items())
+            return f"advisor report {folder} --min-accuracy {','.join(values)}"
         if relaxation.limit in options:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
@@ -292,32 +281,18 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     return f"{opener} {folder}/report.html"
 
 
-def _floors(budget: Budget, looser: Relaxation) -> str:
-    """Return the value of ``--min-accuracy`` with one limit changed and the others as they are."""
-    values = {name: f"{value:g}%" for name, value in budget.floors.items()}
-    values[looser.limit] = looser.needed.replace(" ", "")
-    return ",".join(value if name == "accuracy" else f"{name}={value}" for name, value in values.items())
-
-
-def summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSummary | None:
-    """Return the images of a run in numbers; None if it has none, or if ``dataset.json`` is damaged.
-
-    Args:
-        document: content of the run's ``dataset.json``.
-        split: content of its ``split.json``.
-    """
+def _summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSummary | None:
+    """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
     try:
+        named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
         return DatasetSummary(
-            folder=document["folder"],
+            **named,
             images_per_class=document["pictures_per_class"],
-            train=document["train"],
-            validation=document["validation"],
-            holdout=document["holdout"],
             rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
-            validated_per_class=_validated(split, document["pictures_per_class"]),
-            groups_per_class=_groups(split),
+            validated_per_class=_by_class(lambda: _validated(split, document["pictures_per_class"])),
+            groups_per_class=_by_class(lambda: _groups(split)),
             notes=tuple(map(str, document.get("notes") or ())),
             boxes_per_class=dict(document.get("boxes_per_class") or {}),
         )
@@ -325,19 +300,19 @@ def summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> Dataset
         return None
 
 
-def _validated(split: Mapping[str, Any], classes: Iterable[str]) -> dict[str, int]:
-    """Return the validation images of each class; nothing where the split is missing or damaged."""
+def _by_class(counted: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
+    """Return what is counted by class in the split; nothing where the split is missing or damaged."""
     try:
-        counts = Counter(str(row["class"]) for row in split[VALIDATION])
+        return counted()
     except (KeyError, TypeError):
         return {}
+
+
+def _validated(split: Mapping[str, Any], classes: Iterable[str]) -> Mapping[str, int]:
+    counts = Counter(str(row["class"]) for row in split[VALIDATION])
     return {name: counts[name] for name in classes}
 
 
-def _groups(split: Mapping[str, Any]) -> dict[str, int]:
-    """Return the groups of each class; nothing where the images have none, or the split is missing or damaged."""
-    try:
-        rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
-        return Counter(name for name, _ in rows)
-    except (KeyError, TypeError):
-        return {}
+def _groups(split: Mapping[str, Any]) -> Mapping[str, int]:
+    rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
+    return Counter(name for name, _ in rows)

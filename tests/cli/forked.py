@@ -21,7 +21,7 @@ PRELOADED = [
     "advisor.engine.progress",
     "advisor.engine.run",
     "advisor.engine.preview",
-    "advisor.reporting.console",
+    "advisor.reporting.blocks",
     "advisor.reporting.answer",
     "requests",
     "rich.progress",

@@ -9,7 +9,7 @@ from skimage import data
 
 from advisor.catalog import load_catalogue
 from advisor.core.evaluation import Status
-from advisor.reporting.catalog_table import print_card
+from advisor.reporting.listings import print_card
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata, write_metadata

@@ -1,9 +1,14 @@
 """A run of a real search, done once a test session, and its bundles."""
 
+import json
+import os
 import shutil
-from collections.abc import Callable, Iterator
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +26,6 @@ from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, w
 __all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
 
 Pixels = npt.NDArray[np.uint8]
-Classify = Callable[[bytes], Iterator[tuple[str, float]]]
 FORMS = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
 SIZE = 224
 
@@ -35,8 +39,7 @@ def trained(with_images: Searched) -> RunFolder:
 @pytest.fixture(scope="session")
 def bundle(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The bundle of its float16 form, which needs no edit."""
-    key = evaluation_of(trained, "float16").configuration.key
-    return export(trained.path, tmp_path_factory.mktemp("bundle") / "made", pick=key)
+    return export_form(trained, "float16", tmp_path_factory.mktemp("bundle") / "made")
 
 
 @pytest.fixture(scope="session")
@@ -75,17 +78,46 @@ def replace_artefact(
     return changed
 
 
-def mediapipe_answers(model: bytes, images: list[Pixels]) -> list[tuple[str, float]]:
-    """Return the label that MediaPipe's ImageClassifier puts first for each picture, with its score."""
-    import mediapipe
-    from mediapipe.tasks import python as tasks
-    from mediapipe.tasks.python import vision
+def export_form(run: RunFolder, form: str, folder: Path, **options: Any) -> Bundle:
+    """Export one form of the network on one thread."""
+    return export(run.path, folder, pick=evaluation_of(run, form).configuration.key, **options)
 
-    options = vision.ImageClassifierOptions(base_options=tasks.BaseOptions(model_asset_buffer=model), max_results=1)
+
+def ran(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a Python program."""
+    command, own = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
+    return subprocess.run(command, capture_output=True, text=True, env=own, cwd=cwd, timeout=120, check=False)
+
+
+def checked_otherwise(bundle: Bundle, folder: Path, change: Callable[[dict[str, Any]], None]) -> str:
+    """Return what the checker finds wrong if the first test vector expects something else, with sums that fit it."""
+    own = Path(shutil.copytree(bundle.path, folder / "changed"))
+    path, sums = own / "test_vectors" / "vectors.json", own / "SHA256SUMS"
+    old, document = sha256_file(path), json.loads(path.read_text())
+    change(document["vectors"][0])
+    path.write_text(json.dumps(document))
+    sums.write_text(sums.read_text().replace(old, sha256_file(path)))
+    done = ran("check.py", cwd=own)
+    assert done.returncode == 1
+    return done.stdout
+
+
+def mediapipe_scores(model: bytes, images: Sequence[Pixels], **options: Any) -> list[list[Any]]:
+    """Return the classes that MediaPipe's ImageClassifier shows for each picture, the most probable first."""
+    mediapipe = pytest.importorskip("mediapipe")
+    vision = mediapipe.tasks.vision
+    base = mediapipe.tasks.BaseOptions(model_asset_buffer=model)
     found = []
-    with vision.ImageClassifier.create_from_options(options) as client:
+    with vision.ImageClassifier.create_from_options(
+        vision.ImageClassifierOptions(base_options=base, **options)
+    ) as client:
         for photo in images:
             image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(photo))
-            first = client.classify(image).classifications[0].categories[0]
-            found.append((str(first.category_name), float(first.score)))
+            found.append(client.classify(image).classifications[0].categories)
     return found
+
+
+def mediapipe_answers(model: bytes, images: Sequence[Pixels]) -> list[tuple[str, float]]:
+    """Return the label that it puts first for each picture, with its score."""
+    first = (found[0] for found in mediapipe_scores(model, images, max_results=1))
+    return [(str(one.category_name), float(one.score)) for one in first]

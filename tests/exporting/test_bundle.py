@@ -7,8 +7,6 @@ import hashlib
 import json
 import os
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,38 +20,31 @@ from advisor.core.units import markdown as escaped
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, render
-from advisor.exporting.shipping import ShippedModel, make_vectors
+from advisor.exporting.shipping import ShippedModel, vector_files
 from advisor.reporting.risks import risks, warnings
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks.classification.files import SHIPPING, answers
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.builders import evaluation
-from tests.exporting.conftest import Pixels, evaluation_of, mediapipe_answers, replace_artefact
+from tests.exporting.conftest import (
+    Pixels,
+    checked_otherwise,
+    evaluation_of,
+    export_form,
+    mediapipe_answers,
+    ran,
+    replace_artefact,
+)
 
 FILES = {
-    "README.md",
-    "SHA256SUMS",
-    "android/Classifier.kt",
-    "bundle.json",
-    "check.py",
-    "ios/Classifier.swift",
-    "labels.txt",
-    "model.tflite",
-    "model_card.md",
-    "python/classify.py",
-    "test_vectors/vectors.json",
-}
+    "README.md", "SHA256SUMS", "android/Classifier.kt", "bundle.json", "check.py", "ios/Classifier.swift", "labels.txt",
+    "model.tflite", "model_card.md", "python/classify.py", "test_vectors/vectors.json",
+}  # fmt: skip
 
 
 def contents(folder: Path) -> dict[str, bytes]:
     return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-
-
-def run_python(*arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *map(str, arguments)], capture_output=True, text=True, cwd=cwd, timeout=120, check=False
-    )
 
 
 @pytest.fixture
@@ -102,46 +93,31 @@ def test_sha256sums_is_what_sha256sum_reads(bundle: Bundle) -> None:
 
 
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
-    done = run_python(bundle.path / "check.py", cwd=tmp_path)
+    done = ran(bundle.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok:")
 
 
-@pytest.mark.parametrize("file", ["labels.txt", "model.tflite", "test_vectors/00.rgb"])
-def test_the_checker_names_a_changed_file(own: Path, file: str) -> None:
-    content = bytearray((own / file).read_bytes())
+@pytest.mark.parametrize("file", ["labels.txt", "model.tflite", "test_vectors/00.rgb", "model_card.md"])
+def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> None:
+    content, missing = bytearray((own / file).read_bytes()), file.endswith(".md")
     content[len(content) // 2] ^= 1
-    (own / file).write_bytes(content)
-    done = run_python("check.py", cwd=own)
+    (own / file).unlink()
+    if not missing:
+        (own / file).write_bytes(content)
+    done = ran("check.py", cwd=own)
     assert done.returncode == 1
-    assert f"WRONG: {file} was changed" in done.stdout
+    assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in done.stdout
 
 
-def test_the_checker_names_a_missing_file(own: Path) -> None:
-    (own / "labels.txt").unlink()
-    done = run_python("check.py", cwd=own)
-    assert done.returncode == 1
-    assert "WRONG: labels.txt is missing" in done.stdout
-
-
-def test_the_checker_notices_a_model_that_answers_otherwise(own: Path, trained: RunFolder) -> None:
+def test_the_checker_notices_a_model_that_answers_otherwise(bundle: Bundle, tmp_path: Path) -> None:
     """Another model of the same classes, with sums that fit it: only the answers tell."""
-    path = own / "test_vectors" / "vectors.json"
-    expected = json.loads(path.read_text())
-    row = expected["vectors"][0]
-    row["probabilities"] = row["probabilities"][::-1]
-    row["label"] = len(row["probabilities"]) - 1 - row["label"]
-    path.write_text(json.dumps(expected))
-    sums = own / "SHA256SUMS"
-    digest = hashlib.sha256(path.read_bytes()).hexdigest()
-    lines = [
-        line if "vectors.json" not in line else f"{digest}  test_vectors/vectors.json"
-        for line in sums.read_text().splitlines()
-    ]
-    sums.write_text("\n".join(lines) + "\n")
-    done = run_python("check.py", cwd=own)
-    assert done.returncode == 1
-    assert "WRONG: 00.rgb: label" in done.stdout
+
+    def turn(row: dict[str, Any]) -> None:
+        row["probabilities"] = row["probabilities"][::-1]
+        row["label"] = len(row["probabilities"]) - 1 - row["label"]
+
+    assert "WRONG: 00.rgb: label" in checked_otherwise(bundle, tmp_path, turn)
 
 
 def test_the_python_snippet_answers_as_the_model_does(
@@ -154,7 +130,7 @@ def test_the_python_snippet_answers_as_the_model_does(
     for place, pixels in enumerate(chosen):
         Image.fromarray(pixels).save(tmp_path / f"{place}.png")
     names = [f"{place}.png" for place in range(len(chosen))]
-    done = run_python(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
+    done = ran(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = answers(bundle.model.content, np.stack(chosen), bundle.model)
     for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
@@ -184,8 +160,7 @@ def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_p
 
 
 def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
-    key = evaluation_of(trained, "int8").configuration.key
-    made = export(trained.path, tmp_path / "b", pick=key, targets=("edgetpu",))
+    made = export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
     measured = (made.path / "model_measured.tflite").read_bytes()
     assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
     text = (made.path / "edgetpu" / "classify_edgetpu.py").read_text()
@@ -194,17 +169,16 @@ def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) 
 
 
 def test_the_edge_tpu_takes_no_float_model(trained: RunFolder, tmp_path: Path) -> None:
-    key = evaluation_of(trained, "float16").configuration.key
     with pytest.raises(UsageError, match="fully quantized models only"):
-        export(trained.path, tmp_path / "b", pick=key, targets=("edgetpu",))
+        export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
     assert not (tmp_path / "b").exists()
 
 
 def test_an_artefact_that_is_gone_is_refused_and_others_can_be_shipped(copied: RunFolder, tmp_path: Path) -> None:
     (copied.path / evaluation_of(copied, "float32").artefact).unlink()
     with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
-        export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float32").configuration.key)
-    assert export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float16").configuration.key).files
+        export_form(copied, "float32", tmp_path / "b")
+    assert export_form(copied, "float16", tmp_path / "b").files
 
 
 def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Path) -> None:
@@ -214,7 +188,7 @@ def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Pa
     path.unlink()
     path.write_bytes(content)
     with pytest.raises(UsageError, match="has changed since it was measured"):
-        export(copied.path, tmp_path / "b", pick=evaluation_of(copied, "float32").configuration.key)
+        export_form(copied, "float32", tmp_path / "b")
     assert not (tmp_path / "b").exists()
 
 
@@ -222,7 +196,7 @@ def test_random_weights_are_not_shipped(copied: RunFolder, tmp_path: Path) -> No
     pick = evaluation_of(copied, "float32")
     copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
     with pytest.raises(UsageError, match="measured without its weights"):
-        export(copied.path, tmp_path / "b", pick=pick.configuration.key)
+        export_form(copied, "float32", tmp_path / "b")
 
 
 def test_a_run_without_candidates_has_nothing_to_ship(copied: RunFolder, tmp_path: Path) -> None:
@@ -239,7 +213,6 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     content = write_metadata((copied.path / pick.artefact).read_bytes(), Metadata("x", labels, (127.5,), (127.5,)))
     replace_artefact(copied, pick, content, ImageAnswers(per_class_recall=dict.fromkeys(labels, 0.5)))
     made = export(copied.path, tmp_path / "b", pick=pick.configuration.key)
-
     lines = (made.path / "labels.txt").read_text(encoding="utf-8").split("\n")
     assert lines == [labels[0], "two lines\u202e\x1b[31m", labels[2], ""]
     card = (made.path / "model_card.md").read_text(encoding="utf-8")
@@ -250,7 +223,7 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert {label for label, _ in mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
         assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
-    done = run_python(made.path / "check.py", cwd=tmp_path)
+    done = ran(made.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout
 
 
@@ -259,8 +232,7 @@ def test_snippets_use_the_accelerator_or_say_that_they_do_not(bundle: Bundle, ac
     configuration = bundle.evaluation.configuration
     target = replace(configuration.target, device="phone", accelerator=accelerator)
     evaluation = replace(bundle.evaluation, configuration=replace(configuration, target=target))
-    shipping = SHIPPING
-    kotlin, swift, python = (render(shipping, name, bundle.model, evaluation)[1] for name in PLATFORMS)
+    kotlin, swift, python = (render(SHIPPING, name, bundle.model, evaluation)[1] for name in PLATFORMS)
     assert ("addDelegate(gpu)" in kotlin) == ("MetalDelegate()" in swift) == (accelerator == "gpu")
     assert ("This code runs on the CPU" in kotlin) == (accelerator == "npu")
     assert ("This code runs on the CPU" in python) == (accelerator != "cpu")
@@ -294,8 +266,10 @@ def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str])
         return 0.1, [(0, {"label": int(images[0].max() > 0)})]
 
     model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, ())
-    tolerance, (vector,) = make_vectors(model, answering)
-    assert (tolerance, vector.answer, len(vector.pixels)) == (0.1, {"label": 1}, 8 * 8 * 3)
+    made = vector_files(model, answering)
+    document = json.loads(made["test_vectors/vectors.json"])
+    assert (document["tolerance"], document["vectors"]) == (0.1, [{"input": "00.rgb", "label": 1}])
+    assert len(made["test_vectors/00.rgb"]) == 8 * 8 * 3
     assert capfd.readouterr().err == ""
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.bundle import Bundle
 from advisor.store import RunFolder
 from tests.devices.arm_root import aarch64_python
-from tests.exporting.conftest import evaluation_of
+from tests.exporting.conftest import export_form
 
 ANSWERS = """\
 import json, platform, sys
@@ -32,8 +32,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def quantized(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
-    key = evaluation_of(trained, "int8").configuration.key
-    return export(trained.path, tmp_path_factory.mktemp("emulated") / "made", pick=key)
+    return export_form(trained, "int8", tmp_path_factory.mktemp("emulated") / "made")
 
 
 def test_a_shipped_int8_file_gives_the_same_answers_on_arm(quantized: Bundle) -> None:

@@ -21,8 +21,15 @@ from advisor.store import RunFolder
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
-from tests.exporting.conftest import Pixels, evaluation_of, replace_artefact
-from tests.exporting.test_detectors import ran
+from tests.exporting.conftest import (
+    Pixels,
+    evaluation_of,
+    export_form,
+    mediapipe_answers,
+    mediapipe_scores,
+    ran,
+    replace_artefact,
+)
 
 pytestmark = pytest.mark.integration
 
@@ -42,7 +49,7 @@ def asked(run: RunFolder, threshold: Threshold | None, wanted: Guarantees = ASKE
 
 
 def made(run: RunFolder, folder: Path) -> Bundle:
-    return export(run.path, folder / "bundle", pick=evaluation_of(run, "float32").configuration.key)
+    return export_form(run, "float32", folder / "bundle")
 
 
 @pytest.fixture
@@ -55,21 +62,14 @@ def unsure(many_images: list[Pixels]) -> list[Pixels]:
 def test_mediapipe_leaves_out_what_is_below_the_threshold(
     copied: RunFolder, unsure: list[Pixels], tmp_path: Path
 ) -> None:
-    mediapipe = pytest.importorskip("mediapipe")
     plain = made(copied, tmp_path / "plain").model
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
-    metadata = read_metadata((bundle.path / "model.tflite").read_bytes())
-    assert metadata is not None
-    assert metadata.threshold == pytest.approx(middle, abs=1e-4)
-    vision = mediapipe.tasks.vision
-    base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
-    with vision.ImageClassifier.create_from_options(vision.ImageClassifierOptions(base_options=base)) as client:
-        for pixels, row in zip(unsure, rows, strict=True):
-            image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(pixels))
-            seen = client.classify(image).classifications[0].categories
-            assert len(seen) == sum(score >= metadata.threshold for score in row)
+    least = read_metadata((bundle.path / "model.tflite").read_bytes()).threshold
+    assert least == pytest.approx(middle, abs=1e-4)
+    shown = mediapipe_scores(bundle.model.content, unsure)
+    assert [len(seen) for seen in shown] == [sum(score >= least for score in row) for row in rows]
 
 
 def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[Pixels], tmp_path: Path) -> None:
@@ -116,9 +116,7 @@ def everything(run: RunFolder, names: tuple[str, ...]) -> RunFolder:
 
 
 def labels_of(run: RunFolder) -> tuple[str, ...]:
-    metadata = read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes())
-    assert metadata is not None
-    return metadata.labels
+    return read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes()).labels
 
 
 def test_thresholds_of_classes_are_in_the_code_the_card_and_the_summary(copied: RunFolder, tmp_path: Path) -> None:
@@ -156,20 +154,13 @@ def test_test_vectors_say_what_the_app_does(copied: RunFolder, unsure: list[Pixe
 def test_mediapipe_compares_each_class_with_its_threshold(
     copied: RunFolder, unsure: list[Pixels], tmp_path: Path
 ) -> None:
-    mediapipe = pytest.importorskip("mediapipe")
     bundle = made(everything(copied, labels_of(copied)), tmp_path)
     metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
-    vision = mediapipe.tasks.vision
-    base = mediapipe.tasks.BaseOptions(model_asset_buffer=bundle.model.content)
     rows = answers(bundle.model.content, np.stack(unsure), bundle.model)
-    with vision.ImageClassifier.create_from_options(vision.ImageClassifierOptions(base_options=base)) as client:
-        for pixels, row in zip(unsure, rows, strict=True):
-            image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=np.ascontiguousarray(pixels))
-            seen = {each.index: each.score for each in client.classify(image).classifications[0].categories}
-            expected = {place: score for place, score in enumerate(row) if score >= metadata.by_class[place]}
-            assert seen == pytest.approx(expected, abs=1e-5)
+    for found, row in zip(mediapipe_scores(bundle.model.content, unsure), rows, strict=True):
+        expected = {place: score for place, score in enumerate(row) if score >= metadata.by_class[place]}
+        assert {each.index: each.score for each in found} == pytest.approx(expected, abs=1e-5)
 
 
 def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder, tmp_path: Path) -> None:
@@ -177,7 +168,6 @@ def test_mediapipe_shows_no_class_behind_one_that_is_left_out(copied: RunFolder,
     own = {names[0]: Threshold(0.87, None, 0, 20)}
     bundle = made(asked(copied, None, Guarantees(Shares(None, {names[0]: 0.9})), by_class=own), tmp_path)
     metadata = read_metadata(bundle.model.content)
-    assert metadata is not None
     assert metadata.by_class == (0.87, *[0.5] * (len(names) - 1))
     assert bundle.model.threshold is None
 
@@ -208,24 +198,14 @@ def test_the_bundle_has_the_class_in_model_labels_card_and_vectors(told: Bundle)
 
 
 def test_the_check_of_the_bundle_passes(told: Bundle) -> None:
-    import subprocess
-    import sys
-
-    done = subprocess.run([sys.executable, told.path / "check.py"], capture_output=True, text=True, check=False)
+    done = ran(told.path / "check.py")
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_mediapipe_answers_noise_with_the_class(told: Bundle, many_images: list[Pixels]) -> None:
-    mediapipe = pytest.importorskip("mediapipe")
-    tasks = mediapipe.tasks
-    options = tasks.vision.ImageClassifierOptions(
-        base_options=tasks.BaseOptions(model_asset_path=str(told.path / "model.tflite"))
-    )
     noise = np.random.default_rng(0).integers(0, 256, many_images[0].shape, dtype=np.uint8)
-    with tasks.vision.ImageClassifier.create_from_options(options) as classifier:
-        image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=noise)
-        found = classifier.classify(image).classifications[0].categories
-    assert found[0].category_name == "unknown"
+    ((name, _),) = mediapipe_answers((told.path / "model.tflite").read_bytes(), [noise])
+    assert name == "unknown"
 
 
 def test_a_candidate_without_such_a_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:

@@ -12,7 +12,16 @@ from advisor.reporting.answer import print_answer
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
+from tests.reporting.views import (
+    HOSTILE,
+    empty_view,
+    few_view,
+    infeasible_view,
+    judged_view,
+    run_view,
+    running_view,
+    with_pick,
+)
 from tests.zones import zone
 
 
@@ -20,7 +29,6 @@ def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
     stream = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     print_answer(view, Console(file=stream, width=width, highlight=False))
     stream.flush()
-    assert isinstance(stream.buffer, io.BytesIO)
     return stream.buffer.getvalue().decode(encoding)
 
 
@@ -33,19 +41,62 @@ def table_of(output: str) -> list[str]:
 
 def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
     view = run_view()
-    rows = table_of(said(view))
-
-    assert view.decision.pick is not None
+    output = said(view)
+    rows = table_of(output)
     assert 2 <= len(rows) <= 10
     assert rows[0].startswith("▶")
     assert view.decision.pick.configuration.card in rows[0]
     assert sum("▶" in row for row in rows) == 1
+    titles = ("top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
+    assert all(part in output.splitlines()[0] for part in titles)
 
 
-def test_headers_carry_units() -> None:
-    header = said(run_view()).splitlines()[0]
+def prices(view: RunView) -> list[str]:
+    """Return what each relaxation of a run costs."""
+    assert view.decision.relaxations
+    return [f"To meet the budget: {relaxation.text}" for relaxation in view.decision.relaxations]
 
-    assert all(part in header for part in ("top-1 %", "latency ms, median (p90)", "size MB", "memory MB"))
+
+OWN = run_view()
+STATE = "Search is running, 34 of 100 configurations have results. This is the answer so far ("
+RESUME = "advisor search --resume runs/20260131-1200-image-classification"
+
+
+@pytest.mark.parametrize(
+    ("view", "encoding", "texts", "missing"),
+    [
+        (
+            OWN,
+            "utf-8",
+            [
+                f"Pick: {OWN.decision.reason}",
+                "How sure: With the validation images and timings drawn again, the pick stays in ",
+                f"Runner-up: {OWN.decision.runner_up_reason}",
+                "2 failed, 2 skipped",
+                f"Next: {OWN.next_command}",
+            ],
+            ["mAP"],
+        ),
+        (running_view(), "utf-8", [STATE, RESUME], ["Next: "]),
+        (
+            infeasible_view(),
+            "utf-8",
+            ["Nothing meets the budget: closest to the limits is", *prices(infeasible_view())],
+            ["Pick:"],
+        ),
+        (empty_view(), "utf-8", ["No candidate could be evaluated"], ["▶"]),
+        (run_view(card_suffix="\x1b]0;owned\x07[red]"), "utf-8", ["[red]"], ["\x1b", "\x07"]),
+        (run_view(classes=HOSTILE), "ascii", ["> ", "Pick:"], []),
+    ],
+    ids=["run", "running", "infeasible", "all failed", "escape sequences", "ascii"],
+)
+def test_the_terminal_says_what_kind_of_answer_it_is(
+    view: RunView, encoding: str, texts: list[str], missing: list[str]
+) -> None:
+    output = " ".join(said(view, encoding=encoding).split())
+    assert [text for text in texts if text not in output] == []
+    assert [text for text in missing if text in output] == []
+    assert output.startswith(STATE) == (view.unfinished is not None)
 
 
 @pytest.mark.parametrize(
@@ -56,9 +107,6 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     view = judged_view()
     output = said(view, width)
     pick = view.decision.pick
-    assert pick is not None
-    assert pick.accuracy is not None
-    assert pick.holdout_accuracy is not None
     assert all(name in output.splitlines()[0] for name in names)
     row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
@@ -70,7 +118,6 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
 @pytest.mark.parametrize("training", ["head", "finetune_cached"])
 def test_from_a_hundred_columns_on_no_figure_is_left_out(width: int, training: str) -> None:
     output = said(_trained(judged_view(), training), width)
-
     header = output.splitlines()[0]
     assert all(title in header for title in ("hold-out %", "(p90)", "size MB", "memory MB"))
     assert "efficientnet_lite0_224 " in output.splitlines()[2], "no name is folded"
@@ -85,7 +132,6 @@ def test_the_accuracy_under_capture_conditions_has_a_column_where_it_fits(width:
 def test_memory_stays_if_long_names_need_several_lines() -> None:
     view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
     lines = said(view, 100).splitlines()
-
     assert "memory MB" in lines[0]
     assert all(len(line) <= 100 for line in lines)
 
@@ -97,20 +143,8 @@ def _trained(view: RunView, training: str) -> RunView:
         return replace(row, configuration=replace(row.configuration, training=training))
 
     decision = view.decision
-    assert decision.pick is not None
     ties, front = (tuple(map(trained, rows)) for rows in (decision.ties, decision.front))
     return replace(view, decision=replace(decision, pick=trained(decision.pick), ties=ties, front=front))
-
-
-def test_reason_runner_up_counts_and_next_command_follow() -> None:
-    view = run_view()
-    output = " ".join(said(view).split())
-
-    assert f"Pick: {view.decision.reason}" in output
-    assert "How sure: With the validation images and timings drawn again, the pick stays in " in output
-    assert f"Runner-up: {view.decision.runner_up_reason}" in output
-    assert "2 failed, 2 skipped" in output
-    assert f"Next: {view.next_command}" in output
 
 
 def test_configurations_that_the_search_did_not_reach_are_counted_apart() -> None:
@@ -122,13 +156,6 @@ def test_configurations_that_the_search_did_not_reach_are_counted_apart() -> Non
     output = said(replace(view, evaluations=(*view.evaluations, stopped), manifest=planned))
     assert f"{len(view.evaluations) + 7} configurations: " in output
     assert "2 failed, 2 skipped, 7 not reached." in " ".join(output.split())
-
-
-def test_a_search_that_has_not_ended_says_so_first() -> None:
-    output = " ".join(said(running_view()).split())
-    assert output.startswith("Search is running, 34 of 100 configurations have results. This is the answer so far (")
-    assert "advisor search --resume runs/20260131-1200-image-classification" in output
-    assert "Next: " not in output
 
 
 def test_the_answer_so_far_has_the_user_s_time_and_the_document_has_utc() -> None:
@@ -145,23 +172,6 @@ def test_high_risks_are_warnings_below_the_reason() -> None:
     assert output.index("Pick: ") < output.index(warning) < output.index("Runner-up: ")
 
 
-def test_infeasible_run_says_so_with_the_price_of_each_relaxation() -> None:
-    view = infeasible_view()
-    output = " ".join(said(view).split())
-
-    assert "Nothing meets the budget: closest to the limits is" in output
-    assert view.decision.relaxations
-    assert all(f"To meet the budget: {relaxation.text}" in output for relaxation in view.decision.relaxations)
-    assert "Pick:" not in output
-
-
-def test_run_in_which_all_failed_has_no_table() -> None:
-    output = said(empty_view())
-
-    assert "No candidate could be evaluated" in output
-    assert "▶" not in output
-
-
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     assert all(len(line.rstrip()) <= width for line in said(run_view(), width).splitlines())
@@ -169,18 +179,12 @@ def test_no_line_is_wider_than_the_terminal(width: int) -> None:
 
 def test_eighty_columns_hold_each_row_on_one_line() -> None:
     rows = table_of(said(run_view(), 80))
-
     assert all(any(char.isdigit() for char in row[30:]) for row in rows)
 
 
 def test_provenance_stands_on_each_row_where_rows_differ() -> None:
-    view = run_view()
-    pick = view.decision.pick
-    assert pick is not None
     predicted = Quantity(9.0, "ms", Provenance.PREDICTED, 7.0, 12.0, source="pixel 4 profile")
-    mixed = replace(pick, latency=predicted)
-    output = said(replace(view, decision=replace(view.decision, pick=mixed)), width=160)
-
+    output = said(with_pick(run_view(), latency=predicted), width=160)
     assert "measured, predicted (host)" in output
     assert "measured, measured (host)" in output
 
@@ -188,25 +192,8 @@ def test_provenance_stands_on_each_row_where_rows_differ() -> None:
 def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
     stream = io.StringIO()
-
     print_answer(run_view(), Console(file=stream, force_terminal=True, width=140))
-
     assert "\x1b[3" not in stream.getvalue()
-
-
-def test_escape_sequences_in_names_do_not_reach_the_terminal() -> None:
-    output = said(run_view(card_suffix="\x1b]0;owned\x07[red]"))
-
-    assert "\x1b" not in output
-    assert "\x07" not in output
-    assert "[red]" in output
-
-
-def test_ascii_output_says_the_same() -> None:
-    output = said(run_view(classes=HOSTILE), encoding="ascii")
-
-    assert "> " in output
-    assert "Pick:" in output
 
 
 @pytest.mark.parametrize(("width", "title"), [(140, "mAP@0.5 % (95 %)"), (80, "mAP@0.5 %")])
@@ -215,17 +202,5 @@ def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: Ru
     assert title in output.splitlines()[0]
     assert "from (mAP@0.5, latency)" in output
     assert "top-1" not in output
-
-
-def test_finalists_among_detectors_are_ranked_by_their_precision_on_validation(detectors: RunView) -> None:
-    pick = detectors.decision.pick
-    assert pick is not None
-    judged = replace(pick, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
-    output = said(replace(detectors, decision=replace(detectors.decision, pick=judged)))
-    assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(output.split())
-
-
-def test_the_accuracy_of_classifiers_is_top_1() -> None:
-    output = said(run_view())
-    assert "top-1 % (95 %)" in output.splitlines()[0]
-    assert "mAP" not in output
+    judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))
+    assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())

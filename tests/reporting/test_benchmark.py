@@ -16,8 +16,7 @@ from tests.measurement.latency.test_latency import QUIET, series
 def timed(model: str, *latencies_ms: float) -> FileBenchmark:
     """Return a file with a latency for each thread count from 1 on; without any it failed."""
     results: list[LatencyResult] = [
-        judge(series([[value] * 3] * 8, None, threads), QUIET)  # type: ignore[arg-type]
-        for threads, value in enumerate(latencies_ms, start=1)
+        judge(series([[value] * 3] * 8, None, threads), QUIET) for threads, value in enumerate(latencies_ms, start=1)
     ]
     timing = ModelTiming(model, tuple(results), None, None, None, None, "litert", "quick", host.describe())
     return FileBenchmark(model, 4_000_000, 1000, timing if results else None, "" if results else "damaged")
@@ -33,7 +32,6 @@ def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
     shown = TIMINGS.select("latency").of(timings(FOUND))
     console = Console(file=io.StringIO(), width=80)
     print_benchmark(FOUND, console, shown)
-    assert isinstance(console.file, io.StringIO)
     table = console.file.getvalue().partition("verdict")[2].partition("\n\n")[0]
     rows = [line.split()[:3] for line in table.splitlines() if line[:1] in ("A", "B", "C")]
     assert rows[:4] == [["B", "2", "3.00"], ["A", "2", "6.00"], ["B", "1", "7.00"], ["A", "1", "9.00"]]
@@ -43,7 +41,6 @@ def test_timings_are_sorted_across_files_and_keep_the_letters() -> None:
 def test_the_document_has_the_files_and_timings_that_pass() -> None:
     shown = TIMINGS.select("latency", ["threads=1", "latency<8ms"]).of(timings(FOUND))
     (file,) = with_timings(FOUND, shown).files
-    assert file.timing is not None
     assert (file.model, [row.threads for row in file.timing.results]) == ("fast.tflite", [1])
 
 

@@ -12,10 +12,8 @@ from advisor.reporting.html import render_html
 from advisor.reporting.phrases import ranked
 from advisor.reporting.view import RunView
 from tests.processes import PATIENCE_S
-from tests.reporting.conftest import Opened
+from tests.reporting.conftest import Open, Opened
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
-
-Open = Callable[..., Opened]
 
 
 def points_of(opened: Opened, plot: str) -> dict[int, tuple[float, float]]:
@@ -48,14 +46,11 @@ def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
     open_page: Open, make: Callable[[], RunView]
 ) -> None:
     opened = open_page(make())
-
-    assert opened.complaints == []
-    assert opened.requests == [opened.address]
+    opened.assert_quiet()
 
 
 def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
-    assert run_page.complaints == []
-    assert run_page.requests == [run_page.address]
+    run_page.assert_quiet()
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -63,16 +58,13 @@ def test_boxes_lie_over_their_images_and_fit_every_screen(
     open_page: Open, judged_detectors: RunView, width: int
 ) -> None:
     opened = open_page(judged_detectors, viewport={"width": width, "height": 800})
-    assert opened.complaints == []
-    assert opened.requests == [opened.address]
-    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.assert_quiet()
+    opened.assert_fits()
     photo = opened.page.locator(".photo").first
     photo.scroll_into_view_if_needed()
     image, drawing = (photo.locator(part).bounding_box() for part in ("img", "svg"))
     assert image == drawing
-    assert image is not None
     missed = photo.locator("rect.missed").bounding_box()
-    assert missed is not None
     expected = [image["x"] + 0.5 * image["width"], image["y"] + 0.5 * image["height"]]
     assert [missed["x"], missed["y"]] == pytest.approx(expected, abs=4)
     looks = [
@@ -87,14 +79,10 @@ def test_boxes_lie_over_their_images_and_fit_every_screen(
 
 def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
     view = run_view()
-
     rows = {index: row for index, row in enumerate(ranked(view)) if row.latency_p90 and row.accuracy and row.size}
     latency, size = points_of(run_page, "plot-latency"), points_of(run_page, "plot-size")
     assert latency.keys() == size.keys() == rows.keys()
     for index, row in rows.items():
-        assert row.latency_p90 is not None
-        assert row.accuracy is not None
-        assert row.size is not None
         assert latency[index] == pytest.approx((row.latency_p90.value, row.accuracy.value), rel=1e-4)
         assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
 
@@ -115,8 +103,6 @@ def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_page
     for plot in ("#plot-latency", "#plot-size"):
         frame = opened.page.locator(plot).bounding_box()
         name = opened.page.locator(f"{plot} .annotation", has_text="budget").bounding_box()
-        assert frame is not None
-        assert name is not None
         assert frame["x"] <= name["x"]
         assert name["x"] + name["width"] <= frame["x"] + frame["width"]
 
@@ -124,10 +110,8 @@ def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_page
 @pytest.mark.parametrize("width", [1280, 390])
 def test_both_confusion_matrices_fit_every_screen(open_page: Open, width: int) -> None:
     opened = open_page(run_view(), viewport={"width": width, "height": 800})
-    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.assert_fits()
     first, second = (opened.page.locator("table.heat").nth(place).bounding_box() for place in (0, 1))
-    assert first is not None
-    assert second is not None
     assert (first["y"] == second["y"]) == (width == 1280)
     assert opened.page.locator("table.heat").nth(1).locator("small").count() > 0
 
@@ -136,10 +120,9 @@ def test_both_confusion_matrices_fit_every_screen(open_page: Open, width: int) -
 def test_names_of_many_classes_stay_readable_beside_a_matrix(open_page: Open, width: int) -> None:
     view = run_view(classes=("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24))))
     opened = open_page(view, viewport={"width": width, "height": 800})
-    assert opened.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    opened.assert_fits()
     for name in opened.page.locator("table.heat tbody th").all():
         frame = name.bounding_box()
-        assert frame is not None
         assert frame["width"] > 50
         assert frame["height"] < 60
 
@@ -147,24 +130,18 @@ def test_names_of_many_classes_stay_readable_beside_a_matrix(open_page: Open, wi
 def test_median_replaces_p90_on_demand(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view)
-
     opened.page.locator("input[name=latency][value=latency]").check()
-
     until(opened, "document.getElementById('plot-latency').layout.xaxis.title.text.includes('median')")
     pick = view.decision.pick
-    assert pick is not None
-    assert pick.latency is not None
     assert points_of(opened, "plot-latency")[0][0] == pytest.approx(pick.latency.value, rel=1e-4)
 
 
 def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view)
-
     for family in ("mobilenet_v1", "efficientnet_lite", "inception_v3"):
         opened.page.locator(f"input[name=family][value={family}]").uncheck()
     opened.page.locator("input[name=threads][value='2']").uncheck()
-
     wanted = [
         index
         for index, row in enumerate(ranked(view))
@@ -178,11 +155,9 @@ def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(open_page: Ope
 def test_filter_for_the_budget_and_reset(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view)
-
     opened.page.locator("input[name=only][value=meets]").check()
     meets = [index for index, row in enumerate(ranked(view)) if view.budget.met_by(row)]
     assert shown_rows(opened) == meets
-
     opened.page.get_by_role("button", name="Reset filters").click()
     until(opened, f"document.getElementById('shown').textContent.startsWith('{len(view.evaluations)} ')")
     assert len(shown_rows(opened)) == len(view.evaluations)
@@ -197,18 +172,12 @@ def test_pick_and_runner_up_are_compared_until_others_are_chosen(open_page: Open
         return opened.page.locator("#compare-table thead th").all_inner_texts()
 
     pick, runner_up = view.decision.pick, view.decision.runner_up
-    assert pick is not None
-    assert runner_up is not None
     assert [pick.configuration.card in heads()[1], runner_up.configuration.compression in heads()[2]] == [True, True]
-
     for index in (5, 9):
         opened.page.locator(f"#all tr[data-i='{index}'] input").check()
-
     first, second = rows[5], rows[9]
     assert first.configuration.card in heads()[1]
     assert second.configuration.card in heads()[2]
-    assert first.accuracy is not None
-    assert second.accuracy is not None
     top1 = opened.page.locator("#compare-table tbody tr").first.locator("td").all_inner_texts()
     assert top1[0].startswith(f"{first.accuracy.value:.1f}")
     assert top1[1].startswith(f"{second.accuracy.value:.1f}")
@@ -220,7 +189,6 @@ def test_sorting_orders_the_rows_both_ways_and_says_so(open_page: Open) -> None:
     opened = open_page(view)
     rows = ranked(view)
     heading = opened.page.locator("#all th[data-sort='3']")
-
     heading.get_by_role("button").focus()
     opened.page.keyboard.press("Enter")
     rising = [rows[index].size for index in shown_rows(opened)]
@@ -228,7 +196,6 @@ def test_sorting_orders_the_rows_both_ways_and_says_so(open_page: Open) -> None:
     assert heading.get_attribute("aria-sort") == "ascending"
     assert known == sorted(known)
     assert None not in rising[: len(known)]
-
     opened.page.keyboard.press("Enter")
     falling = [size.value for index in shown_rows(opened) if (size := rows[index].size) is not None]
     assert heading.get_attribute("aria-sort") == "descending"
@@ -237,9 +204,7 @@ def test_sorting_orders_the_rows_both_ways_and_says_so(open_page: Open) -> None:
 
 def test_hostile_names_run_nothing_and_are_shown_as_they_are(open_page: Open) -> None:
     opened = open_page(run_view(classes=HOSTILE))
-
-    assert opened.complaints == []
-    assert opened.requests == [opened.address]
+    opened.assert_quiet()
     assert opened.page.locator("img").count() == 0
     labels = opened.page.locator("#data .bars th bdi").all_text_contents()
     assert labels == list(HOSTILE)
@@ -247,7 +212,6 @@ def test_hostile_names_run_nothing_and_are_shown_as_they_are(open_page: Open) ->
 
 def test_hostile_card_is_text_in_plot_and_hover(open_page: Open) -> None:
     opened = open_page(run_view(card_suffix="<img src=x onerror=alert(3)>&<b>"))
-
     hover = opened.page.evaluate("document.getElementById('plot-latency').data.find(t => t.hovertext).hovertext[0]")
     assert "<img" not in hover
     assert opened.page.locator("img").count() == 0
@@ -267,7 +231,6 @@ def test_narrow_screen_needs_no_sideways_scrolling(run_page: Opened) -> None:
     before = run_page.page.viewport_size
     assert before is not None
     run_page.page.set_viewport_size({"width": 390, "height": 800})
-
     try:
         until(run_page, "document.documentElement.scrollWidth <= 390")
     finally:
@@ -277,18 +240,15 @@ def test_narrow_screen_needs_no_sideways_scrolling(run_page: Opened) -> None:
 def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view, java_script_enabled=False)
-
     assert opened.page.locator("#all tbody tr").count() == len(view.evaluations)
     assert opened.page.get_by_text("Scripts are off").is_visible()
 
 
 def test_foreign_script_is_refused_by_the_page_itself(open_page: Open) -> None:
     opened = open_page(run_view())
-
     opened.page.evaluate(
         "const s = document.createElement('script'); s.textContent = 'window.broken = 1'; document.body.append(s)"
     )
-
     assert opened.page.evaluate("window.broken === undefined")
 
 
@@ -308,8 +268,7 @@ def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> Non
             row,
             card_facts=replace(row.card_facts, licence="MIT" if row.configuration.card == free else "AGPL-3.0"),
             configuration=replace(
-                row.configuration,
-                target=replace(row.configuration.target, device="phone" if place % 2 else "host"),
+                row.configuration, target=replace(row.configuration.target, device="phone" if place % 2 else "host")
             ),
         )
         for place, row in enumerate(view.evaluations)

@@ -17,8 +17,8 @@ from advisor.engine.history.compare import Comparison, compare
 from advisor.engine.history.disagreements import Incumbent
 from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.answer import print_answer
+from advisor.reporting.blocks import default_console
 from advisor.reporting.comparisons import SHOWN, comparison_json, render_comparison
-from advisor.reporting.console import default_console
 from advisor.reporting.explanation import LEARNT, explanation, incumbent_sentences
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
@@ -28,7 +28,16 @@ from advisor.reporting.view import RunView
 from tests.builders import evaluation
 from tests.documents import problems
 from tests.reporting.test_confidence import confident_view
-from tests.reporting.views import HOSTILE, empty_view, infeasible_view, judged_view, run_view, unknown_view
+from tests.reporting.views import (
+    CLASSES,
+    HOSTILE,
+    empty_view,
+    infeasible_view,
+    judged_view,
+    run_view,
+    unknown_view,
+    with_pick,
+)
 from tests.run_folders import candidates, images, write_run
 
 
@@ -76,31 +85,20 @@ def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
 
 
 def test_it_says_what_the_pick_gives_and_takes() -> None:
-    view = judged_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_accuracy is not None
-    said = explanation(view)
-    assert f"right in {pick.holdout_accuracy.value:.0f} (" in said
+    said = explanation(judged_view())
+    assert f"right in {judged_view().decision.pick.holdout_accuracy.value:.0f} (" in said
     assert " for an image on host" in said
     assert " in the app" in said
 
 
 def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> None:
-    view = judged_view()
-    pick, dataset = view.decision.pick, view.dataset
-    assert pick is not None
-    assert dataset is not None
-    size = len(dataset.classes)
-    sure = [[40 if row == column else 0 for column in range(size)] for row in range(size)]
-    sure[2] = [2 if column == 2 else 1 if column < 2 else 0 for column in range(size)]
-    table = tuple(map(tuple, sure))
-    answers = ImageAnswers({}, table)
-    own = replace(pick, holdout_answers=answers)
-    said = explanation(replace(view, decision=replace(view.decision, pick=own)))
-    name = dataset.classes[2]
-    assert f"It is weakest on '{name}': 50 of 100 of its images are right." in said
-    assert f"{3 * dataset.images_per_class[name]} more images of '{name}' would halve its interval." in said
+    view, size = judged_view(), len(CLASSES)
+    table = [[40 if row == column else 0 for column in range(size)] for row in range(size)]
+    table[2] = [1, 1, 2, *[0] * (size - 3)]
+    said = explanation(with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table)))))
+    more = 3 * view.dataset.images_per_class[CLASSES[2]]
+    assert f"It is weakest on '{CLASSES[2]}': 50 of 100 of its images are right." in said
+    assert f"{more} more images of '{CLASSES[2]}' would halve its interval." in said
 
 
 def test_a_threshold_that_was_asked_for_is_explained() -> None:
@@ -109,12 +107,10 @@ def test_a_threshold_that_was_asked_for_is_explained() -> None:
     assert "sure: then" not in explanation(confident_view(1.0))
 
 
-def test_without_images_nothing_is_claimed_of_them() -> None:
-    assert "On your images nobody knows yet." in explanation(run_view(data=False))
-
-
-def test_a_detector_has_its_own_figure(judged_detectors: RunView) -> None:
+def test_other_kinds_of_runs_are_explained_by_their_own_figures(judged_detectors: RunView) -> None:
     assert "% mAP@0.5." in explanation(judged_detectors)
+    assert "On your images nobody knows yet." in explanation(run_view(data=False))
+    assert explanation(empty_view()) == explanation(infeasible_view()) == ""
 
 
 def test_it_says_how_many_images_of_other_things_pass() -> None:
@@ -126,17 +122,11 @@ def test_it_says_how_many_images_of_other_things_pass() -> None:
     assert "--unknown-class" not in explanation(judged_view())
 
 
-def test_without_a_pick_within_the_limits_there_is_nothing_to_explain() -> None:
-    assert explanation(empty_view()) == ""
-    assert explanation(infeasible_view()) == ""
-
-
 @pytest.fixture
 def view() -> RunView:
     """A run whose pick is not what the user ships."""
     view = run_view()
     pick = view.decision.pick
-    assert pick is not None
     worst = min((row for row in view.ok if row != pick), key=lambda row: row.accuracy.value if row.accuracy else 0.0)
     facts, target = replace(worst.card_facts, as_it_is=True), pick.configuration.target
     row = replace(worst, card_facts=facts, configuration=replace(worst.configuration, card="shipped", target=target))
@@ -157,28 +147,18 @@ def test_switching_is_said_in_figures(view: RunView) -> None:
     assert found.endswith(LEARNT)
 
 
-def test_a_file_that_is_picked_is_still_the_best(view: RunView) -> None:
-    shipped = view.incumbents[0].evaluation
-    own = replace(view, incumbents=(Incumbent(shipped, True),))
-    assert "is still the best" in incumbent_sentences(own)[0]
-
-
 def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) -> None:
     assert "What you ship today" in render_html(view)
     assert "**What you ship today**" in render_markdown(view)
     print_answer(view, default_console())
     assert "What you ship today: shipped" in capsys.readouterr().out
-
-
-def test_the_short_table_has_it(view: RunView) -> None:
     shipped = view.incumbents[0].evaluation
     assert shipped in shortlist(view)
     assert verdict(view, shipped) == "shipped today"
-
-
-def test_its_figures_carry_a_warning(view: RunView) -> None:
-    found = warnings(risks(view, view.incumbents[0].evaluation))
+    found = warnings(risks(view, shipped))
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
+    still = replace(view, incumbents=(Incumbent(shipped, True),))
+    assert "is still the best" in incumbent_sentences(still)[0]
 
 
 def test_the_document_has_it_and_is_valid(view: RunView) -> None:

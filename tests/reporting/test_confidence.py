@@ -22,7 +22,7 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers, LeftOut
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval
 from advisor.reporting.confidence import curve_of, unkept
 from advisor.reporting.html import render_html
@@ -30,15 +30,12 @@ from advisor.reporting.risks import Level, risks
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
 from tests.reporting.test_html import without_scripts
-from tests.reporting.views import HOSTILE, judged_view, run_view, unknown_view
+from tests.reporting.views import HOSTILE, judged_view, run_view, unknown_view, with_pick
 
 
 def confident_view(temperature: float, wanted: Guarantees = NO_GUARANTEES) -> RunView:
     """Return a run whose pick has calibrated probabilities, a threshold, and none for one class."""
     view = judged_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
     part, precision = Interval(0.031, 0.02, 0.045), Interval(0.97, 0.94, 0.99)
     one = Threshold(0.912, precision, 40, 50)
     facts = ConfidenceFacts(
@@ -47,8 +44,7 @@ def confident_view(temperature: float, wanted: Guarantees = NO_GUARANTEES) -> Ru
         wanted=wanted, answered=one if wanted.options else None,
         curve=(Point(0.912, 40, 39), Point(0.3, 50, 44)),
     )  # fmt: skip
-    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=facts))
-    return replace(view, decision=replace(view.decision, pick=own))
+    return with_pick(view, holdout_answers=replace(view.decision.pick.holdout_answers, confidence=facts))
 
 
 def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
@@ -79,13 +75,9 @@ def test_a_run_without_probabilities_has_no_section_on_confidence() -> None:
 
 def section(wanted: Guarantees, **facts: object) -> str:
     view = confident_view(1.0, wanted)
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
-    assert pick.holdout_answers.confidence is not None
-    changed = replace(pick.holdout_answers.confidence, **facts)  # type: ignore[arg-type]
-    own = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=changed))
-    page = unescape(without_scripts(render_html(replace(view, decision=replace(view.decision, pick=own)))))
+    held = view.decision.pick.holdout_answers
+    changed = with_pick(view, holdout_answers=replace(held, confidence=replace(held.confidence, **facts)))
+    page = unescape(without_scripts(render_html(changed)))
     return " ".join(page.split('id="confidence"')[1].split("</section>")[0].split())
 
 
@@ -119,12 +111,10 @@ def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:
     part = Interval(0.03, 0.02, 0.05)
     facts = ConfidenceFacts(1.0, part, part, part, part, curve=(Point(0.9, 10, 10), Point(0.2, 40, 26)))
     drawn = curve_of(facts)
-    assert drawn is not None
     assert drawn.lowest == 0.6000000000000001
     assert [(round(point.x), round(point.y)) for point in drawn.points] == [(25, 0), (100, 88)]
     assert drawn.chosen is None
     perfect = curve_of(replace(facts, curve=(Point(0.9, 10, 10),)))
-    assert perfect is not None
     assert perfect.lowest == 0.9
     assert curve_of(replace(facts, curve=())) is None
 
@@ -141,7 +131,7 @@ def judged(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> Evaluat
 
 
 def facts(wanted: Guarantees, **more: object) -> ConfidenceFacts:
-    return replace(ConfidenceFacts(1.0, PART, PART, PART, PART, (), 0.95, wanted=wanted), **more)  # type: ignore[arg-type]
+    return replace(ConfidenceFacts(1.0, PART, PART, PART, PART, (), 0.95, wanted=wanted), **more)
 
 
 def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str, str]:
@@ -239,22 +229,42 @@ def section_of_unknown(view: RunView) -> str:
     return " ".join(unescape(part).split())
 
 
-def test_the_section_begins_with_what_passes() -> None:
-    part = section_of_unknown(unknown_view())
-    assert (
-        '<p class="lead">An image of something that is none of your classes passes as known in 74 % of the cases, if '
-        "95 % of the known images are to pass. The probability that it ranks behind a known image (AUROC) is 0.82 "
-        "(0.80\u20130.84)"
-    ) in part
+TOO_HIGH = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
+FEW = unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={})
+LEAD = (
+    '<p class="lead">An image of something that is none of your classes passes as known in 74 % of the cases, if '
+    "95 % of the known images are to pass. The probability that it ranks behind a known image (AUROC) is 0.82 "
+    "(0.80\u20130.84); float32: 0.83."
+)
+COSTS = (
+    'Larger by</th><td class="n">433.0 kB',
+    'given up, of the hold-out %</th><td class="n">2.6 (1.5\u20134.3)',
+    'Your 120 images of other things found %</th><td class="n">59.0 (50.0\u201367.5)',
+)
+PLAIN = replace(unknown_view().decision.pick.configuration, compression="float32")
 
 
-def test_float32_is_named_beside_a_compressed_file_only() -> None:
-    view = unknown_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert "; float32: 0.83." in section_of_unknown(view)
-    own = replace(pick, configuration=replace(pick.configuration, compression="float32"))
-    assert "float32: 0.83" not in section_of_unknown(replace(view, decision=replace(view.decision, pick=own)))
+@pytest.mark.parametrize(
+    ("view", "texts", "missing"),
+    [
+        (unknown_view(), [LEAD, *COSTS], [HINT, TOO_HIGH]),
+        (with_pick(unknown_view(), configuration=PLAIN), [], ["float32: 0.83"]),
+        (unknown_view(others=None), [HINT], ["of other things found"]),
+        (unknown_view("finetune_cached"), [TOO_HIGH], []),
+        (
+            FEW,
+            ["No class could be left out in turn", "images of other things found"],
+            ['aria-label="Classes left out"'],
+        ),
+    ],
+    ids=["compressed", "float32", "no images of other things", "fine-tuned", "few classes"],
+)
+def test_the_section_says_what_passes_what_it_costs_and_what_is_not_known(
+    view: RunView, texts: list[str], missing: list[str]
+) -> None:
+    part = section_of_unknown(view)
+    assert [text for text in texts if text not in part] == []
+    assert [text for text in missing if text in part] == []
 
 
 def test_classes_that_were_left_out_are_listed_the_hardest_first() -> None:
@@ -265,14 +275,6 @@ def test_classes_that_were_left_out_are_listed_the_hardest_first() -> None:
     assert cells == [("glass", "81", "0.73 (0.69\u20130.77)"), ("paper", "95", "0.91 (0.88\u20130.94)")]
 
 
-def test_what_one_more_class_costs_and_how_to_ship_it() -> None:
-    part = section_of_unknown(unknown_view())
-    assert 'Larger by</th><td class="n">433.0 kB' in part
-    assert 'given up, of the hold-out %</th><td class="n">2.6 (1.5\u20134.3)' in part
-    assert 'Your 120 images of other things found %</th><td class="n">59.0 (50.0\u201367.5)' in part
-    assert HINT not in part
-
-
 def test_the_pick_of_another_question_is_exported_by_its_key() -> None:
     view = replace(unknown_view(), folder="runs/one", next_command="xdg-open runs/one/report.html")
     assert "<code>advisor export runs/one --to bundle --unknown-class</code>" in section_of_unknown(view)
@@ -281,28 +283,8 @@ def test_the_pick_of_another_question_is_exported_by_its_key() -> None:
     assert "--unknown-class" not in section_of_unknown(unknown_view(file=""))
 
 
-def test_without_images_of_other_things_the_page_says_how_to_give_them() -> None:
-    part = section_of_unknown(unknown_view(others=None))
-    assert HINT in part
-    assert "of other things found" not in part
-
-
-def test_of_a_fine_tuned_network_the_figure_is_said_to_be_too_high() -> None:
-    said = "The AUROC is too high: fine-tuning has shown the network the left-out classes, too."
-    assert said in section_of_unknown(unknown_view("finetune_cached"))
-    assert said not in section_of_unknown(unknown_view())
-
-
-def test_with_few_classes_the_rest_is_shown() -> None:
-    part = section_of_unknown(unknown_view(auroc=None, float_auroc=None, accepted=None, by_class={}))
-    assert "No class could be left out in turn" in part
-    assert 'aria-label="Classes left out"' not in part
-    assert "images of other things found" in part
-
-
 def test_names_of_classes_are_text() -> None:
-    one = next(iter(unknown_view().decision.pick.unknown.by_class.values()))  # type: ignore[union-attr]
-    assert isinstance(one, LeftOut)
+    one = next(iter(unknown_view().decision.pick.unknown.by_class.values()))
     page = without_scripts(render_html(unknown_view(by_class=dict.fromkeys(HOSTILE, one), label=HOSTILE[0])))
     assert "<script>alert" not in page
     assert "onerror=alert(2)>" not in page

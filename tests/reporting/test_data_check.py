@@ -1,11 +1,9 @@
 """The contact sheet in a real browser: it opens offline, shows the pictures, and runs nothing out of a name."""
 
-from __future__ import annotations
-
 import io
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -14,12 +12,9 @@ from advisor.engine.data_check import DataCheck, check_data
 from advisor.reporting import data_check as sheet
 from advisor.reporting.data_check import SAMPLES, render, samples, sections
 from advisor.tasks import DETECTION
-from tests.browsers import new_context
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from tests.reporting.conftest import Open
 
 PLACE = """path => {
     const inside = path.getBBox(), to = path.getScreenCTM();
@@ -43,31 +38,22 @@ def checked(tmp_path: Path) -> DataCheck:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_shows_the_suspects_and_asks_for_nothing(
-    browser: Browser, checked: DataCheck, tmp_path: Path, scheme: str
-) -> None:
-    (tmp_path / "sheet.html").write_text(render(checked), encoding="utf-8")
-    context = new_context(browser, color_scheme=scheme, offline=True)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
-    page.goto((tmp_path / "sheet.html").as_uri())
-    copies = page.locator("section", has_text="exact duplicates")
+def test_the_page_shows_the_suspects_and_asks_for_nothing(open_html: Open, checked: DataCheck, scheme: str) -> None:
+    opened = open_html(render(checked), color_scheme=scheme, offline=True)
+    copies = opened.page.locator("section", has_text="exact duplicates")
     images = copies.locator("img")
     assert images.count() == 2
     assert all(
         images.nth(number).evaluate("async image => (await image.decode(), image.naturalWidth)") for number in (0, 1)
     )
     assert copies.locator(".out").count() == 1
-    assert EVIL in page.locator("header").inner_text()
+    assert EVIL in opened.page.locator("header").inner_text()
     for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        opened.page.set_viewport_size({"width": width, "height": 800})
+        opened.assert_fits()
+    background = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert (background == "rgb(246, 247, 249)") == (scheme == "light")
-    assert said == []
-    context.close()
+    assert opened.complaints == []
 
 
 def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,25 +64,27 @@ def test_only_so_many_are_shown_and_the_rest_is_counted(checked: DataCheck, monk
     assert "and 1 more" in render(checked)
 
 
+def terminal(checked: DataCheck, width: int = 120, **options: Any) -> str:
+    stream = io.StringIO()
+    sheet.print_checked(checked, Path("sheet.html"), console=Console(file=stream, width=width), **options)
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize(
     ("extra", "said"),
     [(0, "84 images in 21 classes: 4 in each"), (2, "86 images in 21 classes: 4 to 6 in each, the fewest in c1 4")],
 )
 def test_many_classes_are_counted_by_their_range(tmp_path: Path, extra: int, said: str) -> None:
     root = make(tmp_path / "data", c0=4 + extra, **{f"c{number}": 4 for number in range(1, 21)})
-    stream = io.StringIO()
-    sheet.print_checked(check_data(root, None), tmp_path / "sheet.html", console=Console(file=stream, width=120))
-    assert said in stream.getvalue()
+    assert said in terminal(check_data(root, None))
 
 
-def test_findings_are_sorted_and_filtered(checked: DataCheck, tmp_path: Path) -> None:
+def test_findings_are_sorted_and_filtered(checked: DataCheck) -> None:
     shown = sheet.FAULTS.select("-images", ["found!=exact*"]).of(checked.findings)
     assert len(shown) == len(checked.findings) - 1
     counts = [len(finding.images) for finding in shown]
     assert counts == sorted(counts, reverse=True)
-    stream = io.StringIO()
-    sheet.print_checked(checked, tmp_path / "sheet.html", console=Console(file=stream, width=120), shown=shown)
-    assert "No problems found" not in stream.getvalue()
+    assert "No problems found" not in terminal(checked, shown=shown)
 
 
 @pytest.fixture
@@ -108,25 +96,19 @@ def boxed(tmp_path: Path) -> DataCheck:
     return check_data(table, None, task=DETECTION.name)
 
 
-def test_boxes_lie_over_the_thumbnails(browser: Browser, boxed: DataCheck, tmp_path: Path) -> None:
-    (tmp_path / "sheet.html").write_text(render(boxed), encoding="utf-8")
-    context = new_context(browser, offline=True)
-    page = context.new_page()
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.goto((tmp_path / "sheet.html").as_uri())
-    figure = page.locator("section", has_text="repeated boxes").locator("figure")
+def test_boxes_lie_over_the_thumbnails(open_html: Open, boxed: DataCheck) -> None:
+    opened = open_html(render(boxed), offline=True)
+    figure = opened.page.locator("section", has_text="repeated boxes").locator("figure")
     image, drawing = (figure.locator(part).bounding_box() for part in ("img", "svg"))
     assert image == drawing
     edges = figure.locator("path.marked").evaluate(PLACE)
     assert edges == pytest.approx([5 / 64, 40 / 64, (5 + 8) / 64, (40 + 8) / 64], abs=0.001)
-    assert page.locator("#samples figure").count() == SAMPLES
-    assert EVIL in page.locator("#samples .lead").inner_text()
+    assert opened.page.locator("#samples figure").count() == SAMPLES
+    assert EVIL in opened.page.locator("#samples .lead").inner_text()
     for width in (1280, 390):
-        page.set_viewport_size({"width": width, "height": 800})
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert said == []
-    context.close()
+        opened.page.set_viewport_size({"width": width, "height": 800})
+        opened.assert_fits()
+    assert opened.complaints == []
 
 
 def test_photos_that_are_stored_rotated_are_shown_first(boxed: DataCheck) -> None:
@@ -134,11 +116,10 @@ def test_photos_that_are_stored_rotated_are_shown_first(boxed: DataCheck) -> Non
 
 
 @pytest.mark.parametrize("width", [80, 120])
-def test_the_terminal_shows_boxes_and_sizes(boxed: DataCheck, tmp_path: Path, width: int) -> None:
-    stream = io.StringIO()
-    sheet.print_checked(boxed, tmp_path / "sheet.html", console=Console(file=stream, width=width))
-    shown = " ".join(stream.getvalue().split())
+def test_the_terminal_shows_boxes_and_sizes(boxed: DataCheck, width: int) -> None:
+    output = terminal(boxed, width)
+    shown = " ".join(output.split())
     assert "22 images, 42 boxes in 2 classes: <script>alert(1) 22, cat 20" in shown
     assert "under 8 px %" in shown
     assert "the same command with --fix cleaned.csv" in shown
-    assert max(map(len, stream.getvalue().splitlines())) <= width
+    assert max(map(len, output.splitlines())) <= width

@@ -8,13 +8,7 @@ from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status, Target
 from advisor.reporting.answer import print_answer
-from advisor.reporting.device_results import (
-    device_decisions,
-    device_results,
-    foreign_runtimes,
-    runtimes_sentence,
-    sentence,
-)
+from advisor.reporting.figures import device_decisions, device_results, foreign_runtimes, runtimes_sentence
 from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
@@ -41,7 +35,6 @@ def view(tmp_path: Path) -> RunView:
 
 
 def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> None:
-    assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
     picks = {own.device: own.decision.pick.configuration.card for own in device_decisions(view) if own.decision.pick}
     assert picks == {"board": "small", "phone": "large"}
@@ -50,7 +43,7 @@ def test_the_model_for_all_and_each_device_s_own_are_decided(view: RunView) -> N
 
 def test_the_pick_s_figures_are_given_for_each_device(view: RunView) -> None:
     assert view.decision.pick is not None
-    assert [sentence(result) for result in device_results(view, view.decision.pick)] == [
+    assert [result.sentence for result in device_results(view, view.decision.pick)] == [
         "board: measured 30.0 ms, p90 33.0 ms",
         "phone: measured 2.00 ms, p90 2.20 ms",
     ]
@@ -82,7 +75,6 @@ def test_where_no_file_runs_everywhere_the_device_to_leave_out_is_named(tmp_path
 def test_the_device_that_a_pick_must_run_on_is_shown_with_its_figures(tmp_path: Path) -> None:
     run = write_run(tmp_path, ROWS, request={"device": "phone", "must_run_on": ["board"]})
     view = load_view(run)
-    assert view.decision.pick is not None
     assert view.decision.pick.configuration.card == "small"
     (result,) = device_results(view, view.decision.pick)
     assert (result.device, result.required) == ("board", True)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, Outlier
 from advisor.core.codec import parse
-from advisor.reporting.diagnosis import channel_plot, diagnosis_html, snr_plot
+from advisor.reporting.compression import channel_plot, diagnosis_html, snr_plot
 from advisor.reporting.files import render_markdown
 from advisor.reporting.html import render_html
 from tests.reporting.views import run_view

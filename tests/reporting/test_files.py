@@ -19,11 +19,9 @@ from rich.console import Console
 
 from advisor.core.evaluation import evaluation_from_json
 from advisor.reporting.answer import print_answer
-from advisor.reporting.blocks import TableColumn
-from advisor.reporting.console import NARROW, WIDE, table, write
+from advisor.reporting.blocks import NARROW, WIDE, TableColumn, table, write
 from advisor.reporting.files import COLUMNS, front_csv, front_parquet, recommendation_json, render_markdown, write_all
-from advisor.reporting.html import render_html
-from advisor.reporting.payload import QUANTITIES, facets, payload
+from advisor.reporting.html import QUANTITIES, facets, payload, render_html
 from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from advisor.store.run_folder import integrity_problems
@@ -39,7 +37,6 @@ def recommendation(view: RunView) -> dict[str, Any]:
 
 def test_all_files_are_written_and_nothing_else(tmp_path: Path) -> None:
     written = write_all(run_view(), tmp_path)
-
     names = {"front.csv", "front.parquet", "recommendation.json", "report.html", "report.md"}
     assert {path.name for path in written} == names
     assert {path.name for path in tmp_path.iterdir()} == names
@@ -56,45 +53,34 @@ def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypat
 def test_written_again_they_are_the_same_bytes(tmp_path: Path) -> None:
     first = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
     second = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
-
     assert first == second
 
 
 def test_names_that_are_no_text_are_written_all_the_same(tmp_path: Path) -> None:
     write_all(run_view(classes=(*HOSTILE, "bad\udcff")), tmp_path)
-
     assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_recommendation_reads_back_as_the_pick() -> None:
     view = run_view()
     data = recommendation(view)
-
     assert data["schema_version"] == 1
     assert data["feasible"] is True
     assert evaluation_from_json(data["pick"]) == view.decision.pick
     assert [row["key"] for row in data["front"]] == [row.configuration.key for row in view.decision.front]
     assert data["flips"][0]["key"] == view.decision.flips[0].key
     assert data["budget"]["latency_ms"] == 50.0
-
-
-def test_infeasible_recommendation_holds_the_relaxations() -> None:
-    data = recommendation(infeasible_view())
-
-    assert data["feasible"] is False
-    assert data["relaxations"][0]["limit"] == "latency"
+    closest = recommendation(infeasible_view())
+    assert (closest["feasible"], closest["relaxations"][0]["limit"]) == (False, "latency")
 
 
 def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
     view = run_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
-
     assert list(rows[0]) == list(COLUMNS)
     assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
     assert [row["role"] for row in rows].count("pick") == 1
     for row, evaluation in zip(rows, view.decision.front, strict=True):
-        assert evaluation.accuracy is not None
-        assert evaluation.size is not None
         assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert int(row["size_bytes"]) == round(evaluation.size.value)
 
@@ -103,8 +89,6 @@ def test_front_has_both_accuracies_of_finalists() -> None:
     view = judged_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
     for row, evaluation in zip(rows, view.decision.front, strict=True):
-        assert evaluation.accuracy is not None
-        assert evaluation.holdout_accuracy is not None
         assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
         assert float(row["robust_top1_percent"]) == pytest.approx(evaluation.holdout_accuracy.value - 9)
@@ -129,35 +113,26 @@ def test_the_front_is_a_table_with_types_too(suffix: str, tmp_path: Path) -> Non
 def test_front_survives_names_with_commas_quotes_and_newlines(suffix: str) -> None:
     view = run_view(card_suffix=suffix)
     rows = list(csv.DictReader(front_csv(view).splitlines(keepends=True)))
-
     assert rows[0]["card"] == view.decision.front[0].configuration.card
 
 
 def test_no_cell_is_a_formula() -> None:
     view = run_view(card_prefix="=HYPERLINK(1)")
-
     assert all(row["card"].startswith("'=") for row in csv.DictReader(front_csv(view).splitlines()))
 
 
-def test_filters_have_at_least_two_values_each() -> None:
+def test_filters_have_at_least_two_values_each_and_wide_ranges_are_logarithmic() -> None:
     groups = {facet["field"]: [value for value, _ in facet["options"]] for facet in facets(run_view())}
-
     assert groups["threads"] == ["1", "2"]
     assert groups["compression"] == ["float32", "float16", "dynamic_int8", "weight_int8", "int8"]
     assert "device" not in groups
-
-
-def test_wide_ranges_are_logarithmic_and_narrow_ones_linear() -> None:
-    view = run_view()
-
-    assert payload(view)["log"] == {"latency": True, "size": True}
+    assert payload(run_view())["log"] == {"latency": True, "size": True}
     assert payload(empty_view())["log"] == {"latency": False, "size": False}
 
 
 def test_row_points_at_the_origin_of_each_figure() -> None:
     data = payload(run_view(data=False))
     pick = data["rows"][0]
-
     assert pick["pick"] is True
     origins = {name: data["sources"][pick["q"][place][3]] for place, name in enumerate(QUANTITIES) if pick["q"][place]}
     assert origins["accuracy"] == "published: paper"
@@ -168,8 +143,6 @@ def test_pick_and_runner_up_are_compared_first() -> None:
     view = run_view()
     data = payload(view)
     runner_up = view.decision.runner_up
-
-    assert runner_up is not None
     first, second = (data["rows"][index] for index in data["compare"])
     assert first["pick"] is True
     assert (second["card"], second["compression"]) == (
@@ -242,17 +215,10 @@ def shown(width: int, encoding: str = "utf-8") -> str:
     return stream.getvalue().decode(encoding)
 
 
-def test_a_name_stays_in_one_piece() -> None:
+def test_a_name_stays_in_one_piece_and_a_figure_has_room_beside_it() -> None:
     assert NAME in shown(NARROW)
-
-
-def test_a_figure_has_room_beside_a_name_where_it_is_narrow() -> None:
     assert "12.3 ±0.1" in shown(40)
-
-
-def test_what_can_be_done_without_is_left_out_where_there_is_no_room() -> None:
-    assert "Apache-2.0" in shown(WIDE)
-    assert "Apache-2.0" not in shown(WIDE - 1)
+    assert ["Apache-2.0" in shown(width) for width in (WIDE, WIDE - 1)] == [True, False]
 
 
 def test_a_terminal_without_unicode_gets_ascii() -> None:

@@ -15,7 +15,17 @@ from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
 from advisor.reporting.html import SECTIONS, Section, render_html, summary_html
 from advisor.reporting.view import RunView
-from tests.reporting.views import HOSTILE, empty_view, few_view, infeasible_view, judged_view, run_view, running_view
+from tests.reporting.views import (
+    CLASSES,
+    HOSTILE,
+    empty_view,
+    few_view,
+    infeasible_view,
+    judged_view,
+    run_view,
+    running_view,
+    with_pick,
+)
 
 
 def without_scripts(page: str) -> str:
@@ -24,23 +34,22 @@ def without_scripts(page: str) -> str:
 
 def embedded(page: str) -> dict[str, Any]:
     found = re.search(r'<script type="application/gzip" id="run-data">(.*?)</script>', page, re.DOTALL)
-    assert found is not None
     data: dict[str, Any] = json.loads(gzip.decompress(base64.b64decode(found.group(1))))
     return data
 
 
+def answer_of(view: RunView) -> str:
+    """Return the text of the page's first section."""
+    return unescape(without_scripts(render_html(view))).split('id="explore"')[0]
+
+
 def test_pick_reason_and_figures_lead_the_page() -> None:
     view = run_view()
-    answer = unescape(without_scripts(render_html(view))).split('id="explore"')[0]
-    pick = view.decision.pick
-
-    assert pick is not None
-    assert pick.accuracy is not None
-    assert pick.configuration.card in answer
-    assert view.decision.reason in answer
-    assert f"{pick.accuracy.value:.1f} %" in answer
+    answer, pick = answer_of(view), view.decision.pick
+    flips = [flip.condition for flip in view.decision.flips]
+    for said in (pick.configuration.card, view.decision.reason, f"{pick.accuracy.value:.1f} %", *flips):
+        assert said in answer
     assert "measured on 451 images" in answer
-    assert all(flip.condition in answer for flip in view.decision.flips)
 
 
 def test_a_search_that_has_not_ended_says_so_above_the_answer() -> None:
@@ -62,7 +71,7 @@ def test_the_rule_and_a_looser_limit_are_in_the_answer() -> None:
     view = run_view()
     looser = Relaxation("latency", "35.0 ms", "38.0 ms", view.pick_key, "latency 35.0 ms -> 38.0 ms admits it")
     view = replace(view, decision=replace(view.decision, loosenings=(looser,)))
-    answer = unescape(without_scripts(render_html(view))).split('id="explore"')[0]
+    answer = answer_of(view)
     assert view.decision.rule in answer
     assert "If the limit of latency is 38.0 ms" in answer
 
@@ -70,96 +79,62 @@ def test_the_rule_and_a_looser_limit_are_in_the_answer() -> None:
 def test_every_evaluation_and_every_failure_is_listed() -> None:
     view = run_view()
     page = without_scripts(render_html(view))
-
     assert page.count("<tr data-i=") == len(view.evaluations)
     assert page.count("killed after 120 s") == 2 + 1  # each row, and the funnel's summary
 
 
-def test_both_accuracies_are_named_and_classes_are_those_of_the_hold_out() -> None:
-    view = judged_view()
-    page = render_html(view)
-    assert ">Validation %</th>" in page
-    assert ">Hold-out %</th>" in page
-    assert "Top-1 on the hold-out" in page
-    assert "class of the images held out from training" in page
-    assert "(validation)" in page
-
-
 def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
-    answer = unescape(without_scripts(render_html(few_view()))).split('id="explore"')[0]
+    answer = answer_of(few_view())
     assert answer.index("Warning, missing classes:") < answer.index('class="figures"') < answer.index("Other risks")
     assert answer.count("1 of 6 classes has no validation image: 'paper'") == 1
 
 
 def test_a_class_without_an_image_has_no_recall() -> None:
-    view = run_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert view.dataset is not None
-    shares = {name: None if name == "metal" else 0.9 for name in view.dataset.classes}
-    unseen = replace(pick, answers=ImageAnswers(per_class_recall=shares))
-    page = render_html(replace(view, decision=replace(view.decision, pick=unseen)))
+    shares = {name: None if name == "metal" else 0.9 for name in CLASSES}
+    page = render_html(with_pick(run_view(), answers=ImageAnswers(per_class_recall=shares)))
     assert page.count('<td class="n" colspan="3">no image</td>') == 1
     assert "Weakest: <b><bdi>cardboard</bdi></b> with 90 %." in page
 
 
-def test_infeasible_run_shows_the_closest_and_the_price() -> None:
-    view = infeasible_view()
-    page = unescape(without_scripts(render_html(view)))
-
-    assert "Nothing meets the budget" in page
-    assert view.decision.relaxations
-    assert all(relaxation.text in page for relaxation in view.decision.relaxations)
+BOTH = (">Validation %</th>", ">Hold-out %</th>", "Top-1 on the hold-out", "class of the images held out from training")
 
 
-def test_run_without_images_has_no_data_section_and_says_that_accuracy_is_published() -> None:
-    page = without_scripts(render_html(run_view(data=False)))
-
-    assert 'id="data"' not in page
-    assert "It says nothing about your own images yet" in page
-
-
-def test_run_in_which_all_failed_still_has_its_reasons() -> None:
-    page = without_scripts(render_html(empty_view()))
-
-    assert "No candidate could be evaluated" in page
-    assert "the weights cannot be fetched" in page
-
-
-@pytest.mark.parametrize("name", HOSTILE[:2])
-def test_class_names_are_escaped_in_the_text(name: str) -> None:
-    page = without_scripts(render_html(run_view(classes=HOSTILE)))
-
-    assert name not in page
-    assert name in unescape(page)
+@pytest.mark.parametrize(
+    ("view", "said"),
+    [
+        (
+            infeasible_view(),
+            ["Nothing meets the budget", *(way.text for way in infeasible_view().decision.relaxations)],
+        ),
+        (run_view(data=False), ["It says nothing about your own images yet"]),
+        (empty_view(), ["No candidate could be evaluated", "the weights cannot be fetched"]),
+        (judged_view(), [*BOTH, "(validation)"]),
+        (run_view(classes=HOSTILE), [*HOSTILE[:2], "{{ 7*7 }}"]),
+    ],
+    ids=["infeasible", "no images", "all failed", "both accuracies", "names"],
+)
+def test_the_page_says_what_kind_of_answer_it_is(view: RunView, said: list[str]) -> None:
+    page = without_scripts(render_html(view))
+    assert len(said) > 0
+    assert [each for each in said if each not in unescape(page)] == []
+    assert not any(name in page for name in HOSTILE[:2])
+    assert ('id="data"' in page) == (view.dataset is not None)
 
 
 def test_names_cannot_end_the_script_that_holds_the_data() -> None:
     view = run_view(card_suffix="</script><script>alert(1)</script>")
     page = render_html(view)
-
     assert "</script><script>alert" not in page
     assert any("</script><script>alert(1)" in row["card"] for row in embedded(page)["rows"])
-
-
-def test_template_signs_in_a_name_are_not_evaluated() -> None:
-    page = without_scripts(render_html(run_view(classes=HOSTILE)))
-
-    assert "{{ 7*7 }}" in unescape(page)
 
 
 def test_not_a_number_does_not_break_the_data() -> None:
     view = run_view()
     broken = replace(view.evaluations[0], timing=TimingFacts(load_ms=float("nan"), first_ms=float("inf")))
     page = render_html(replace(view, evaluations=(broken, *view.evaluations[1:])))
-
-    key = broken.configuration
-    row = next(
-        row
-        for row in embedded(page)["rows"]
-        if (row["card"], row["compression"], row["threads"]) == (key.card, key.compression, key.target.threads)
-    )
-    assert row["x"][:2] == [None, None]
+    own, found = broken.configuration, embedded(page)["rows"]
+    places = {(row["card"], row["compression"], row["threads"]): row for row in found}
+    assert places[own.card, own.compression, own.target.threads]["x"][:2] == [None, None]
 
 
 def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
@@ -168,7 +143,6 @@ def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
 
     sections = [replace(section, variables=broken) if section.id == "funnel" else section for section in SECTIONS]
     page = without_scripts(render_html(run_view(), sections))
-
     assert "This section could not be made" in page
     assert "ValueError: &lt;no&gt; such figure" in page
     assert 'id="method"' in page
@@ -176,24 +150,17 @@ def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
 
 def test_section_without_its_template_becomes_a_card() -> None:
     section = Section("no_such_template", "Missing", lambda view: {"view": view})
-
     assert "This section could not be made" in render_html(run_view(), [section])
 
 
 def test_damaged_confusion_matrix_costs_only_its_section() -> None:
-    view = run_view()
-    pick = view.decision.pick
-    assert pick is not None
-    damaged = replace(pick, answers=ImageAnswers(confusion=((1, 2), (3,))))
-    page = without_scripts(render_html(replace(view, decision=replace(view.decision, pick=damaged))))
-
+    page = without_scripts(render_html(with_pick(run_view(), answers=ImageAnswers(confusion=((1, 2), (3,))))))
     assert "the confusion matrix is not 6 x 6" in page
     assert page.count("This section could not be made") == 1
 
 
 def test_page_stays_below_six_megabytes_with_five_hundred_evaluations() -> None:
     view = run_view(repeats=6)
-
     assert len(view.evaluations) >= 500
     assert len(render_html(view).encode()) < 6_000_000
 
@@ -204,29 +171,25 @@ def test_same_run_gives_the_same_page() -> None:
 
 def test_page_names_no_other_address_to_load_from() -> None:
     page = without_scripts(render_html(run_view()))
-
     assert {address[0] for address in re.findall(r"(?:src|href)=[\"']?([^\"'>\s]+)", page)} == {"#"}
 
 
-def test_detectors_have_boxes_and_their_average_precision(detectors: RunView) -> None:
-    page = unescape(without_scripts(render_html(detectors)))
-    assert "<b>60</b> images with <b>120</b> boxes in <b>3</b> classes" in page
-    assert "<caption>Usable boxes of each class</caption>" in page
-    assert "<caption>AP@0.5: average precision of a class's boxes at an overlap of 0.5</caption>" in page
-    assert "Scatter plot of mAP@0.5 against latency" in page
-    assert "mAP@0.5 %</th>" in page
-    assert "top-1" not in page.lower()
-    assert "Recall" not in page
-    assert embedded(render_html(detectors))["metric"] == "mAP@0.5"
-
-
-def test_classifiers_have_recall_and_top_1() -> None:
-    page = unescape(without_scripts(render_html(run_view())))
-    assert "<caption>Recall: share of a class's images that were recognised</caption>" in page
-    assert "<caption>Usable images of each class</caption>" in page
-    assert "Top-1 %</th>" in page
-    assert "mAP" not in page
-    assert embedded(render_html(run_view()))["metric"] == "Top-1"
+@pytest.mark.parametrize("boxes", [True, False])
+def test_detectors_have_boxes_and_average_precision_and_classifiers_recall(detectors: RunView, boxes: bool) -> None:
+    page, view = render_html(detectors if boxes else run_view()), detectors if boxes else run_view()
+    said, metric = unescape(without_scripts(page)), "mAP@0.5" if boxes else "Top-1"
+    by_class = (
+        "AP@0.5: average precision of a class's boxes at an overlap of 0.5"
+        if boxes
+        else "Recall: share of a class's images that were recognised"
+    )
+    assert ("<b>60</b> images with <b>120</b> boxes in <b>3</b> classes" in said) == boxes
+    assert f"<caption>Usable {'boxes' if boxes else 'images'} of each class</caption>" in said
+    assert f"<caption>{by_class}</caption>" in said
+    assert f"Scatter plot of {view.metric} against latency" in said
+    assert f"{metric} %</th>" in said
+    assert not any(other in said for other in (["top-1", "Top-1", "Recall"] if boxes else ["mAP"]))
+    assert embedded(page)["metric"] == metric
 
 
 def test_detectors_on_the_hold_out_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
@@ -256,26 +219,16 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
     ]  # fmt: skip
 
 
-def test_summary_holds_reason_table_and_path_of_the_report() -> None:
-    view = run_view()
+def test_summary_holds_reason_warnings_table_and_path_of_the_report() -> None:
+    view = few_view()
     summary = summary_html(view)
-
-    assert view.decision.reason in unescape(summary)
-    assert "<table>" in summary
-    assert f"<code>{view.folder}/report.html</code>" in unescape(summary)
+    for said in (
+        view.decision.reason, "<table>", f"<code>{view.folder}/report.html</code>",
+        "<b>Warning, missing classes:</b> 1 of 6 classes has no validation image: 'paper'.",
+    ):  # fmt: skip
+        assert said in unescape(summary)
     assert "<script" not in summary
-
-
-def test_high_risks_are_warnings() -> None:
-    summary = unescape(summary_html(few_view()))
-    assert "<b>Warning, missing classes:</b> 1 of 6 classes has no validation image: 'paper'." in summary
-
-
-def test_names_are_escaped() -> None:
     assert "<img" not in summary_html(run_view(card_suffix="<img src=x>"))
-
-
-def test_run_in_which_all_failed_says_so() -> None:
     assert "No candidate could be evaluated" in summary_html(empty_view())
 
 

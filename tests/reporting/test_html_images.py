@@ -17,7 +17,7 @@ from advisor.reporting.html import render_html
 from advisor.reporting.outlines import CHANGED_SHOWN
 from advisor.reporting.view import RunView
 from tests.reporting.test_html import without_scripts
-from tests.reporting.views import judged_view
+from tests.reporting.views import judged_view, with_pick
 
 
 @pytest.fixture
@@ -33,15 +33,12 @@ def noise(tmp_path: Path) -> list[tuple[str, str]]:
 def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Sequence[tuple[str, str]] = ()) -> RunView:
     """Return a run whose pick answers some images wrongly, and differs on others from its float32 file."""
     view, none = judged_view(), Interval(0.0, 0.0, 0.0)
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
     mistakes = tuple(Mistake(*image, 1, 0, 0.994) for image in wrong)
     confidence = ConfidenceFacts(1.0, none, none, none, none, mistakes=mistakes)
-    pick = replace(pick, holdout_answers=replace(pick.holdout_answers, confidence=confidence))
+    answers = replace(view.decision.pick.holdout_answers, confidence=confidence)
     rows = tuple(Disagreement(*image, 1, ImageAnswer(0, 0.75), ImageAnswer(1)) for image in changed)
     found = Disagreements("int8", "hold-out", 500, rows) if changed else None
-    return replace(view, decision=replace(view.decision, pick=pick), images=folder, disagreements=found)
+    return replace(with_pick(view, holdout_answers=answers), images=folder, disagreements=found)
 
 
 def part_of(view: RunView) -> str:
@@ -92,7 +89,6 @@ def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(tmp_path: Path
 
 
 def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: RunView) -> None:
-    assert judged_detectors.images is not None
     changed = judged_detectors.images / "last.png"
     changed.write_bytes(changed.read_bytes() + b"\0")
     page = without_scripts(render_html(judged_detectors))
@@ -108,23 +104,12 @@ def test_before_the_hold_out_is_used_no_image_is_shown(detectors: RunView) -> No
 def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView) -> None:
     from skimage import data
 
-    pick = judged_detectors.decision.pick
-    assert pick is not None
-    assert pick.holdout_answers is not None
-    assert pick.holdout_answers.boxes is not None
-    assert judged_detectors.images is not None
+    held = judged_detectors.decision.pick.holdout_answers
     photograph = judged_detectors.images / "photograph.png"
     Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
-    image = replace(
-        pick.holdout_answers.boxes.worst[0],
-        path=photograph.name,
-        sha256=hashlib.sha256(photograph.read_bytes()).hexdigest(),
-    )
-    image = replace(image, true=image.true * 15, found=image.found * 15)
-    boxes = replace(pick.holdout_answers.boxes, worst=(image,) * 10)
-    shown = replace(pick, holdout_answers=replace(pick.holdout_answers, boxes=boxes))
-    view = replace(judged_detectors, decision=replace(judged_detectors.decision, pick=shown))
-    plain = len(render_html(judged_detectors))
+    sha256, one = hashlib.sha256(photograph.read_bytes()).hexdigest(), held.boxes.worst[0]
+    image = replace(one, path=photograph.name, sha256=sha256, true=one.true * 15, found=one.found * 15)
+    view = with_pick(judged_detectors, holdout_answers=replace(held, boxes=replace(held.boxes, worst=(image,) * 10)))
     page = render_html(view)
     assert page.count("data:image/jpeg;base64,") == 10
-    assert len(page) - plain < 500_000
+    assert len(page) - len(render_html(judged_detectors)) < 500_000

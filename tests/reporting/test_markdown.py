@@ -26,14 +26,14 @@ from tests.reporting.views import (
     run_view,
     running_view,
     unknown_view,
+    with_dataset,
+    with_pick,
 )
 
 
 def test_answer_runner_up_and_table_are_there() -> None:
     view = run_view()
     text = render_markdown(view)
-
-    assert view.decision.pick is not None
     assert text.startswith(f"## advisor: {markdown(view.decision.pick.configuration.card)}")
     assert markdown(view.decision.reason) in text
     assert "**Runner-up**" in text
@@ -46,20 +46,6 @@ def test_a_search_that_has_not_ended_says_so_below_the_title() -> None:
     assert title.startswith("## advisor: efficientnet")
     assert state == f"> **{markdown(view.unfinished_sentence)}**"
     assert "34 of 100" in state
-
-
-def test_a_search_without_any_result_does_not_say_that_nothing_meets_the_budget() -> None:
-    said = render_markdown(running_view(0))
-    assert said.startswith("## advisor: no result yet")
-    assert "nothing meets the budget" not in said
-
-
-def test_the_rule_of_the_pick_and_why_not_the_faster_tie_are_there() -> None:
-    view = run_view()
-    view = replace(view, decision=replace(view.decision, why_not_faster="fast is tied too, but it is larger."))
-    said = render_markdown(view)
-    assert "The rule: of the candidates within the limits, the one with the smallest expected loss" in said
-    assert "fast is tied too, but it is larger." in said
 
 
 def test_unknown_images_have_three_lines() -> None:
@@ -75,8 +61,6 @@ def test_both_accuracies_are_named_and_told_apart() -> None:
     view = judged_view()
     said = render_markdown(view)
     pick = view.decision.pick
-    assert pick is not None
-    assert pick.holdout_accuracy is not None
     assert "| validation % (95 %) | hold-out % (95 %) | robust % |" in said
     assert f"| Top-1 on the hold-out | {pick.holdout_accuracy.value:.1f} % |" in said
     assert "Expect the accuracy on the hold-out" in said
@@ -89,36 +73,51 @@ def test_high_risks_are_warnings_at_the_top_and_not_repeated() -> None:
     assert said.count("1 of 6 classes has fewer") == 1
 
 
-def test_notes_on_the_split_are_told() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    noted = replace(view, dataset=replace(view.dataset, notes=("Images come in 213 groups.",)))
-    assert "Images come in 213 groups." in render_markdown(noted)
+INFEASIBLE = infeasible_view()
+TIED = replace(run_view(), decision=replace(run_view().decision, why_not_faster="fast is tied too, but it is larger."))
 
 
-def test_a_split_that_leaks_is_told_of() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    leaking = replace(view, dataset=replace(view.dataset, leaks=3))
-    assert "3 images or groups are in several parts of your own split" in render_markdown(leaking)
-    assert "in several parts" not in render_markdown(view)
-
-
-def test_infeasible_run_names_the_price() -> None:
-    view = infeasible_view()
-    text = render_markdown(view)
-
-    assert text.startswith("## advisor: nothing meets the budget")
-    assert f"- **To meet the budget**: {markdown(view.decision.relaxations[0].text)}" in text
-
-
-def test_run_in_which_all_failed_lists_the_reasons() -> None:
-    assert "the weights cannot be fetched" in render_markdown(empty_view())
+@pytest.mark.parametrize(
+    ("view", "texts", "missing"),
+    [
+        (
+            INFEASIBLE,
+            [
+                "## advisor: nothing meets the budget",
+                f"- **To meet the budget**: {markdown(INFEASIBLE.decision.relaxations[0].text)}",
+            ],
+            [],
+        ),
+        (empty_view(), ["the weights cannot be fetched"], []),
+        (running_view(0), ["## advisor: no result yet"], ["nothing meets the budget"]),
+        (
+            TIED,
+            [
+                "The rule: of the candidates within the limits, the one with the smallest expected loss",
+                "fast is tied too, but it is larger.",
+                "| top-1 % (95 %) |",
+                "| class | images | recall % (95 %) | precision % |",
+                "Recall on validation: share of a class's images that were recognised.",
+            ],
+            ["mAP", " boxes", "in several parts"],
+        ),
+        (
+            with_dataset(run_view(), notes=("Images come in 213 groups.",), leaks=3),
+            ["Images come in 213 groups.", "3 images or groups are in several parts of your own split"],
+            [],
+        ),
+    ],
+    ids=["infeasible", "all failed", "no result yet", "classifiers", "notes on the split"],
+)
+def test_markdown_says_what_kind_of_answer_it_is(view: RunView, texts: list[str], missing: list[str]) -> None:
+    said = render_markdown(view)
+    assert [text for text in texts if text not in said] == []
+    assert [text for text in missing if text in said] == []
+    assert said.startswith(texts[0]) == texts[0].startswith("## ")
 
 
 def test_table_keeps_its_columns_whatever_the_names_hold() -> None:
     rows = [line for line in render_markdown(run_view(card_suffix="a|b\nc")).splitlines() if line.startswith("| tie")]
-
     assert rows
     assert {row.replace("\\|", "").count("|") for row in rows} == {14}
 
@@ -126,7 +125,6 @@ def test_table_keeps_its_columns_whatever_the_names_hold() -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_class_names_carry_no_markup(name: str) -> None:
     text = render_markdown(run_view(classes=HOSTILE))
-
     assert "<script>" not in text
     assert "<img" not in text
     assert markdown(name) in text
@@ -135,7 +133,6 @@ def test_class_names_carry_no_markup(name: str) -> None:
 @given(st.text())
 def test_escaped_text_stays_on_one_line_and_opens_no_tag(text: str) -> None:
     escaped = markdown(text)
-
     assert len(escaped.splitlines()) <= 1
     assert all(escaped[place - 1] == "\\" for place, char in enumerate(escaped) if char in "|`[")
     assert not set(escaped) & set("<>")
@@ -144,8 +141,7 @@ def test_escaped_text_stays_on_one_line_and_opens_no_tag(text: str) -> None:
 def test_part_that_raises_costs_only_itself() -> None:
     view = run_view()
     text = render_markdown(replace(view, manifest={"command_line": ["advisor"], "versions": 7, "weights": 3}))
-    broken = render_markdown(replace(view, dataset=7))  # type: ignore[arg-type]
-
+    broken = render_markdown(replace(view, dataset=7))
     assert "| pick |" in text
     assert "This part could not be made: AttributeError" in broken
     assert "| pick |" in broken
@@ -161,19 +157,6 @@ def test_detectors_have_boxes_and_their_mean_average_precision(detectors: RunVie
     assert "top-1" not in said.lower()
 
 
-def test_classifiers_have_top_1_and_no_boxes() -> None:
-    said = render_markdown(run_view())
-    assert "| top-1 % (95 %) |" in said
-    assert "mAP" not in said
-    assert " boxes" not in said
-
-
-def test_the_classes_of_a_classifier_have_their_recall() -> None:
-    said = render_markdown(run_view())
-    assert "| class | images | recall % (95 %) | precision % |" in said
-    assert "Recall on validation: share of a class's images that were recognised." in said
-
-
 def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
     said = render_markdown(judged_detectors)
     precision = markdown("AP@0.5")
@@ -187,14 +170,9 @@ def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_de
 
 
 def test_of_many_classes_the_weakest_are_shown() -> None:
-    view = run_view()
-    assert view.decision.pick is not None
     answers = ImageAnswers({f"class {place}": place / 100 for place in range(99)})
-    pick = replace(view.decision.pick, answers=answers, holdout_answers=None)
-    said = render_markdown(replace(view, decision=replace(view.decision, pick=pick)))
-    assert "| class 0 |" in said
-    assert "| class 19 |" in said
-    assert "| class 20 |" not in said
+    said = render_markdown(with_pick(run_view(), answers=answers, holdout_answers=None))
+    assert [f"| class {place} |" in said for place in (0, 19, 20)] == [True, True, False]
     assert "79 more are in report.html." in said
 
 
@@ -227,7 +205,6 @@ values = st.recursive(
 @given(values)
 def test_json_reads_back_and_holds_no_sign_of_html(value: object) -> None:
     text = json_for_script(value)
-
     assert json.loads(text) == value
     assert not set(text) & set("<>&\u2028\u2029")
 
@@ -235,7 +212,6 @@ def test_json_reads_back_and_holds_no_sign_of_html(value: object) -> None:
 @given(st.text())
 def test_plain_text_is_one_line_without_control_characters(text: str) -> None:
     shown = plain(text)
-
     assert not {char for char in shown if unicodedata.category(char) in ("Cc", "Cf", "Cs")} - {"\u200c", "\u200d"}
     assert len(shown.splitlines()) <= 1
 
@@ -249,12 +225,9 @@ def test_cell_never_starts_as_a_formula(text: str) -> None:
     assert str(spreadsheet(text))[:1] not in ("=", "+", "-", "@", "\t", "\r")
 
 
-def test_a_loss_that_rounds_to_zero_has_no_sign() -> None:
-    assert [points(Quantity(value, "points", Provenance.MEASURED)) for value in (-0.03, 0.0, -0.3)] == [
-        "0.0",
-        "0.0",
-        "-0.3",
-    ]
+@pytest.mark.parametrize(("value", "shown"), [(-0.03, "0.0"), (0.0, "0.0"), (-0.3, "-0.3")])
+def test_a_loss_that_rounds_to_zero_has_no_sign(value: float, shown: str) -> None:
+    assert points(Quantity(value, "points", Provenance.MEASURED)) == shown
 
 
 def test_a_share_has_its_interval_in_percent_and_other_values_as_many_digits_as_wanted() -> None:

@@ -17,14 +17,15 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import LOG_LOSS, MACRO_F1, METRICS, TOP1, WORST_GROUP
 from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.answer import print_answer
+from advisor.reporting.blocks import DataTable, Paragraph
+from advisor.reporting.classes import metric_blocks
 from advisor.reporting.explanation import explanation
 from advisor.reporting.figures import expectations, foundations, key_figures
 from advisor.reporting.files import front_csv, recommendation, render_markdown
+from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.html import render_html
-from advisor.reporting.metrics import cells, metric_table
 from advisor.reporting.phrases import limits
 from advisor.reporting.risks import risks
-from advisor.reporting.selection import Rows, rows_of
 from advisor.reporting.view import RunView
 from tests.reporting.views import HOSTILE, judged_view, run_view
 
@@ -55,7 +56,7 @@ def with_metrics(evaluation: Evaluation, metric: str, judged: bool) -> Evaluatio
 def metric_view(metric: str = MACRO_F1, view: RunView | None = None, **limits: object) -> RunView:
     """Return a run whose candidates were compared by a metric."""
     judged, view = view is None, view or judged_view()
-    budget = replace(view.budget, **limits)  # type: ignore[arg-type]
+    budget = replace(view.budget, **limits)
     rows = tuple(with_metrics(row, metric, judged) for row in view.evaluations)
     return asking(replace(view, evaluations=rows, decision=decide(rows, budget), budget=budget), metric)
 
@@ -74,42 +75,43 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     print_answer(view)
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
-
-
-def test_by_top_1_nothing_is_named_otherwise() -> None:
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
     assert recommendation(judged_view())["metric"] == "top-1"
 
 
+def table_of(view: RunView) -> tuple[str, list[list[str]]]:
+    """Return what is said of the metrics of the pick and the runner-up, and the rows of their table."""
+    _, said, table = metric_blocks(view)
+    assert isinstance(said, Paragraph)
+    assert isinstance(table, DataTable)
+    return str(said.words), [list(map(str, row)) for row in table.rows]
+
+
 def test_the_table_has_the_metric_that_counts_first_on_the_hold_out() -> None:
-    table = metric_table(metric_view())
-    assert table is not None
-    assert table.part == "hold-out"
-    assert [row.metric.name for row in table.rows] == [MACRO_F1, TOP1, LOG_LOSS, WORST_GROUP]
-    label, own, other, meaning = cells(table.rows[0])
-    assert label == "macro F1 (counts)"
-    assert own == other == "75.0 (71.0\u201379.0)"
-    assert meaning == METRICS[MACRO_F1].meaning
+    said, rows = table_of(metric_view())
+    assert " on the hold-out. " in said
+    labels = [METRICS[name].label for name in (MACRO_F1, TOP1, LOG_LOSS, WORST_GROUP)]
+    assert [row[0].removesuffix(" (counts)") for row in rows] == labels
+    assert rows[0] == ["macro F1 (counts)", *["75.0 (71.0\u201379.0)"] * 2, METRICS[MACRO_F1].meaning]
 
 
 def test_before_the_hold_out_ran_the_table_is_of_validation() -> None:
-    table = metric_table(metric_view(view=run_view()))
-    assert table is not None
-    assert (table.part, table.rows[0].pick and table.rows[0].pick.value) == ("validation", 80.0)
+    said, rows = table_of(metric_view(view=run_view()))
+    assert " on the validation. " in said
+    assert rows[0][1].startswith("80.0 (")
 
 
 def test_without_metrics_there_is_no_table() -> None:
-    assert metric_table(judged_view()) is None
+    assert metric_blocks(judged_view()) == []
     assert 'id="metrics-title"' not in render_html(judged_view())
 
 
 def test_a_mean_probability_has_its_log_loss_and_the_worst_group_its_name() -> None:
-    table = metric_table(metric_view(LOG_LOSS, min_metrics=((WORST_GROUP, 60.0),)))
-    assert table is not None
-    by_name = {row.metric.name: cells(row) for row in table.rows}
-    assert by_name[LOG_LOSS][3].endswith("; log loss 0.598 nats")
-    assert by_name[WORST_GROUP][0] == "worst-group top-1 (≥ 60 %)"
-    assert "too low on average, by chance; group '" in by_name[WORST_GROUP][3]
+    _, rows = table_of(metric_view(LOG_LOSS, min_metrics=((WORST_GROUP, 60.0),)))
+    log_loss, *_, worst = rows
+    assert log_loss[3].endswith("; log loss 0.598 nats")
+    assert worst[0] == "worst-group top-1 (≥ 60 %)"
+    assert "too low on average, by chance; group '" in worst[3]
 
 
 def test_the_reports_have_the_table_and_no_name_breaks_them() -> None:
@@ -143,11 +145,8 @@ def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
     assert any("about 40 % top-1 is expected" in each for each in foundations(view, pick))
     (risk,) = [each for each in risks(view, pick) if each.name == "New conditions"]
     assert risk.text.startswith("Expect about 40.0 % top-1 (95 %: 30.0")
-    assert not [
-        each
-        for each in risks(view, replace(pick, new_conditions=replace(estimate, value=84.0)))
-        if each.name == risk.name
-    ]
+    higher = risks(view, replace(pick, new_conditions=replace(estimate, value=84.0)))
+    assert risk.name not in {each.name for each in higher}
 
 
 def test_tables_for_programs_have_every_metric() -> None:

@@ -16,7 +16,6 @@ def test_shortlist_starts_with_the_pick_and_holds_both_ends_of_the_front() -> No
     view = run_view()
     keys = [row.configuration.key for row in shortlist(view)]
     front = [row.configuration.key for row in view.decision.front]
-
     assert keys[0] == view.pick_key
     assert len(keys) == len(set(keys)) <= 10
     assert front[0] in keys
@@ -25,14 +24,12 @@ def test_shortlist_starts_with_the_pick_and_holds_both_ends_of_the_front() -> No
 def test_shortlist_shows_a_tied_file_once_whatever_its_threads() -> None:
     rows = shortlist(run_view(threads=(1, 2, 4)))
     tied = [row.configuration for row in rows[1:5]]
-
     assert len({(row.card, row.compression) for row in tied}) == len(tied)
 
 
 def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
     view = run_view()
     rows = ranked(view)
-
     assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
     assert rows[0].configuration.key == view.pick_key
     assert not any(row.accuracy for row in rows[-4:])
@@ -72,26 +69,12 @@ def test_a_stage_of_another_version_comes_last() -> None:
     assert [step.name for step in steps][1:3] == [StageName.STOP, "weights"]
 
 
-def test_funnel_adds_up_from_the_plan_to_the_pick() -> None:
+def test_funnel_adds_up_from_the_plan_to_the_pick_and_says_why_candidates_left() -> None:
     steps = funnel(run_view())
-
     assert [steps[0].left, steps[-1].left] == [90, 1]
     assert all(before.left - after.lost == after.left for before, after in pairwise(steps))
-
-
-def test_funnel_says_why_candidates_left() -> None:
-    steps = {step.name: step for step in funnel(run_view())}
-
-    assert steps[StageName.TIMING].reasons == (("the child process was killed after 120 s", 2),)
-    assert {reason for reason, _ in steps["meets the budget"].reasons} == {
-        "over the size limit",
-        "over the latency limit",
-    }
-
-
-def test_funnel_of_an_infeasible_run_ends_at_the_budget() -> None:
+    reasons = {step.name: step.reasons for step in steps}
+    assert reasons[StageName.TIMING] == (("the child process was killed after 120 s", 2),)
+    assert {reason for reason, _ in reasons["meets the budget"]} == {"over the size limit", "over the latency limit"}
     assert [(step.name, step.left) for step in funnel(infeasible_view())][-1] == ("meets the budget", 0)
-
-
-def test_funnel_of_a_run_in_which_all_failed_ends_empty() -> None:
     assert funnel(empty_view())[-1].left == 0

@@ -9,7 +9,7 @@ from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
-from tests.reporting.views import run_view, unknown_view
+from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
@@ -18,11 +18,9 @@ def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[
     return found[name].level, found[name].text
 
 
-def predicted(chance: float) -> Evaluation:
+def predicted(chance: float, provenance: Provenance = Provenance.PREDICTED) -> Evaluation:
     row = evaluation("one")
-    assert row.latency is not None
-    latency = replace(row.latency, provenance=Provenance.PREDICTED)
-    return replace(row, latency=latency, budget_probability=chance)
+    return replace(row, latency=replace(row.latency, provenance=provenance), budget_probability=chance)
 
 
 @pytest.mark.parametrize(("chance", "level"), [(0.99, Level.LOW), (0.92, Level.SOME), (0.6, Level.HIGH)])
@@ -32,10 +30,7 @@ def test_a_prediction_is_as_risky_as_its_chance_says(chance: float, level: Level
 
 @pytest.mark.parametrize("provenance", [Provenance.PREDICTED, Provenance.PUBLISHED])
 def test_a_published_latency_is_not_called_predicted(provenance: Provenance) -> None:
-    row = predicted(0.95)
-    assert row.latency is not None
-    text = level_of("Latency budget", replace(row, latency=replace(row.latency, provenance=provenance)))[1]
-    assert f": {provenance}, not measured." in text
+    assert f": {provenance}, not measured." in level_of("Latency budget", predicted(0.95, provenance))[1]
 
 
 @pytest.mark.parametrize(("p90", "level"), [(20, Level.LOW), (48, Level.SOME), (60, Level.HIGH)])
@@ -47,10 +42,7 @@ def test_a_measured_latency_is_as_risky_as_what_is_left_of_the_limit(p90: float,
 def test_what_compression_costs(drop: float, level: Level) -> None:
     row = replace(evaluation("one", "int8"), drop=Quantity(drop, "points", Provenance.MEASURED, drop - 0.1, drop + 0.1))
     assert level_of("Compression", row)[0] is level
-
-
-def test_float32_loses_nothing() -> None:
-    assert level_of("Compression", evaluation("one"))[0] is Level.LOW
+    assert level_of("Compression", evaluation("one"))[0] is Level.LOW  # float32 loses nothing
 
 
 def test_capture_conditions_name_the_worst() -> None:
@@ -78,8 +70,7 @@ def test_a_licence_that_is_not_permissive_is_a_risk(licence: str, level: Level) 
     ],
 )
 def test_unknown_images_that_pass_are_a_risk(changes: dict[str, object], level: Level | None) -> None:
-    view = unknown_view(**changes)  # type: ignore[arg-type]
-    assert view.decision.pick is not None
+    view = unknown_view(**changes)
     found = {risk.name: risk for risk in risks(view, view.decision.pick)}.get("Unknown")
     assert (found.level if found else None) is level
     if found:
@@ -90,23 +81,16 @@ def test_unknown_images_that_pass_are_a_risk(changes: dict[str, object], level: 
 
 def validated(*counts: int) -> RunView:
     """Return a run whose classes have these numbers of validation images."""
-    view = run_view()
-    assert view.dataset is not None
-    names = view.dataset.classes
-    return replace(view, dataset=replace(view.dataset, validated_per_class=dict(zip(names, counts, strict=True))))
+    return with_dataset(run_view(), validated_per_class=dict(zip(CLASSES, counts, strict=True)))
 
 
 def texts(view: RunView) -> dict[str, tuple[Level, str]]:
     return {risk.name: (risk.level, risk.text) for risk in risks(view, evaluation("one"))}
 
 
-def test_enough_validation_images_of_every_class_are_no_risk() -> None:
-    found = texts(validated(10, 10, 11, 12, 40, 10))
-    assert not {"Few images", "Missing classes"} & set(found)
-
-
-def test_unknown_validation_images_are_no_risk() -> None:
-    assert not {"Few images", "Missing classes"} & set(texts(run_view()))
+@pytest.mark.parametrize("view", [validated(10, 10, 11, 12, 40, 10), run_view()], ids=["enough", "not known"])
+def test_enough_validation_images_of_every_class_are_no_risk(view: RunView) -> None:
+    assert not {"Few images", "Missing classes"} & set(texts(view))
 
 
 def test_classes_with_few_validation_images_are_a_high_risk_that_names_the_worst() -> None:
@@ -116,9 +100,7 @@ def test_classes_with_few_validation_images_are_a_high_risk_that_names_the_worst
 
 
 def test_few_images_of_a_set_with_boxes_are_counted_as_a_whole() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    whole = replace(view, dataset=replace(view.dataset, validated_per_class={"all images": 7}))
+    whole = with_dataset(run_view(), validated_per_class={"all images": 7})
     assert texts(whole)["Few images"][1] == "The validation part has only 7 images: add images."
 
 
@@ -131,9 +113,6 @@ def test_classes_without_validation_images_are_a_high_risk_that_names_them() -> 
     level, text = texts(validated(0, 30, 0, 30, 30, 30))["Missing classes"]
     assert level is Level.HIGH
     assert text.startswith("2 of 6 classes have no validation image: 'cardboard', 'metal'. ")
-
-
-def test_many_missing_classes_are_counted() -> None:
     assert "'cardboard', 'glass', 'metal' and 2 more." in texts(validated(0, 0, 0, 0, 0, 30))["Missing classes"][1]
 
 
@@ -144,25 +123,23 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
     assert [risk.name for risk in warnings(found)] == ["Missing classes"]
 
 
-def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 3, "dog": 1, "owl": 2}))
-    level, text = texts(grouped)["Few groups"]
-    assert level is Level.HIGH
-    assert text == (
-        "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect less in new conditions than is "
-        "estimated, and add images of other places and days."
-    )
-    assert "Few groups" not in texts(view)
-
-
-def test_the_estimate_is_not_doubted_where_each_class_has_two_groups() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 3, "owl": 2}))
-    text = texts(grouped)["Few groups"][1]
-    assert text.endswith("'owl' only 2: add images of other places and days.")
+@pytest.mark.parametrize(
+    ("groups", "text"),
+    [
+        (
+            {"cat": 3, "dog": 1, "owl": 2},
+            "2 of 3 classes have fewer than 3 groups of images, 'dog' only 1: expect less in new conditions than is "
+            "estimated, and add images of other places and days.",
+        ),
+        (
+            {"cat": 3, "owl": 2},
+            "1 of 2 classes has fewer than 3 groups of images, 'owl' only 2: add images of other places and days.",
+        ),
+    ],
+)
+def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst(groups: dict[str, int], text: str) -> None:
+    assert texts(with_dataset(run_view(), groups_per_class=groups))["Few groups"] == (Level.HIGH, text)
+    assert "Few groups" not in texts(run_view())
 
 
 HEAD = HeadFacts("last_layer", 0.01, at_grid_end=False, cv_accuracy=0.8, cv_images=500)
@@ -192,10 +169,8 @@ def test_what_compression_loses_does_not_count_as_a_difference_to_cross_validati
 def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(share: float, why: str) -> None:
     level, text = level_of("Cross-validation", crossed(share))
     assert level is Level.HIGH
-    start = (
-        f"{100 * share:.1f} % on the training part, 80.0 % on validation: validation images {why} the training images."
-    )
-    assert text.startswith(start)
+    start = f"{100 * share:.1f} % on the training part, 80.0 % on validation: validation images {why} the training"
+    assert text.startswith(f"{start} images.")
 
 
 def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> None:
@@ -209,9 +184,7 @@ def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> 
 
 
 def test_a_low_cross_validation_proves_nothing_where_classes_have_few_groups() -> None:
-    view = run_view()
-    assert view.dataset is not None
-    grouped = replace(view, dataset=replace(view.dataset, groups_per_class={"cat": 1, "dog": 5}))
+    grouped = with_dataset(run_view(), groups_per_class={"cat": 1, "dog": 5})
     assert "Cross-validation" not in {risk.name for risk in risks(grouped, crossed(0.6))}
     assert "Cross-validation" in {risk.name for risk in risks(grouped, crossed(0.98))}
 

@@ -18,8 +18,7 @@ from advisor.devices.profiles.measurements import Kernel
 from advisor.devices.profiles.runtimes import host_profile
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
-from advisor.reporting.catalog_table import print_card
-from advisor.reporting.devices_table import print_calibrated, print_device
+from advisor.reporting.listings import print_calibrated, print_card, print_device
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
 from advisor.tasks import DETECTION
 from advisor.tflite.macs import Work
@@ -83,7 +82,7 @@ def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.Captu
 def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
     """Plan a search over one card, with an empty cache."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
-    return sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options})))
+    return list(sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options}))))
 
 
 @pytest.mark.parametrize("width", [80, 110, 180])

@@ -20,7 +20,7 @@ from advisor.engine.question import resolve
 from advisor.reporting.figures import certainty, expectations, key_figures
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json, write_all
 from advisor.reporting.phrases import so_far
-from advisor.reporting.view import RunView, load_view
+from advisor.reporting.view import DatasetSummary, RunView, load_view
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests import documents
@@ -35,9 +35,7 @@ def test_stored_run_is_decided_and_reported_as_it_was(tmp_path: Path) -> None:
     folder.write_request(resolve({"budget": "50ms", "size_budget": "8MB"}).written)
     for each in made.evaluations:
         folder.append(each)
-
     view = load_view(RunFolder.open(folder.path))
-
     assert view.pick_key == made.pick_key
     assert view.front_keys == made.front_keys
     assert view.dataset is None
@@ -56,70 +54,54 @@ def test_the_answer_so_far_is_one_line_with_its_figures(tmp_path: Path) -> None:
     nothing = write_run(tmp_path, request={"budget": "1ms"}, name="too-strict")
     assert so_far(load_view(nothing)) == "so far nothing meets the budget; closest is fast int8, 84.0 %, 4.00 ms"
     assert so_far(load_view(write_run(tmp_path, (), name="empty"))) == ""
-
-
-def test_the_answer_so_far_has_its_accuracy_on_the_hold_out_once_it_is_known(tmp_path: Path) -> None:
     judged = replace(evaluation("best"), holdout_accuracy=Quantity(90.5, "%", Provenance.MEASURED))
-    assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged])))
+    assert "% (90.5 % on the hold-out), " in so_far(load_view(write_run(tmp_path, [judged], name="judged")))
 
 
-def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunView) -> None:
+def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunView, tmp_path: Path) -> None:
     assert (detectors.task, detectors.metric) == (DETECTION, "mAP@0.5")
     assert (run_view().task, run_view().metric) == (CLASSIFICATION, "top-1")
+    before = write_run(tmp_path / "before")
+    before.write_request({"budget": "50ms"})  # before there were tasks
+    assert load_view(before).task is CLASSIFICATION
 
 
-def test_a_run_from_before_there_were_tasks_is_one_of_classification(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    run.write_request({"budget": "50ms"})
-    assert load_view(run).task is CLASSIFICATION
+def split_view(folder: Path, split: Any, **more: Any) -> DatasetSummary:
+    """Return the images of a run of cats and dogs with this split."""
+    run = write_run(folder, dataset={**images({"cat": 40, "dog": 40}), **more})
+    run.write_json("split.json", split)
+    return load_view(run).dataset
 
 
-def test_validation_images_are_counted_by_class_from_the_split(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
-    run.write_json("split.json", {"classes": ["cat", "dog"], "validation": [{"class": "cat"}] * 7, "train": []})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.validated_per_class == {"cat": 7, "dog": 0}
-
-
-def test_a_damaged_split_leaves_them_unknown(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40, "dog": 40}))
-    run.write_json("split.json", {"validation": ["cat"]})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.validated_per_class == {}
-
-
-def test_groups_are_counted_by_class_over_all_parts_and_notes_are_kept(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset={**images({"cat": 40, "dog": 40}), "notes": ["Images come in 3 groups."]})
-    rows = {
-        part: [{"class": name, "group": group} for name, group in pairs]
-        for part, pairs in {
-            "train": [("cat", 0), ("dog", 1)],
-            "validation": [("cat", 2)],
-            "holdout": [("cat", 2)],
-        }.items()
-    }
-    run.write_json("split.json", {"classes": ["cat", "dog"], **rows})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.groups_per_class == {"cat": 2, "dog": 1}
+@pytest.mark.parametrize(
+    ("split", "validated", "groups"),
+    [
+        ({"validation": [{"class": "cat"}] * 7, "train": []}, {"cat": 7, "dog": 0}, {}),
+        ({"validation": ["cat"]}, {}, {}),
+        (
+            {
+                "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
+                "validation": [{"class": "cat", "group": 2}],
+                "holdout": [{"class": "cat", "group": 2}],
+            },
+            {"cat": 1, "dog": 0},
+            {"cat": 2, "dog": 1},
+        ),
+        ({part: [{"class": "cat"}] for part in ("train", "validation", "holdout")}, {"cat": 1, "dog": 0}, {}),
+    ],
+    ids=["classes", "damaged", "groups", "no groups"],
+)
+def test_validation_images_and_groups_are_counted_by_class(
+    tmp_path: Path, split: dict[str, Any], validated: dict[str, int], groups: dict[str, int]
+) -> None:
+    dataset = split_view(tmp_path, split, notes=["Images come in 3 groups."])
+    assert (dataset.validated_per_class, dataset.groups_per_class) == (validated, groups)
     assert dataset.notes == ("Images come in 3 groups.",)
-
-
-def test_images_without_groups_have_none(tmp_path: Path) -> None:
-    run = write_run(tmp_path, dataset=images({"cat": 40}))
-    run.write_json("split.json", {part: [{"class": "cat"}] for part in ("train", "validation", "holdout")})
-    dataset = load_view(run).dataset
-    assert dataset is not None
-    assert dataset.groups_per_class == {}
 
 
 def test_the_classes_of_detectors_are_those_of_the_boxes(detectors: RunView) -> None:
     dataset = detectors.dataset
-    assert dataset is not None
-    assert (dataset.classes, dataset.counted) == (("cat", "dog", "owl"), "60, 120 boxes")
-    assert dataset.images == 60
+    assert (dataset.classes, dataset.counted, dataset.images) == (("cat", "dog", "owl"), "60, 120 boxes", 60)
     plain = replace(dataset, boxes_per_class={})
     assert (plain.classes, plain.counted) == ((ONE_CLASS,), "60")
 
@@ -167,10 +149,8 @@ def test_the_answer_of_detectors_is_valid_and_has_their_boxes_at_the_threshold(
 
 def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(validator: Any) -> None:
     view = unknown_view()
-    assert view.decision.pick is not None
-    document = json.loads(
-        recommendation_json(replace(view, decision=replace(view.decision, runner_up=view.decision.pick)))
-    )
+    both = replace(view, decision=replace(view.decision, runner_up=view.decision.pick))
+    document = json.loads(recommendation_json(both))
     facts, described = document["pick"]["details"]["unknown"], validator.schema["$defs"]["UnknownFacts"]["properties"]
     assert set(facts) == set(described)
     assert "unknown" not in document["runner_up"]["details"]
@@ -178,18 +158,14 @@ def test_what_is_known_of_unknown_images_is_described_and_is_of_the_pick_alone(v
     assert not validator.is_valid(document)
 
 
-def test_an_answer_so_far_says_how_far_the_search_came() -> None:
+def test_an_answer_so_far_says_how_far_the_search_came_and_every_key_is_described(validator: Any) -> None:
     assert json.loads(recommendation_json(running_view()))["unfinished"] == {
         "evaluated": 34, "configurations": 100, "running": True, "at": "2026-01-31T12:00:00+00:00",
     }  # fmt: skip
-    assert json.loads(recommendation_json(run_view()))["unfinished"] is None
-
-
-def test_every_key_that_is_written_is_described(validator: Any) -> None:
     document = json.loads(recommendation_json(run_view()))
-    described = validator.schema["$defs"]["Evaluation"]["properties"]
+    assert document["unfinished"] is None
     assert set(document) == set(validator.schema["properties"])
-    assert set(document["pick"]) == set(described)
+    assert set(document["pick"]) == set(validator.schema["$defs"]["Evaluation"]["properties"])
 
 
 @pytest.mark.parametrize(
@@ -225,19 +201,10 @@ def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_condition
         ("On images like these", "90.7 % (85.3\u201394.3), measured on 162 images of the hold-out"),
         ("In new conditions", "about 62 % (45\u201376), estimated for another visit, camera or day"),
     )
-
-
-def test_a_candidate_that_is_no_finalist_has_the_figure_of_validation() -> None:
-    (_, plain), _ = expectations(replace(PICK, holdout_accuracy=None))
+    (_, plain), _ = expectations(replace(PICK, holdout_accuracy=None))  # it is no finalist
     assert plain.endswith("measured on 130 images of the validation part")
-
-
-def test_nothing_is_estimated_beside_the_users_own_holdout() -> None:
-    (only,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
-    assert only[0] == "On images like your hold-out"
-
-
-def test_without_an_estimate_nothing_is_said() -> None:
+    (own,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
+    assert own[0] == "On images like your hold-out"
     assert expectations(replace(PICK, new_conditions=None)) == ()
 
 
@@ -252,9 +219,6 @@ def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shar
     assert "With the validation images and timings drawn again, the pick stays in 30 % of the draws" in said
     assert f"otherwise it is {first.card} {first.variant_name} (50 %), " in said
     assert said.endswith(", 2 others (10 %).")
-
-
-def test_nothing_is_said_of_certainty_where_nothing_meets_the_budget() -> None:
     assert certainty(infeasible_view()) == ""
 
 

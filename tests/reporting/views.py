@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import astuple, replace
+from typing import Any
 
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
@@ -71,7 +72,10 @@ def run_view(
     """Return a finished run over all cards, recipes and thread counts, decided by the real decision."""
     budget = budget or Budget(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
     made = _evaluations(classes, data, tuple(threads), repeats, random.Random(seed))
-    evaluations = tuple(_renamed(evaluation, card_prefix, card_suffix) for evaluation in made)
+    keys = (
+        (row, replace(row.configuration, card=f"{card_prefix}{row.configuration.card}{card_suffix}")) for row in made
+    )
+    evaluations = tuple(replace(row, configuration=key) for row, key in keys)
     return RunView(
         name="20260131-1200-image-classification",
         folder="runs/20260131-1200-image-classification",
@@ -85,23 +89,28 @@ def run_view(
     )
 
 
+def with_pick(view: RunView, **changes: Any) -> RunView:
+    """Return the run with other values of its pick."""
+    return replace(view, decision=replace(view.decision, pick=replace(view.decision.pick, **changes)))
+
+
+def with_dataset(view: RunView, **changes: Any) -> RunView:
+    """Return the run with other values of its images."""
+    return replace(view, dataset=replace(view.dataset, **changes))
+
+
 def judged_view() -> RunView:
     """Return a run of which the finalists were judged on the hold-out, a little below validation."""
-    view = run_view()
+    view = with_dataset(run_view(), train=300, validation=100)
     decision = view.decision
     files = {e.artefact for e in (decision.pick, decision.runner_up, *decision.ties, *decision.front) if e}
     judged = tuple(_judged(e) if e.artefact in files else e for e in view.evaluations)
-    assert view.dataset is not None
-    dataset = replace(view.dataset, train=300, validation=100)
-    return replace(view, evaluations=judged, dataset=dataset, decision=decide(judged, view.budget))
+    return replace(view, evaluations=judged, decision=decide(judged, view.budget))
 
 
 def unknown_view(training: str = "head", **changes: object) -> RunView:
     """Return such a run whose pick has one more class, judged with two classes left out and on other things."""
     view = judged_view()
-    pick = view.decision.pick
-    assert pick is not None
-    assert pick.size is not None
     facts = UnknownFacts(
         auroc=Interval(0.82, 0.8, 0.84),
         float_auroc=Interval(0.83, 0.81, 0.85),
@@ -113,40 +122,31 @@ def unknown_view(training: str = "head", **changes: object) -> RunView:
         label="unknown",
         file="artifacts/net-unknown.tflite",
         sha256="e" * 64,
-        size_bytes=round(pick.size.value) + 433_000,
+        size_bytes=round(view.decision.pick.size.value) + 433_000,
         kept=Interval(0.974, 0.957, 0.985),
         precision=Interval(0.911, 0.882, 0.933),
         others=OtherThings(Interval(0.59, 0.5, 0.675), Interval(0.93, 0.91, 0.95), 120),
     )
-    own = replace(
-        pick,
-        configuration=replace(pick.configuration, training=training),
-        unknown=replace(facts, **changes),  # type: ignore[arg-type]
-    )
-    return replace(view, decision=replace(view.decision, pick=own))
+    configuration = replace(view.decision.pick.configuration, training=training)
+    return with_pick(view, configuration=configuration, unknown=replace(facts, **changes))
 
 
 def few_view() -> RunView:
     """Return such a run that has 4 validation images of one class, and none of another one."""
-    view = judged_view()
-    assert view.dataset is not None
-    counts = dict(zip(view.dataset.classes, (30, 4, 30, 0, 30, 30), strict=True))
-    return replace(view, dataset=replace(view.dataset, validated_per_class=counts))
+    return with_dataset(judged_view(), validated_per_class=dict(zip(CLASSES, (30, 4, 30, 0, 30, 30), strict=True)))
 
 
 def _judged(evaluation: Evaluation) -> Evaluation:
-    assert evaluation.accuracy is not None
+    table = evaluation.answers.confusion or ()
     confusion = tuple(
-        tuple(sum(row) if column == label else 0 for column in range(len(row)))
-        for label, row in enumerate(evaluation.answers.confusion or ())
+        tuple(sum(row) * (place == label) for place in range(len(row))) for label, row in enumerate(table)
     )
     value = evaluation.accuracy.value - 1.5
     robust = Quantity(value - 9, "%", Provenance.MEASURED, value - 12, value - 6, 0.95, 250, "capture conditions")
     conditions = (ConditionAccuracy("low light", 1.0, value - 4), ConditionAccuracy("low light", 2.0, value - 14))
-    quantity = Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out")
     return replace(
         evaluation,
-        holdout_accuracy=quantity,
+        holdout_accuracy=Quantity(value, "%", Provenance.MEASURED, value - 3, value + 3, 0.95, 505, "hold-out"),
         holdout_answers=ImageAnswers(file="answers/holdout-x.npy", confusion=confusion),
         capture=CaptureAccuracy(conditions, holdout=robust),
     )
@@ -154,11 +154,9 @@ def _judged(evaluation: Evaluation) -> Evaluation:
 
 def running_view(evaluated: int = 34) -> RunView:
     """Return the run while its search is running; 0 for one without any result."""
-    view = run_view()
     state = Unfinished(evaluated, 100, running=True, at="2026-01-31T12:00:00+00:00")
-    if evaluated:
-        return replace(view, unfinished=state, next_command="")
-    return replace(view, unfinished=state, next_command="", evaluations=(), decision=decide((), view.budget))
+    view = replace(run_view(), unfinished=state, next_command="")
+    return view if evaluated else replace(view, evaluations=(), decision=decide((), view.budget))
 
 
 def infeasible_view() -> RunView:
@@ -176,22 +174,17 @@ def empty_view() -> RunView:
     return replace(view, evaluations=failed, decision=decide(failed, view.budget))
 
 
-def _renamed(evaluation: Evaluation, prefix: str, suffix: str) -> Evaluation:
-    configuration = evaluation.configuration
-    return replace(evaluation, configuration=replace(configuration, card=f"{prefix}{configuration.card}{suffix}"))
-
-
 def _evaluations(
     classes: Sequence[str], data: bool, threads: tuple[int, ...], repeats: int, rng: random.Random
 ) -> Iterable[Evaluation]:
     for repeat in range(repeats):
         for card, family, macs, params, share in CARDS:
+            name = f"{card}_v{repeat}" if repeat else card
             for recipe, width, speed, lost in RECIPES:
-                suffix = f"_v{repeat}" if repeat else ""
                 confusion = _confusion(classes, share - lost + rng.uniform(-0.003, 0.003), rng)
                 for count in threads:
                     target = Target("host", "ai-edge-litert==2.3.0", "cpu", count)
-                    configuration = Configuration(card + suffix, "head" if data else "none", recipe, target)
+                    configuration = Configuration(name, "head" if data else "none", recipe, target)
                     yield _evaluation(configuration, family, macs, params, width, speed, lost, confusion, data, rng)
 
 
@@ -218,12 +211,11 @@ def _evaluation(
     median = macs / speed / count**0.85 * rng.uniform(0.95, 1.05)
     size = params * width * 1e6 + 40_000
     latency = Quantity(median, "ms", Provenance.MEASURED, median * 0.97, median * 1.04, 0.95, 150, "this machine")
-    accuracy = _accuracy(confusion) if data else Quantity(_share(confusion), "%", Provenance.PUBLISHED, source="paper")
     return Evaluation(
         configuration,
         Status.OK,
         family,
-        accuracy=accuracy,
+        accuracy=_accuracy(confusion, data),
         latency=latency,
         latency_p90=Quantity(median * 1.09, "ms", Provenance.MEASURED, n=150, source="this machine"),
         size=Quantity(size, "bytes", Provenance.MEASURED, source="file"),
@@ -253,16 +245,12 @@ def _confusion(classes: Sequence[str], share: float, rng: random.Random) -> list
     return table
 
 
-def _share(confusion: list[list[int]]) -> float:
-    return 100 * sum(row[index] for index, row in enumerate(confusion)) / sum(map(sum, confusion))
-
-
-def _accuracy(confusion: list[list[int]]) -> Quantity:
-    total = sum(map(sum, confusion))
-    right = sum(row[index] for index, row in enumerate(confusion))
-    ends = wilson(right, total)
-    low, high = 100 * ends.low, 100 * ends.high
-    return Quantity(100 * ends.value, "%", Provenance.MEASURED, low, high, 0.95, total, "hold-out pictures")
+def _accuracy(confusion: list[list[int]], data: bool) -> Quantity:
+    right, total = sum(row[index] for index, row in enumerate(confusion)), sum(map(sum, confusion))
+    if not data:
+        return Quantity(100 * right / total, "%", Provenance.PUBLISHED, source="paper")
+    value, low, high = (100 * end for end in astuple(wilson(right, total)))
+    return Quantity(value, "%", Provenance.MEASURED, low, high, 0.95, total, "hold-out pictures")
 
 
 def _holdout(classes: Sequence[str]) -> list[int]:

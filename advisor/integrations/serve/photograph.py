@@ -153,7 +153,7 @@ def _answer(
     from ai_edge_litert.interpreter import Interpreter
 
     from advisor.datasets.images import load
-    from advisor.exporting.shipped.check import outputs
+    from advisor.exporting.check import outputs
     from advisor.exporting.shipping import prepare
 
     thresholds = TASKS[task].shipping().thresholds(evaluation)
