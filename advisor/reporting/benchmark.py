@@ -15,7 +15,6 @@ from advisor.measurement.latency.session import Benchmark, FileBenchmark
 from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
 from advisor.reporting import blocks
 from advisor.reporting.blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
-from advisor.reporting.console import WIDE
 from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.profile import delegation_lines
 from advisor.reporting.text import figure, plain, span

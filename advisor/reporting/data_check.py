@@ -8,7 +8,6 @@ from typing import Any
 from rich.console import Console
 
 from advisor.core.units import plural
-from advisor.datasets.boxes import Box
 from advisor.datasets.boxes.values import Box
 from advisor.datasets.checks.boxes import SMALL_SIDE, ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind

@@ -19,7 +19,6 @@ from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.datasets.images import InputSpec
 from advisor.exporting import check
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipped import check
 from advisor.measurement.accuracy import CentreFinder
 from advisor.measurement.average_precision import LEAST_SCORE
 from advisor.store import RunFolder

@@ -23,7 +23,6 @@ from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.images import Images, Role
 from advisor.exporting import check
-from advisor.exporting.shipped import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement import average_precision
 from advisor.measurement.accuracy import Detections, load, true_boxes
