@@ -13,8 +13,14 @@ from hypothesis import given, strategies as st
 
 from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError
-from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, require_classes, resolve, resolve_resumed
-from advisor.engine.question.validation import parse_guarantees
+from advisor.engine.question import (
+    FREE_ON_RESUME,
+    QUESTION_OPTIONS,
+    parse_guarantees,
+    require_classes,
+    resolve,
+    resolve_resumed,
+)
 from advisor.engine.space.candidates import read_images
 from tests.engine.conftest import write_photos
 
