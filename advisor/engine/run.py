@@ -31,9 +31,8 @@ from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
+from advisor.engine.space.resolved import Candidates, Resolved, find_weights, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.resources import sweep
@@ -209,7 +208,7 @@ class _Search:
     ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
-        materials = resolved.materials(candidates.weights, plan.size, executor.host)
+        materials = resolved.materials(candidates, plan, executor.host)
         materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
         walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)

@@ -11,7 +11,7 @@ from advisor.devices.prediction.predictor import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.listing import add_profile, known_devices
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
-from advisor.engine.history.reevaluation.reevaluate import Devices
+from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.devices_table import DEVICES, print_device
 from tests.cli.conftest import Advisor, Said, refused
 

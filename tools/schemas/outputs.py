@@ -16,7 +16,7 @@ from advisor.core.forms import FileFeatures
 from advisor.datasets.division import Overview
 from advisor.engine.history.compare import Comparison
 from advisor.engine.history.disagreements import ExpectedTuning, Incumbent
-from advisor.engine.history.reevaluation.reevaluate import Reevaluation
+from advisor.engine.history.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.latency.end_to_end import Conditions

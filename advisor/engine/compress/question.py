@@ -28,7 +28,7 @@ from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
 from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.question import Question
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.levels import to_float32

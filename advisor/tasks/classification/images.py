@@ -26,7 +26,7 @@ from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelCheck
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.candidates import divided, undivided
+from advisor.engine.space.resolved import divided, undivided
 from advisor.training.labels import Suspect
 
 HINT = "name a folder of images of things that are none of your classes"

@@ -21,7 +21,7 @@ from advisor.engine.question import (
     resolve,
     resolve_resumed,
 )
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.resolved import read_images
 from tests.engine.conftest import write_photos
 
 

@@ -21,9 +21,15 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.question import Question, Request, resolve
 from advisor.engine.scheduling.stopping import max_trials_reached
-from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, chosen_recipes, read_images
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import resolve_cards
+from advisor.engine.space.resolved import (
+    DEFAULT_RECIPES,
+    HEAVIER_RECIPES,
+    Candidates,
+    chosen_recipes,
+    read_images,
+    resolve_cards,
+)
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc

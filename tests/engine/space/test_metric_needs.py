@@ -13,7 +13,7 @@ from advisor.datasets.split import Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images, require_metrics
+from advisor.engine.space.resolved import read_images, require_metrics
 from tests.datasets.folders import fill
 
 EACH = 60
