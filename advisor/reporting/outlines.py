@@ -18,7 +18,7 @@ from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.datasets.boxes import Box
 from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
-from advisor.engine.history.disagreements import Disagreements
+from advisor.engine.history.insights import Disagreements
 
 if TYPE_CHECKING:
     from PIL.Image import Image

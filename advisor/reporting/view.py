@@ -18,8 +18,8 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.relaxation import Relaxation
 from advisor.datasets.split import PARTS, VALIDATION
-from advisor.engine.history.diagnoses import FILE as DIAGNOSES
-from advisor.engine.history.disagreements import (
+from advisor.engine.history.insights import (
+    DIAGNOSES,
     Disagreements,
     ExpectedTuning,
     Incumbent,

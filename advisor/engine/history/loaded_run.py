@@ -27,11 +27,7 @@ PATHS = ("data", "profiles", "catalog")
 
 
 def keep_inputs(run: RunFolder, question: Question) -> None:
-    """Write the folder that relative paths of the question are counted from, and a copy of each catalogue.
-
-    Raises:
-        UsageError: a catalogue cannot be read.
-    """
+    """Write the folder that relative paths of the question are counted from, and a copy of each catalogue."""
     copies = {}
     for number, path in enumerate(question.catalog):
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
@@ -48,15 +44,9 @@ def located(request: Request, run: RunFolder) -> Request:
     takes its place. Other paths that are no longer there stay as they were typed.
     """
     question = request.question
-    return replace(
-        request,
-        question=replace(
-            question,
-            data=None if question.data is None else _found(question.data, run),
-            profiles=tuple(_found(folder, run) for folder in question.profiles),
-            catalog=tuple(_found(file, run) for file in question.catalog),
-        ),
-    )
+    data = None if question.data is None else _found(question.data, run)
+    profiles, catalog = (tuple(_found(path, run) for path in paths) for paths in (question.profiles, question.catalog))
+    return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog))
 
 
 def images_folder(run: RunFolder) -> Path:
@@ -81,10 +71,9 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A search that has not ended.
+    """A search that has not ended: how many configurations have a result, or a reason why they have none.
 
     Attributes:
-        evaluated: number of configurations with a result, or with a reason why they have none.
         configurations: number of all configurations of the search.
         running: the search itself gives this answer; otherwise it may run or have been stopped.
         at: date and time as ISO 8601 in UTC, to the second.
@@ -96,11 +85,7 @@ class Unfinished:
     at: str
 
     def sentence(self, folder: str) -> str:
-        """Return the state in words, with the command that continues a stopped search.
-
-        Args:
-            folder: the run folder as the user would type it.
-        """
+        """Return the state in words, with the command that continues a stopped search in ``folder``."""
         state = "Search is running" if self.running else "The search has not ended"
         when = show_time(datetime.fromisoformat(self.at))
         return (
@@ -114,7 +99,6 @@ class LoadedRun:
     """The content of a run folder, and the decision over it.
 
     Attributes:
-        folder: the run folder.
         request: the question, with the limits that the decision was made under, and how it was answered.
         manifest: versions, host, weights, ...; empty where it is missing or damaged.
         dataset: numbers of images; empty without images.
@@ -155,11 +139,17 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
     """
     folder = RunFolder.open(Path(path))
-    own = located(_resolve_own(folder), folder)
+    try:
+        own = resolve(_without_version(stored_request(folder)))
+    except UsageError as error:
+        raise UsageError(
+            f"the request of '{folder.path}' is damaged or of another version: {error.message}",
+            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
+        ) from None
+    own = located(own, folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**own.written, **wanted}) if wanted else own
-    kept = {name: getattr(own.question, name) for name in PATHS if name not in wanted}
-    question = replace(request.question, **kept)
+    question = replace(request.question, **{name: getattr(own.question, name) for name in PATHS if name not in wanted})
     request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
     return LoadedRun(
@@ -177,9 +167,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
 def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
     """Return how far a search came; None if its manifest says why it ended, or is missing or damaged.
 
-    Args:
-        run: the run.
-        running: the search that fills it calls this.
+    ``running`` says that the search that fills the run calls this.
     """
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
@@ -219,16 +207,6 @@ def stored_request(folder: RunFolder) -> dict[str, Any]:
     return request
 
 
-def _resolve_own(folder: RunFolder) -> Request:
-    try:
-        return resolve(_without_version(stored_request(folder)))
-    except UsageError as error:
-        raise UsageError(
-            f"the request of '{folder.path}' is damaged or of another version: {error.message}",
-            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
-        ) from None
-
-
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "schema_version"}
 
@@ -240,11 +218,7 @@ def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
 
 
 def input_spec(evaluation: Evaluation) -> InputSpec:
-    """Return size and normalisation of the model's input.
-
-    Raises:
-        ValueError: the evaluation does not know them.
-    """
+    """Return size and normalisation of the model's input; ValueError if the evaluation does not know them."""
     size, preprocessing = evaluation.card_facts.input_size, evaluation.card_facts.preprocessing
     if size is None or preprocessing is None:
         raise ValueError(f"the run does not say how {evaluation.configuration.card} takes its images")

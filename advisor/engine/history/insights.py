@@ -1,11 +1,19 @@
-"""Compare with the float32 file and with what ships now, and expect what fine-tuning would add."""
+"""What a finished run shows beside its decision.
 
+Compare the pick with its float32 file and with what ships now, expect what fine-tuning would add, and diagnose why
+compressed forms of the best cards lose accuracy.
+"""
+
+import json
 import math
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.figures import accuracy_of, latency_of, network_of, variant_of
@@ -15,28 +23,40 @@ from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
 from advisor.core.units import show_seconds
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
-from advisor.engine.history.loaded_run import LoadedRun
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
 from advisor.engine.scheduling.promotion import PERFECT
-from advisor.store import RunFolder
+from advisor.store import ArtifactCache, RunFolder
+from advisor.store.files import sha256_file
+from advisor.store.jsonfile import read_json
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
 """Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
 
-Image = tuple[str, str, int]
-"""Path, hash and label of an image."""
+LEAST_POINTS = 0.5
+"""Fine-tuning that is expected to add less than this is not mentioned."""
+
+LEAST_IMAGES = 300
+"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
+(``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
+
+DIAGNOSES = "diagnosis.json"
+
+MOST = 2
+"""Most forms to diagnose, each of another card."""
+
+IMAGES, SECONDS = 8, 8.0
+"""Training images and time for the diagnosis of one form; an image that was begun is finished."""
+
+CLEAR_POINTS = 2.0
+"""An estimated loss counts from this number of points on."""
 
 
 @dataclass(frozen=True)
 class ImageAnswer:
-    """An answer.
-
-    Attributes:
-        label: number of the class, from 0.
-        probability: its probability (0-1), None if that is not known.
-    """
+    """An answer: the number of the class, from 0, and its probability (0-1), None if that is not known."""
 
     label: int
     probability: float | None = None
@@ -44,14 +64,9 @@ class ImageAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One image with two answers.
+    """One image, its class, and two answers to it: of the compressed file and of the float32 file.
 
-    Attributes:
-        path: path of the image, relative to the data set.
-        sha256: its hash.
-        label: its class.
-        own: answer of the compressed file.
-        floats: answer of the float32 file.
+    ``path`` is relative to the data set.
     """
 
     path: str
@@ -110,17 +125,15 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
         other = next(filter(None, (_answers(run, each, part, images) for each in floats)), ())
         if own and other:
             rows = [Disagreement(*image, *pair) for image, *pair in zip(images, own, other, strict=True)]
-            differing = sorted((row for row in rows if row.own.label != row.floats.label), key=_rank)
+            differing = [row for row in rows if row.own.label != row.floats.label]
+            differing.sort(key=lambda row: (not any(row.right), row.right[0]))
             return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))
     return None
 
 
-def _rank(row: Disagreement) -> tuple[bool, bool]:
-    own, floats = row.right
-    return not (own or floats), own
-
-
-def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[Image]) -> list[ImageAnswer]:
+def _answers(
+    run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[tuple[str, str, int]]
+) -> list[ImageAnswer]:
     """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions.
 
     Probabilities are known of the mistakes that the run keeps.
@@ -134,8 +147,8 @@ def _answers(run: RunFolder, evaluation: Evaluation, part: str, images: Sequence
     return [ImageAnswer(int(label), known.get(sha256)) for label, (_, sha256, _) in zip(labels, images, strict=True)]
 
 
-def _images(split: Mapping[str, Any], part: str) -> list[Image]:
-    """Return the images of a part; none where the split is missing or damaged."""
+def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
+    """Return path, hash and label of the images of a part; none where the split is missing or damaged."""
     try:
         label_of = {name: label for label, name in enumerate(split["classes"])}
         return [(str(row["path"]), str(row["sha256"]), label_of[row["class"]]) for row in split[part]]
@@ -169,21 +182,15 @@ def incumbents(
     Accuracies are compared on the hold-out if both files ran there, otherwise on validation. If candidates are compared
     under capture conditions (``robust``), it is validation.
     """
-    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
     if pick is None:
         return ()
-    there = [each for each in shipped if each.configuration.target.device == pick.configuration.target.device]
-    names = sorted({each.configuration.card for each in there})
-    return tuple(
-        _compared(run, _nearest([each for each in there if each.configuration.card == name], pick), pick, robust)
-        for name in names
-    )
-
-
-def _nearest(rows: Sequence[Evaluation], pick: Evaluation) -> Evaluation:
-    """Return the evaluation with the threads of the pick, or the fastest."""
-    threads = pick.configuration.target.threads
-    return min(rows, key=lambda each: (each.configuration.target.threads != threads, latency_of(each)))
+    target = pick.configuration.target
+    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
+    there = [each for each in shipped if each.configuration.target.device == target.device]
+    # With the threads of the pick, or the fastest.
+    there.sort(key=lambda each: (each.configuration.target.threads != target.threads, latency_of(each)))
+    nearest = {each.configuration.card: each for each in reversed(there)}
+    return tuple(_compared(run, own, pick, robust) for _, own in sorted(nearest.items()))
 
 
 def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -> Incumbent:
@@ -199,24 +206,11 @@ def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -
     return Incumbent(own, picked=False)
 
 
-LEAST_POINTS = 0.5
-"""Fine-tuning that is expected to add less than this is not mentioned."""
-
-LEAST_IMAGES = 300
-"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
-(``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
-
-
 @dataclass(frozen=True)
 class ExpectedTuning:
-    """Expected gain of fine-tuning the pick's card.
+    """Expected gain of fine-tuning the pick's card, in points of top-1, and rough seconds of one core on this machine.
 
-    Attributes:
-        points: expected gain in points of top-1.
-        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
-        high: upper end of that range in points.
-        seconds: rough seconds of one core on this machine.
-        card: the card.
+    From ``low`` to ``high`` are two thirds of the gains seen on other sets.
     """
 
     points: float
@@ -228,8 +222,7 @@ class ExpectedTuning:
     def command(self, folder: str) -> str:
         """Return the command that fine-tunes the card; its head comes from the cache.
 
-        Args:
-            folder: the run folder as the user would type it.
+        ``folder`` is the run folder as the user would type it.
         """
         return (
             f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
@@ -264,3 +257,66 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     return ExpectedTuning(middle, low, high, seconds, name)
+
+
+def diagnose_run(folder: RunFolder) -> None:
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly, or more than ``--max-drop``.
+
+    A form that cannot be diagnosed is left out: a report without this part is better than none.
+    """
+    run, found = load_run(folder.path), []
+    forms = losing(run)
+    images = _training_images(run) if forms else ()
+    files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    for row in forms:
+        origin = files.get((*network_of(row), FLOAT))
+        if origin is not None and origin.is_file():
+            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
+                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
+                found.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if found:
+        folder.write_json(DIAGNOSES, {"forms": found})
+
+
+def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
+    front = {row.configuration.card for row in (run.decision.front or ())}
+    limit = run.question.limits.max_drop_points
+    rows = [row for row in run.evaluations if row.configuration.card in front and _lost(row, limit)]
+    rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
+    by_card: dict[str, Evaluation] = {}
+    for row in rows:
+        by_card.setdefault(row.configuration.card, row)
+    return tuple(by_card.values())[:MOST]
+
+
+def _lost(row: Evaluation, limit: float | None) -> bool:
+    floats = row.configuration.compression in ("float32", "float16")
+    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
+        return False
+    if limit is not None and row.drop.value > limit:
+        return True
+    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
+
+
+def _training_images(run: LoadedRun) -> tuple[Path, ...]:
+    """Return a few training images, evenly drawn; none where they are no longer available."""
+    rows, root = run.folder.read_json("split.json").get("train") or [], run.question.data
+    if not rows or root is None:
+        return ()
+    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
+    paths = tuple((root if root.is_dir() else root.parent) / str(row.get("path")) for row in chosen)
+    return paths if all(path.is_file() for path in paths) else ()
+
+
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
+    spec, pictures = input_spec(row), [sha256_file(path) for path in images]
+    source = f"{len(images)} training images" if images else "bundled photographs"
+
+    def make(folder: Path) -> None:
+        found = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**found, "model": model.name, "against": origin.name}
+        (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+    inputs = {"model": row.artefact_sha256, "origin": sha256_file(origin), "pictures": pictures}
+    return read_json(ArtifactCache().get("diagnosis-2", inputs, make) / DIAGNOSES)
