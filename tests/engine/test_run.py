@@ -28,9 +28,8 @@ from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.question import resolve
 from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
-from advisor.engine.scheduling.cost_estimates import CostEstimates
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.suggesting import candidate_table
+from advisor.engine.scheduling.suggesting import CostEstimates, candidate_table
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
 from advisor.store import RunFolder

@@ -17,9 +17,8 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
-from advisor.engine.scheduling.allowance import NO_TIME, Allowance, TimeLimit
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.scheduling.scheduler import NO_TIME, Allowance, Scheduler, TimeLimit
 from advisor.engine.scheduling.stopping import (
     COMPLETE,
     ExpectedGainRule,

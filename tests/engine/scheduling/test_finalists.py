@@ -21,9 +21,8 @@ from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
 from advisor.engine.question import resolve
 from advisor.engine.question.values import LEAST_GAIN
-from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
-from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.scheduling.scheduler import Allowance, Scheduler
 from advisor.engine.scheduling.stopping import (
     CONSECUTIVE,
     ExpectedGainRule,
