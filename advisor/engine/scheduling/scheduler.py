@@ -34,13 +34,11 @@ LEAST_SHARE, GAINING_SHARE = 0.15, 0.4
 gains about as much: two of six epochs gave MobileNetV2 9 of its 10 points on the training folder of groceries."""
 
 NO_TIME = "not started: it would not end within the time limit"
-"""Reason of configurations whose stages need more time than a limit leaves."""
 
 OVER_ALLOWANCE = (
     "not fine-tuned: the time that a search without --training gives to fine-tuning was spent on more promising "
     "models; name the recipe, --training finetune_cached, to tune every model that can still win"
 )
-"""Reason of configurations that the allowance has no time for."""
 
 Favourite = Callable[[Collection[str]], str | None]
 """Returns the card that the decision picks among some cards, by the results so far; None if it picks none."""

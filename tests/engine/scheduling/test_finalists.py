@@ -27,9 +27,8 @@ from advisor.engine.scheduling.stopping import (
     CONSECUTIVE,
     ExpectedGainRule,
     captured,
+    ended_early,
     finalists,
-    max_trials_reached,
-    time_limit_reached,
 )
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
@@ -321,5 +320,6 @@ def test_a_share_that_cannot_be_held_is_refused(options: dict[str, str], words: 
 
 
 def test_reasons_say_what_was_left() -> None:
-    assert time_limit_reached("10min", 3).text == "stopped at --time-limit 10min: 3 configurations not evaluated"
-    assert max_trials_reached(40, 1).text == "stopped at --max-trials 40: 1 configuration not evaluated"
+    late, counted = ended_early("time_limit", "at --time-limit 10min", 3), ended_early("", "at --max-trials 40", 1)
+    assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
+    assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"

@@ -20,7 +20,7 @@ from advisor.engine.pipeline.images import LARGE, Images, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.question import Question, Request, resolve
-from advisor.engine.scheduling.stopping import max_trials_reached
+from advisor.engine.scheduling.stopping import ended_early
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import (
     DEFAULT_RECIPES,
@@ -229,7 +229,7 @@ EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(Evaluation(PLAN.configuration(EVALUATED, "float32", 1), Status.OK, "mobilenet_v1"))
-    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     return run
 
 
@@ -248,7 +248,7 @@ def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
 
 def test_nothing_is_named_twice(run: RunFolder) -> None:
     before = len(run.evaluations())
-    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     assert len(run.evaluations()) == before
 
 

@@ -11,23 +11,104 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.table import (
+from advisor.engine.scheduling.sampler.acquisition import (
     ALSO,
     TEACHES_ONLY,
+    Acquisition,
     Candidate,
     Mask,
     Objective,
-    Observations,
     Params,
     Table,
-    TrialIndex,
-    fixed_params,
 )
+from advisor.engine.scheduling.sampler.surrogate import Observations
 
 
 class CandidatesExhausted(RuntimeError):
     """Every candidate of the table was evaluated or is being evaluated: nothing is left to suggest."""
+
+
+class TrialIndex:
+    """Reads a study's trials incrementally and allocates candidates to new ones. A finished trial is read once."""
+
+    def __init__(self, study_id: object, table: Table) -> None:
+        self.study_id = study_id
+        self._table = table
+        self._allocated: dict[int, int] = {}
+        self._running: set[int] = set()
+        self._waiting: list[int | None] = []
+        self._finished = np.zeros(len(table), dtype=bool)
+        self._unfinished: list[int] = []
+        self._count = 0
+
+    def read(self, trials: Sequence[FrozenTrial]) -> list[tuple[int, FrozenTrial]]:
+        """Read what is new and return the rows completed since the last call, with their trials."""
+        fresh = [*self._unfinished, *range(self._count, len(trials))]
+        self._count = len(trials)
+        self._running, self._waiting, self._unfinished = set(), [], []
+        completed = []
+        for position in fresh:
+            trial = trials[position]
+            row = self._row_of(trial)
+            if trial.state.is_finished():
+                self._allocated.pop(trial.number, None)
+                if row is not None:
+                    self._finished[row] = True
+                    completed += [(row, trial)] if trial.state == TrialState.COMPLETE else []
+                continue
+            self._unfinished.append(position)
+            if trial.state == TrialState.WAITING:
+                self._waiting.append(row)
+            elif row is not None:
+                self._running.add(row)
+        return completed
+
+    def allowed(self, trial: FrozenTrial) -> Mask:
+        """Return bool (n,): the free candidates that agree with the parameters that a trial was enqueued with.
+
+        There are none if it was enqueued with every parameter: it keeps these, even if they repeat a candidate.
+        """
+        fixed = fixed_params(trial)
+        if not fixed:
+            return self.free()
+        if all(name in fixed for name in self._table.names):
+            return np.zeros(len(self._table), bool)
+        agree = [all(fixed.get(name, value) == value for name, value in each.items()) for each in self._table.params]
+        return self.free() & agree
+
+    def allocate(self, trial: FrozenTrial, row: int) -> None:
+        """Allocate a candidate to a trial."""
+        self._allocated[trial.number] = row
+        self._running.add(row)
+
+    def allocated(self, trial: FrozenTrial) -> int | None:
+        """Return the row that was allocated to a trial, None if none was."""
+        return self._allocated.get(trial.number)
+
+    def running(self) -> list[int]:
+        """Return the rows that running trials have."""
+        return sorted(self._running)
+
+    def waiting(self) -> int:
+        """Return the number of enqueued trials."""
+        return len(self._waiting)
+
+    def free(self) -> Mask:
+        """Return bool (n,): the candidates that no trial has, runs or waits for."""
+        free = ~self._finished
+        free[self.running()] = False
+        free[[row for row in self._waiting if row is not None]] = False
+        return free
+
+    def _row_of(self, trial: FrozenTrial) -> int | None:
+        row = self.allocated(trial)
+        return row if row is not None else self._table.row_of({**fixed_params(trial), **trial.params})
+
+
+def fixed_params(trial: FrozenTrial) -> Params:
+    """Return the parameters that a trial was enqueued with."""
+    fixed: Params = trial.system_attrs.get("fixed_params", {})
+    return fixed
 
 
 class AdvisorSampler(BaseSampler):
@@ -46,13 +127,7 @@ class AdvisorSampler(BaseSampler):
         ValueError: a table or objectives that do not fit this description.
     """
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        objectives: Sequence[Objective],
-        *,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective], *, seed: int = 0) -> None:
         self._table = Table(candidates, objectives)
         self._acquisition = Acquisition(
             known=self._table.known_losses(candidates),
@@ -89,14 +164,7 @@ class AdvisorSampler(BaseSampler):
                 self._acquisition.cost_s[row] = cost_s
 
     def block(self, blocked: Mask) -> None:
-        """Suggest no blocked candidate until the next call.
-
-        Args:
-            blocked: bool (n,), in the order of the candidates.
-
-        Raises:
-            ValueError: not one value for each candidate.
-        """
+        """Suggest no blocked candidate (bool (n,), in the order of the candidates) until the next call."""
         if len(blocked) != len(self._table):
             raise ValueError(f"{len(blocked)} values for {len(self._table)} candidates")
         with self._lock:
@@ -129,7 +197,9 @@ class AdvisorSampler(BaseSampler):
             CandidatesExhausted: nothing is left, and the trial was asked for outside ``Study.optimize``.
             ValueError: the study's directions are not those of the objectives.
         """
-        self._check_directions(study)
+        wanted = [objective.direction for objective in self._table.objectives]
+        if wanted != [direction.name.lower() for direction in study.directions]:
+            raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
         with self._lock:
             index = self._read(study)
             if index.allocated(trial) is not None:
@@ -191,10 +261,14 @@ class AdvisorSampler(BaseSampler):
             _observe(self._observations, self._table, row, trial)
         return self._index
 
-    def _check_directions(self, study: Study) -> None:
-        wanted = [objective.direction for objective in self._table.objectives]
-        if wanted != [direction.name.lower() for direction in study.directions]:
-            raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
+
+def _stop(study: Study) -> bool:
+    """Stop the optimize loop; return False if there is none, as under ask and tell."""
+    try:
+        study.stop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _observe(observations: Observations, table: Table, row: int, trial: FrozenTrial) -> None:
@@ -206,12 +280,3 @@ def _observe(observations: Observations, table: Table, row: int, trial: FrozenTr
         other, loss = table.row_of(params), table.revealed_loss(float(value))
         if other is not None and np.isfinite(loss):
             observations.hint(other, loss)
-
-
-def _stop(study: Study) -> bool:
-    """Stop the optimize loop; return False if there is none, as under ask and tell."""
-    try:
-        study.stop()
-    except RuntimeError:
-        return False
-    return True
