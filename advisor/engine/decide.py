@@ -18,7 +18,7 @@ from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.expectation import on_device, with_required_figures, worst_case
-from advisor.core.figures import describe
+from advisor.core.figures import describe, network_of
 from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
@@ -57,7 +57,9 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
     known = _with_limits(_with_holdout_drops(run, evaluations, limits), limits)
     only_required = set(limits.must_run_on) - set(devices)
-    candidates = _without_subset_heads([e for e in known if e.configuration.target.device not in only_required])
+    candidates = [e for e in known if e.configuration.target.device not in only_required]
+    full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
+    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
 
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
         return _with_weights_remark(decide(rows, limits, answers, question.preference))
@@ -91,13 +93,10 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
         judged = evaluation.holdout_answers
         return correct(judged.compared_by) if judged is not None and judged.compared_by else None
 
-    def network(evaluation: Evaluation) -> tuple[str, str]:
-        return evaluation.configuration.card, evaluation.configuration.training
-
-    floats = {network(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
+    floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
-        own, reference = right(evaluation), floats.get(network(evaluation))
+        own, reference = right(evaluation), floats.get(network_of(evaluation))
         if not own or not reference:
             return replace(evaluation, holdout_drop=None)
         lost = paired(reference, own)
@@ -109,12 +108,6 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
     return [judged(evaluation) for evaluation in evaluations]
 
 
-def _without_subset_heads(evaluations: list[Evaluation]) -> list[Evaluation]:
-    """Exclude heads trained on a subset of the images, unless there is no other answer."""
-    full = [e for e in evaluations if not recipe_of(e.configuration.training).first_look]
-    return full if any(e.status is Status.OK for e in full) else evaluations
-
-
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:
     """Return the one model for all devices; if none fits, name the device whose removal allows one."""
     decision = decide_over(worst_case(evaluations, devices))
@@ -122,20 +115,15 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
         return decision
     if decision.pick is None and any(e.status is Status.OK for e in evaluations):
         decision = replace(decision, reason=f"No file runs on all of {', '.join(devices)}.")
-    ways = [_without_device(device, evaluations, devices, decide_over) for device in devices]
-    return replace(decision, relaxations=(*decision.relaxations, *(way for way in ways if way is not None)))
-
-
-def _without_device(
-    device: str, evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide
-) -> Relaxation | None:
-    rest = [other for other in devices if other != device]
-    decision = decide_over(worst_case(evaluations, rest))
-    if decision.pick is None or not decision.feasible:
-        return None
-    now, then = ", ".join(devices), ", ".join(rest)
-    text = f"devices {now} -> {then} admits {describe(decision.pick)}"
-    return Relaxation("devices", now, then, decision.pick.configuration.key, text)
+    ways = list(decision.relaxations)
+    for device in devices:
+        rest = [other for other in devices if other != device]
+        without = decide_over(worst_case(evaluations, rest))
+        if without.pick is not None and without.feasible:
+            now, then = ", ".join(devices), ", ".join(rest)
+            text = f"devices {now} -> {then} admits {describe(without.pick)}"
+            ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
+    return replace(decision, relaxations=tuple(ways))
 
 
 def _with_weights_remark(decision: Decision) -> Decision:
@@ -208,12 +196,8 @@ def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
         return None
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
         return tuple(map(float, answers))
-    if (
-        answers.dtype.kind not in "iu"
-        or answers.ndim not in (1, 2)
-        or answers.shape[-1] != len(labels)
-        or not answers.size
-    ):
+    whole = answers.dtype.kind in "iu" and answers.ndim in (1, 2) and answers.size
+    if not whole or answers.shape[-1] != len(labels):
         return None
     return tuple((answers.reshape(-1, len(labels)) == np.asarray(labels)).mean(axis=0).tolist())
 

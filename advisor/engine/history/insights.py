@@ -27,7 +27,6 @@ from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
-from advisor.engine.scheduling.promotion import PERFECT
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
 from advisor.store.jsonfile import read_json
@@ -250,7 +249,7 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
         card = load_catalogue(run.question.catalog).get(name)
     except AdvisorError:
         return None
-    tuning, room = recipe_of(FINETUNE_CACHED), PERFECT - accuracy_of(pick)
+    tuning, room = recipe_of(FINETUNE_CACHED), 100.0 - accuracy_of(pick)
     if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)

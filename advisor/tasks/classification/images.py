@@ -22,8 +22,7 @@ from advisor.datasets.layouts import missing_hint
 from advisor.datasets.layouts.folders import images_in
 from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
-from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
+from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
