@@ -16,8 +16,7 @@ from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
-    from advisor.engine.history.compare import Comparison
-    from advisor.engine.history.reevaluate import Reevaluation
+    from advisor.engine.history.compare import Comparison, Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.reporting.view import RunView

@@ -14,9 +14,8 @@ from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
 from advisor.core.evaluation_json import DETAILS, entry_name, merged_facts
 from advisor.core.forms import FileFeatures
 from advisor.datasets.division import Overview
-from advisor.engine.history.compare import Comparison
+from advisor.engine.history.compare import Comparison, Reevaluation
 from advisor.engine.history.insights import ExpectedTuning, Incumbent
-from advisor.engine.history.reevaluate import Reevaluation
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.accelerators.delegation import Delegation
 from advisor.measurement.latency.end_to_end import Conditions

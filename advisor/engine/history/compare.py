@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.codec import Written
@@ -91,6 +92,33 @@ class Comparison(Written):
         from advisor.store.jsonfile import frame
 
         return frame(COLUMNS, (changed.to_row() for changed in self.figures))
+
+
+@dataclass(frozen=True)
+class Reevaluation(Written):
+    """The result of one re-evaluation of the run ``parent`` for a device.
+
+    Attributes:
+        causes: what changed since the run, in words; empty where nothing did.
+        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        remarks: what could not be done.
+        error: why the run could not be read or evaluated, or empty.
+    """
+
+    entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
+
+    parent: str
+    device: str
+    causes: tuple[str, ...] = ()
+    run: Path | None = None
+    comparison: Comparison | None = None
+    remarks: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """True where the recommendation changed, or got worse."""
+        return self.comparison is not None and self.comparison.recommends_otherwise
 
 
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from advisor.core.codec import Written
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.expectation import on_device, with_new_conditions
@@ -27,7 +26,7 @@ from advisor.engine.history.changes import (
     read_origins,
     write_child,
 )
-from advisor.engine.history.compare import Comparison, compare
+from advisor.engine.history.compare import Reevaluation, compare
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
@@ -59,33 +58,6 @@ Tell = Callable[[str], None]
 
 Answers = Mapping[str, Sequence[float]]
 """New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
-
-
-@dataclass(frozen=True)
-class Reevaluation(Written):
-    """The result of one re-evaluation of the run ``parent`` for a device.
-
-    Attributes:
-        causes: what changed since the run, in words; empty where nothing did.
-        run: the new run, or the one that was made for the same changes before; None where nothing changed.
-        remarks: what could not be done.
-        error: why the run could not be read or evaluated, or empty.
-    """
-
-    entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
-
-    parent: str
-    device: str
-    causes: tuple[str, ...] = ()
-    run: Path | None = None
-    comparison: Comparison | None = None
-    remarks: tuple[str, ...] = ()
-    error: str = ""
-
-    @property
-    def changed(self) -> bool:
-        """True where the recommendation changed, or got worse."""
-        return self.comparison is not None and self.comparison.recommends_otherwise
 
 
 @dataclass(frozen=True)

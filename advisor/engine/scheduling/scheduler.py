@@ -3,10 +3,13 @@
 Where the user chose no training recipes, an allowance says which share of the search fine-tuning gets.
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Status
@@ -16,8 +19,10 @@ from advisor.core.training import HEAD, recipe_of
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity
 from advisor.engine.scheduling.promotion import FLOAT, MOST_AHEAD, PERFECT, FrontBound
-from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import ALWAYS, Plan, prior_accuracy
+
+if TYPE_CHECKING:
+    from advisor.engine.scheduling.study import Study
 
 CARDS_IN_FLIGHT = 3
 """Least number of cards whose configurations run at a time. It keeps the cores busy across measurements."""

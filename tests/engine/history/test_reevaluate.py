@@ -14,9 +14,9 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.engine.history.changes import find_card_changes, host_manifest
-from advisor.engine.history.compare import ComparisonResult
+from advisor.engine.history.compare import ComparisonResult, Reevaluation
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluate import Devices, Reevaluation
+from advisor.engine.history.reevaluate import Devices
 from advisor.store import RunFolder
 from advisor.store.integrity import integrity_problems
 from tests.builders import present
