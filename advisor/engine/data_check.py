@@ -106,14 +106,9 @@ class Content(Protocol):
 class DataCheck:
     """The result of a check.
 
-    Attributes:
-        data: the folder or manifest, as the user named it.
-        findings: possible faults, the gravest first.
-        conditions: how the images were taken, one value for each measure.
-        judged_by: name of the card whose features checked labels and crops; empty if none did.
-        not_judged: why labels and crops were not checked; empty if they were.
-        split: how a search with default options would split the images, None if it would refuse them.
-        not_split: why it would refuse them; empty if it would not.
+    ``findings`` are the gravest first. ``judged_by`` is the card whose features checked labels and crops, else
+    ``not_judged`` says why none did. ``split`` is that of a search with default options, else ``not_split`` says why it
+    would refuse the images.
     """
 
     data: Path
@@ -196,13 +191,9 @@ class LabelCheck:
 
 @dataclass(frozen=True)
 class LabelChecker:
-    """Checks the labels of data sets.
+    """Checks the labels of data sets by features of a card, empty for the best one that is available.
 
-    Attributes:
-        card: name of the model card; empty for the best one that is available.
-        catalogs: the user's own catalogue files.
-        mirror: folder or address of weights that is tried first.
-        landmarks: most images that span the kernel of the classifier.
+    At most ``landmarks`` images span the kernel of the classifier.
     """
 
     card: str = ""
@@ -214,10 +205,7 @@ class LabelChecker:
     def check(self, dataset: Dataset, pairs: Sequence[Pair], say: Say) -> LabelCheck:
         """Check a data set, of which ``pairs`` are near duplicates. Features and result are cached.
 
-        Raises:
-            UsageError: an unknown card.
-            WeightsError: its weights are not available.
-            StageError: fewer than two classes have enough images, or an image was removed meanwhile.
+        StageError: fewer than two classes have enough images, or an image was removed meanwhile.
         """
         options = FetchOptions(offline=self.offline, mirror=self.mirror or None)
         catalogue = load_catalogue(self.catalogs)

@@ -38,13 +38,9 @@ Decide = Callable[[Sequence[Evaluation]], Decision]
 
 @dataclass(frozen=True)
 class Answer:
-    """The decision over a run's evaluations.
+    """The decision over a run's evaluations, which have the probability of meeting the budget and device figures.
 
-    Attributes:
-        evaluations: all of them, with the probability that each meets the latency budget, and with the figures of each
-            file on the required devices.
-        decision: the answer; for several devices, the one model for all of them.
-        by_device: the answer for each device by its name, if there are several.
+    For several devices, ``decision`` is the one model for all of them, and ``by_device`` has the answer for each.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -136,10 +132,7 @@ def _with_weights_remark(decision: Decision) -> Decision:
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives each validation image's share in the accuracy of an evaluation.
-
-    By top-1 it is the share of right answers. It is None where the answers of the evaluation are not known.
-    """
+    """Return the function that gives each validation image's share in the accuracy of an evaluation, None if not known."""
     labels = _labels(run)
 
     @cache
@@ -216,10 +209,7 @@ MakeAnswer = Callable[[RunFolder], None]
 
 @asynccontextmanager
 async def answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> AsyncIterator[None]:
-    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement.
-
-    An error of ``answer`` is logged, and does not end the search.
-    """
+    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement."""
     task = asyncio.ensure_future(_keep_answering(run, answer, machine))
     try:
         yield

@@ -49,11 +49,7 @@ Point = tuple[str, int]
 
 
 def preview(request: Request) -> PlanView:
-    """Return what a search would do and what it would cost.
-
-    Raises:
-        UsageError: what ``search`` would refuse before anything is spent.
-    """
+    """Return what a search would do and what it would cost; refuse what ``search`` would refuse."""
     resolved = resolve_parts(request, lambda _: None)
     space = _look_up(resolved)
     if space is None:
@@ -93,11 +89,8 @@ def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
 class _SearchSpace:
     """The search space of a question, and what is known of it.
 
-    Attributes:
-        candidates: its cards, their weights on disk, and why others have none.
-        downloads: card to bytes to download; 0 if its weights are on disk, None if the size is not known.
-        cached: results of earlier searches, by card.
-        filtered: configurations that would be skipped, with the reason.
+    ``downloads`` are bytes by card, 0 if its weights are on disk, None if the size is not known. ``filtered`` says why
+    a configuration would be skipped.
     """
 
     plan: Plan
@@ -217,10 +210,7 @@ class CachedResults:
 def cached_results(
     materials: Materials, workload: Workload, cards: Mapping[str, Card], remeasure: bool = False
 ) -> dict[str, CachedResults]:
-    """Look up every stage of the cards in the artifact cache. Cards without weights on this machine have no results.
-
-    With ``remeasure``, timings are taken again, so none counts as done.
-    """
+    """Look up every stage of the cards in the artifact cache; cards without weights on this machine have no results."""
     lookup = Lookup(materials)
     return {
         name: _of_card(lookup, workload, card, remeasure) if name in materials.weights else CachedResults()
@@ -252,11 +242,10 @@ def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) ->
 def latency_estimates(
     plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
 ) -> dict[Key, LatencyEstimate]:
-    """Return the latency estimate of every configuration of the plan.
+    """Return the latency estimate of every configuration of the plan: measured on this machine before, else predicted.
 
-    A configuration that was timed on this machine before has its measured latency. One timing of a precision is enough
-    for the latency model to predict the other models. Without a timing, the estimate is rough: it counts the
-    multiply-accumulates alone, corrected by the timings that there are.
+    One timing of a precision is enough for the latency model to predict the other models. Without a timing, the
+    estimate counts the multiply-accumulates alone, corrected by the timings that there are.
     """
     predictions, paces = _predictions(plan, cached), _paces(plan, cached)
     found = {}

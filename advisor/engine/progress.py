@@ -99,8 +99,7 @@ REST = 20.0
 class Progress:
     """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
 
-    It is a context manager: at its end the display (None for nowhere) is closed. ``answer`` writes the answer so far of
-    a run, and returns it in words.
+    At its end the display (None for nowhere) is closed. ``answer`` writes the answer so far and returns it in words.
     """
 
     def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
@@ -142,10 +141,7 @@ class Progress:
                 (run.path / FILE).unlink(missing_ok=True)
 
     def start(self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None) -> None:
-        """Start with ``plan``, of which the configurations in ``done`` need no work.
-
-        ``limit_s`` are the seconds until the time limit of the search, above 0; None if it has none.
-        """
+        """Start with ``plan``, of which ``done`` needs no work, ``limit_s`` seconds before the time limit if any."""
         with self._lock:
             self._began = time.monotonic()
             self._ends = self._began + (math.inf if limit_s is None else limit_s)

@@ -200,15 +200,10 @@ FILE = "progress.json"
 
 @dataclass(frozen=True)
 class Standing:
-    """A moment of a search.
+    """A moment of a search: the current work in words, and the configurations that need no more work.
 
-    Attributes:
-        now: the current work in words.
-        evaluated: configurations with a result, or with a reason why they have none.
-        configurations: all configurations of the search; 0 before its plan is known.
-        left_s: expected seconds to the end; None before the plan is known.
-        share: share (0-1) of the planned work that is done, or of the time limit that is over where that comes first.
-        limited: True if the time limit ends the search before the planned work is done.
+    ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
+    is done, or of the time limit is over if it ends the search first (``limited``).
     """
 
     now: str

@@ -54,12 +54,8 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     """Answer ``request`` in a new run folder, or continue the run in ``resume``.
 
     The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
-    An interrupt reaches the caller's thread, which stops the search in order.
-
-    Raises:
-        UsageError: the question, images, catalogue, cache or output folder is invalid; no work was started.
-        WeightsError: no candidate's weights can be fetched.
-        AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
+    An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
+    longer reachable; finished evaluations are kept.
     """
     started = time.monotonic()
     resolved = resolve_parts(request, progress.say)
@@ -100,10 +96,9 @@ class _Search:
         self._search_loop = SearchLoop(resolved.request, run, progress, started, cores, observed)
 
     def result(self, held: contextlib.ExitStack) -> SearchResult:
-        """Run the search in a thread and wait for it; the first interrupt stops it in order.
+        """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.
 
-        The second interrupt does not wait. The thread may still write then, so that it gives the run back itself, by
-        ``held``.
+        The thread may still write then, so that it gives the run back itself, by ``held``.
         """
         worker = threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True)
         worker.start()

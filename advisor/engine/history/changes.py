@@ -33,12 +33,9 @@ ENVIRONMENTS = "targets"
 
 @dataclass(frozen=True)
 class CardChanges:
-    """Differences of the catalogue from the one that a run used.
+    """Differences of the catalogue from the one that a run used, with the hash of every card of the question.
 
-    Attributes:
-        hashes: hash of every card that the question asks for, as it is now, by name.
-        changed: cards that the run evaluated and whose content is another.
-        remark: why this is not known, or empty.
+    Only cards that the run evaluated count as changed. ``remark`` says why this is not known.
     """
 
     hashes: Mapping[str, str]
@@ -54,13 +51,9 @@ class CardChanges:
 
 @dataclass(frozen=True)
 class Changes:
-    """Everything that changed since a run.
+    """What changed since a run: this machine in words, cards, and devices whose predictions would be others now.
 
-    Attributes:
-        host: the changes of this machine, in words; empty where its measurements still hold.
-        devices: other devices of the question whose predictions would be others now.
-        environments: hash of what the predictions depend on now, by device.
-        device_remark: why that is not known, or empty.
+    ``environments`` hash what the predictions depend on now, by device; ``device_remark`` says why that is not known.
     """
 
     run: LoadedRun
@@ -115,7 +108,6 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
     """Compare what a run's figures depended on with what they would depend on now.
 
     A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
-    ``load_predictor`` is called only where the run has predictions.
     """
     changes = Changes(run, _host_changes(run) if HOST in run.question.devices else (), find_card_changes(run))
     then = section(run.manifest, ENVIRONMENTS)
@@ -169,14 +161,9 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a run, as its manifest says.
+    """The origin of a run, as its manifest says: names of its parent, empty for a search, and of the first search.
 
-    Attributes:
-        parent: name of the run that it was made from, empty for a search.
-        root: name of the search at the beginning; a search is its own root.
-        device: the device that it answers for.
-        environment: hash of what its figures depend on, empty for a search.
-        updated: when the manifest was written, as ISO 8601.
+    ``environment`` hashes what its figures for ``device`` depend on, empty for a search. ``updated`` is in ISO 8601.
     """
 
     path: Path
@@ -210,14 +197,10 @@ def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin
 
 @dataclass(frozen=True)
 class Child:
-    """The content of a run that is made from another one.
+    """The content of a run that is made from another one, for a device.
 
-    Attributes:
-        device: the device that it answers for.
-        environment: hash of what its figures depend on.
-        manifest: entries of the manifest that differ from the parent's.
-        answers: new answers on the hold-out by path within the run; other answers are shared with the parent.
-        sources: further runs to take files from.
+    ``manifest`` has the entries that differ from the parent's, ``answers`` the new answers on the hold-out by path
+    within the run. Files are taken from the parent and from ``sources``.
     """
 
     evaluations: Sequence[Evaluation]
@@ -229,10 +212,7 @@ class Child:
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent, of which ``origin`` is known; files that did not change are shared with it.
-
-    The request is written last: a run folder without one is incomplete.
-    """
+    """Write a new run beside its parent, with which it shares unchanged files; the request is written last."""
     name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
     run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} {child.device}")
     facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}

@@ -98,11 +98,8 @@ class Comparison(Written):
 class Reevaluation(Written):
     """The result of one re-evaluation of the run ``parent`` for a device.
 
-    Attributes:
-        causes: what changed since the run, in words; empty where nothing did.
-        run: the new run, or the one that was made for the same changes before; None where nothing changed.
-        remarks: what could not be done.
-        error: why the run could not be read or evaluated, or empty.
+    ``run`` is the new one, or the one that was made for the same causes before; None where nothing changed. ``remarks``
+    say what could not be done, ``error`` why the run could not be read or evaluated.
     """
 
     entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
@@ -124,8 +121,8 @@ class Reevaluation(Written):
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """Compare a run with an earlier one.
 
-    The recommendation counts as changed only where the decision still changes after every figure within the noise
-    (:mod:`advisor.engine.history.differences`) is set back to its earlier value.
+    The recommendation counts as changed only where the decision still changes after every figure within the noise is
+    set back to its earlier value.
     """
     changes = _find_deltas(before, after)
     quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]

@@ -25,10 +25,7 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything that differs between two runs besides figures.
-
-    A card that only one run considered is one difference: what the other run does not know of it is none.
-    """
+    """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
     runs = (before, after)
     own, others = ({*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs)
     versions = [{"advisor": run.manifest.get("advisor"), **section(run.manifest, "versions")} for run in runs]
@@ -123,13 +120,7 @@ a point from source to source."""
 
 @dataclass(frozen=True)
 class Delta:
-    """One figure of one configuration, before and after; None where it was unknown.
-
-    Attributes:
-        figure: one of :data:`FIGURES`.
-        counts: the difference is beyond the noise.
-        why: why it counts or does not.
-    """
+    """One figure of one configuration, before and after; whether the difference is beyond the noise, and why."""
 
     figure: str
     before: Quantity | None
@@ -148,10 +139,7 @@ class Delta:
 
 
 def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
-    """Compare one figure with its earlier value.
-
-    ``distinct`` says whether a paired test finds a difference; None to compare the intervals.
-    """
+    """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
     if before is None or after is None:
         return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
     amount, (share, least) = abs(after.value - before.value), THRESHOLDS[figure]

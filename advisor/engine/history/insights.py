@@ -63,10 +63,7 @@ class ImageAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One image, its class, and two answers to it: of the compressed file and of the float32 file.
-
-    ``path`` is relative to the data set.
-    """
+    """One image (path within the data set), its class, and the answers of the compressed and of the float32 file."""
 
     path: str
     sha256: str
@@ -82,13 +79,9 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """All images of one part with two answers.
+    """All images of one part (``hold-out`` or ``validation``, of so many) with two answers, one of a compressed form.
 
-    Attributes:
-        form: compression recipe of the compressed file.
-        part: ``hold-out`` or ``validation``.
-        images: number of images of the part.
-        rows: first the images on which only float32 is right, then those on which only the form is, then the others.
+    First come the images on which only float32 is right, then those on which only the form is, then the others.
     """
 
     form: str
@@ -109,10 +102,9 @@ class Disagreements:
 
 
 def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None) -> Disagreements | None:
-    """Return the images on which the pick and its float32 file disagree.
+    """Return the images on which the pick and its float32 file disagree, None where they have no answers to compare.
 
-    They are of the hold-out if both files ran there, otherwise of the validation part. None if the pick is a float32
-    file, or if the run does not have the answers of both to the same images.
+    They are of the hold-out if both files ran there, otherwise of the validation part.
     """
     if pick is None or pick.configuration.compression == FLOAT:
         return None
@@ -133,10 +125,7 @@ def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evalu
 def _answers(
     run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[tuple[str, str, int]]
 ) -> list[ImageAnswer]:
-    """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions.
-
-    Probabilities are known of the mistakes that the run keeps.
-    """
+    """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
     labels = kept_array(run.path / judged.file) if judged and judged.file else None
     if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
@@ -157,14 +146,10 @@ def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """A file that the user ships today, beside the pick.
+    """A file that the user ships today, beside the pick, with the threads of the pick if it was measured with them.
 
-    Attributes:
-        evaluation: the file with the threads of the pick, if it was measured with them.
-        picked: it is the pick itself.
-        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
-            known.
-        part: the part of these images in words.
+    ``points`` is the accuracy of the pick less that of the file on the same images (``part`` in words), with a 95 %
+    interval; None if it is not known.
     """
 
     evaluation: Evaluation
@@ -178,8 +163,8 @@ def incumbents(
 ) -> tuple[Incumbent, ...]:
     """Return the files that the user ships, in the order of their names.
 
-    Accuracies are compared on the hold-out if both files ran there, otherwise on validation. If candidates are compared
-    under capture conditions (``robust``), it is validation.
+    Accuracies are compared on the hold-out if both files ran there and ``robust`` accuracy does not count, otherwise on
+    validation.
     """
     if pick is None:
         return ()
@@ -207,7 +192,7 @@ def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -
 
 @dataclass(frozen=True)
 class ExpectedTuning:
-    """Expected gain of fine-tuning the pick's card, in points of top-1, and rough seconds of one core on this machine.
+    """Expected points of top-1 by fine-tuning the pick's card, and rough seconds of one core on this machine.
 
     From ``low`` to ``high`` are two thirds of the gains seen on other sets.
     """
@@ -219,10 +204,7 @@ class ExpectedTuning:
     card: str
 
     def command(self, folder: str) -> str:
-        """Return the command that fine-tunes the card; its head comes from the cache.
-
-        ``folder`` is the run folder as the user would type it.
-        """
+        """Return the command that fine-tunes the card; its head comes from the cache."""
         return (
             f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
             f"--candidates {self.card}"
@@ -259,10 +241,7 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
 
 
 def diagnose_run(folder: RunFolder) -> None:
-    """Write ``diagnosis.json`` where a form of a card on the front loses clearly, or more than ``--max-drop``.
-
-    A form that cannot be diagnosed is left out: a report without this part is better than none.
-    """
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
     run, found = load_run(folder.path), []
     forms = losing(run)
     images = _training_images(run) if forms else ()

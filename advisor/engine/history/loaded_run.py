@@ -40,8 +40,8 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
 def located(request: Request, run: RunFolder) -> Request:
     """Return the request of a run with paths that can be opened from the current folder.
 
-    A path counts from the folder that the run was started in. If a catalogue is no longer there, its copy in the run
-    takes its place. Other paths that are no longer there stay as they were typed.
+    A path counts from the folder that the run was started in. The copy of a catalogue in the run takes its place if it
+    is no longer there. Other paths stay as they were typed.
     """
     question = request.question
     data = None if question.data is None else _found(question.data, run)
@@ -71,12 +71,9 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A search that has not ended: how many configurations have a result, or a reason why they have none.
+    """A search that has not ended: configurations with a result, or with a reason why they have none, of how many.
 
-    Attributes:
-        configurations: number of all configurations of the search.
-        running: the search itself gives this answer; otherwise it may run or have been stopped.
-        at: date and time as ISO 8601 in UTC, to the second.
+    ``running``: the search itself gives this answer. ``at`` is ISO 8601 in UTC, to the second.
     """
 
     evaluated: int
@@ -96,16 +93,9 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The content of a run folder, and the decision over it.
+    """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
 
-    Attributes:
-        request: the question, with the limits that the decision was made under, and how it was answered.
-        manifest: versions, host, weights, ...; empty where it is missing or damaged.
-        dataset: numbers of images; empty without images.
-        evaluations: the last one of each configuration, with the probability that it meets the latency budget.
-        decision: the answer, computed now; of several devices, the one model for all.
-        by_device: the answer for each device, where there are several.
-        own_question: limits and preference are the run's own.
+    Manifest and dataset are empty where they are missing or damaged. ``decision`` is the one model for all devices.
     """
 
     folder: RunFolder
@@ -129,14 +119,9 @@ class LoadedRun:
 
 
 def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
-    """Load a run folder, complete or not, and decide.
+    """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
 
-    Args:
-        path: the folder, such as ``runs/latest``.
-        changes: options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
-
-    Raises:
-        UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
+    ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
     """
     folder = RunFolder.open(Path(path))
     try:
@@ -165,10 +150,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
 
 
 def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
-    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged.
-
-    ``running`` says that the search that fills the run calls this.
-    """
+    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged."""
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
         return None

@@ -101,10 +101,7 @@ def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
 
 
 def _peak_bytes() -> int:
-    """Return the peak resident memory of this process in bytes.
-
-    On Linux it is read from ``/proc``, because ``getrusage`` also counts the process that started this one.
-    """
+    """Return the peak resident memory of this process in bytes; ``getrusage`` counts its parent, too."""
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
@@ -113,11 +110,7 @@ def _peak_bytes() -> int:
 
 
 def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
-    """Return the cards that a run began with; ``resolved`` is its question with its parts as they are now.
-
-    Raises:
-        UsageError: a card, a recipe, the images, the thread counts or the runtime have changed.
-    """
+    """Return the cards that a run began with; refuse to go on where a part of its question is another now."""
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything

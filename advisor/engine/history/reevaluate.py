@@ -68,10 +68,7 @@ class Devices:
 
     @classmethod
     def chosen(cls, selectors: Sequence[str], folders: Sequence[Path]) -> Devices:
-        """Return the named devices; without names, every device of ``folders`` and of the team's folder.
-
-        A name may be that of a shipped device, of one added with ``advisor devices add``, or of one in ``folders``.
-        """
+        """Return the named devices, also those in ``folders``; without names all of ``folders`` and of the team."""
         if not selectors and not folders and not own_folder().is_dir():
             return cls()
         profiles = known_devices(folders)
@@ -91,12 +88,7 @@ class Devices:
 
 @dataclass
 class Session:
-    """The re-evaluation of one run or of several.
-
-    Attributes:
-        since_last: start from the run's latest re-evaluation instead of from the run itself.
-        known: origins of every run in the folder; new runs are added.
-    """
+    """The re-evaluation of one run or of several, or with ``since_last`` of their latest re-evaluations."""
 
     devices: Devices
     search: Search
@@ -201,10 +193,7 @@ class Session:
             return path, remarks
 
     def _anew(self, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
-        """Return each artefact of the run on a device: predicted, or measured with a runtime of this machine.
-
-        Files for a microcontroller run in its interpreter on this machine.
-        """
+        """Return each artefact of the run on a device: predicted, or measured here, in a runtime or an interpreter."""
         if device.runtime is not None:
             devices, made = at_threads(device, run.question.thread_counts), one_each(evaluations)
             rows = [(each, [before_measuring(one, each) for one in made]) for each in devices]

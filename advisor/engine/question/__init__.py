@@ -63,9 +63,6 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
         options: value by name of the option; None is an option that was not given.
         file: YAML with the same names.
         table: the options that there are.
-
-    Raises:
-        UsageError: an unknown name, a wrong type, a value without a unit or not above zero, a contradiction.
     """
     given = {key: value for key, value in options.items() if value is not None}
     written = collect_options({**(read_file(file) if file else {}), **given}, table)
@@ -86,17 +83,10 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
 def resolve_resumed(
     stored: Mapping[str, object], options: Mapping[str, object], file: Path | None = None, extend: str | None = None
 ) -> Request:
-    """Return the request of a resumed run: its own, with the options that may change. ``out`` is ignored.
+    """Return the request of a resumed run: its own (``stored``), with the options that may change; ``out`` is ignored.
 
-    Args:
-        stored: the run's request.
-        options: value by name of the option; None is an option that was not given.
-        file: YAML with the same names.
-        extend: a new time limit, from now.
-
-    Raises:
-        UsageError: an option of the question that differs from the run's own, the run worked on a remote cluster and
-            no executor is given, or as :func:`resolve`.
+    ``extend`` is a new time limit, from now. Refuse an option of the question that differs from the run's own, and a
+    run on a remote cluster that is not named again.
     """
     own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
@@ -182,11 +172,7 @@ def _trainings(written: Options, default: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _costs_text(text: str) -> str:
-    """Return the table of costs in a CSV file as text; ``text`` is its path, or its content in a request that is read.
-
-    Raises:
-        UsageError: the file cannot be read, or the table is wrong.
-    """
+    """Return the table of costs as text, of a path or of the content that a request keeps."""
     if "\n" in text:
         return parse_costs(text).text
     try:

@@ -266,13 +266,8 @@ SHARES, COVERAGES = (0.5, 0.995), (0.01, 0.995)
 def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:
     """Return what the user asks of thresholds.
 
-    Args:
-        precision: texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``.
-        recall: as ``precision``.
-        coverage: a text such as ``80%``; empty for no wish.
-
-    Raises:
-        UsageError: no share with its unit, one that cannot be guaranteed, or two for one class.
+    ``precision`` and ``recall`` are texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``, ``coverage`` one such as
+    ``80%``, empty for no wish.
     """
     return Guarantees(
         _shares(precision, PRECISION),
@@ -282,10 +277,9 @@ def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: 
 
 
 def _shares(texts: Sequence[str], option: str) -> Shares:
-    """Return the shares of an option.
+    """Return the shares of an option, whose texts are divided at commas after a percent sign.
 
-    Texts are divided at commas after a percent sign. A class's name is what stands before the last ``=``, so that it
-    may hold both characters.
+    A class's name is what stands before the last ``=``, so that it may hold both characters.
     """
     found: dict[str | None, float] = {}
     for text in (part.strip() for each in texts for part in re.split(r"(?<=%)\s*,", each) if part.strip()):

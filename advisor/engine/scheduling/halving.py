@@ -110,10 +110,7 @@ class SuccessiveHalving:
         self._not_done[CardTraining.of(configuration)].discard(configuration)
 
     def defer(self, configuration: Configuration, expected_gain: float) -> None:
-        """Set a started configuration aside. Heavier trainings of its card no longer wait for it.
-
-        ``expected_gain`` is the largest share of the errors that its training is expected to remove now.
-        """
+        """Set a started configuration aside, with the largest share of the errors that its training may remove now."""
         self.deferred[configuration] = expected_gain
         self.mark_done(configuration)
 

@@ -79,10 +79,7 @@ class Allowance:
 
     @cached_property
     def first(self) -> frozenset[str]:
-        """The cards whose heads come first within a time limit: the most promising card of each architecture.
-
-        If the limit is too short for the head and the fine-tuning of any card, these heads may take more of it.
-        """
+        """The cards whose heads come first within a time limit: the most promising card of each architecture."""
         return frozenset(self._first(FIRST_SHARE, tuned=True) or self._first(ALONE_SHARE, tuned=False))
 
     def _first(self, most: float, tuned: bool) -> list[str]:
@@ -103,8 +100,7 @@ class Allowance:
     def _champions(self) -> Sequence[Card]:
         """Return one card of each architecture that may meet the latency budget, the highest published accuracy first.
 
-        It is the quickest to fine-tune of those whose published accuracy is about the highest: on other images than
-        those of ImageNet, such cards hardly differ.
+        Of about the most accurate it is the quickest to fine-tune: on other images, such cards hardly differ.
         """
         limit_ms = math.inf if self.bound.budget.latency_ms is None else self.bound.budget.latency_ms
         cards = [card for card in self.plan.cards if not card.form and not card.own_file]
@@ -141,11 +137,7 @@ class Allowance:
     def admitted(
         self, open_units: Iterable[CardTraining], running: Collection[Configuration], most: int
     ) -> frozenset[CardTraining]:
-        """Return the cards and heavier trainings of which configurations may start now.
-
-        These are the ones that have begun, and the next of those that the rungs let start (``open_units``) if fewer
-        than ``most`` are fine-tuned.
-        """
+        """Return the cards and heavier trainings that may start now: those that have begun, and the next one."""
         tuned = self._tuned(running)
         in_work = {unit for unit in map(CardTraining.of, running) if unit.tuned}
         following = None if len(in_work) >= most else self._following(open_units, tuned)
@@ -178,8 +170,8 @@ class Allowance:
     def _expected_loss(self, name: str) -> float:
         """Return the expected loss of a card, by its head, after fine-tuning for the time that is left.
 
-        :data:`GAINING_SHARE` of a training gains as much as all of it; less gains in proportion. Latency and size count
-        only if the user weighs them against accuracy.
+        Less than :data:`GAINING_SHARE` of a training gains in proportion. Latency and size count only if the user
+        weighs them.
         """
         head = self.bound.results.get(self.plan.configuration(name, FLOAT, self.plan.threads[-1], HEAD))
         if head is None or head.status is not Status.OK:
@@ -266,7 +258,7 @@ class Scheduler:
     def reject_deferred(self) -> list[tuple[Configuration, str]]:
         """Return the deferred configurations that still cannot reach the front, each with its reason.
 
-        They are deferred no longer. The others stay, and :meth:`next` returns them first.
+        The others stay deferred, and :meth:`next` returns them first.
         """
         late = self._allowance.no_time if self._allowance else lambda _: ""
         reasons = [(each, self._bound.rejection_reason(each) or late(each)) for each in self._halving.deferred]

@@ -70,8 +70,7 @@ class SearchLoop:
     ) -> Stop:  # fmt: skip
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
-        ``bound`` has the rules of the search. ``done`` configurations have a result already. ``scorer`` runs the pick
-        so far on the hold-out.
+        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         self._bound, self._judging_s = bound, plan.judging_s
         self._so_far = so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
@@ -133,11 +132,7 @@ class SearchLoop:
                 self._so_far.look()
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures.
-
-        These are the cards with the fewest MACs of those that were too slow. If there are none, these are the smallest
-        of the files over the size budget.
-        """
+        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures."""
         evaluations = self._run.evaluations()
         if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
             return

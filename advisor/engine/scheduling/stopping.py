@@ -53,10 +53,7 @@ def ended_early(why: str, how: str, left: int) -> Stop:
 
 
 class ExpectedGainRule:
-    """Ends a search if an hour more is not expected to add enough to the front.
-
-    ``least`` is the share of the front's hypervolume that an hour more must be expected to add; None for no such rule.
-    """
+    """Ends a search if an hour more is expected to add less than a share of the front's hypervolume; None for never."""
 
     def __init__(self, study: Study, least: float | None) -> None:
         self._study, self._least = study, least
@@ -102,14 +99,8 @@ def finalists(
 
     These are pick and runner-up on every device and the files that the user ships, then the files that resampled
     images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
-    most accurate file of each other network on the front. A file has the same accuracy on every device, so it is scored
-    once.
-
-    Args:
-        decisions: the answer, and the answers for single devices if there are several.
-        evaluations: all evaluations of the run.
-        images: number of images of the hold-out.
-        with_drop: the drop has a limit, so the float32 file of the pick runs as well.
+    most accurate file of each other network on the front. ``with_drop`` adds the float32 file of the pick. A file has
+    the same accuracy on every device, so it is scored once on the ``images`` of the hold-out.
     """
     by_key = {e.configuration.key: e for e in evaluations}
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
@@ -144,11 +135,8 @@ async def score(
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
-    The first file gets a class for unknown things if time is left, or if the user gave images of such things.
-
-    Each result is kept at once. Within a time limit (``left_s`` is infinite without one), pick and runner-up are
-    scored, and more files only while as much time is left as the last ones took. With ``everywhere``, one file of each
-    network runs under capture conditions, not only pick and runner-up.
+    The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
+    time limit, pick and runner-up are scored, and more files only while as much time is left as the last ones took.
     """
     scored = {e.configuration: e for e in chosen}
     files, size = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), JUDGED_FILES

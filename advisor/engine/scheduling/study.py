@@ -33,17 +33,8 @@ LARGEST = 1e12
 class Study:
     """Several objectives (accuracy up, latency down, size down) with the budget as constraints.
 
-    Args:
-        storage: keeps the trials. A run that is resumed finds those of the earlier process there.
-        name: its name in the storage.
-        plan: the search space.
-        budget: its limits become the trials' constraints.
-        sampler: one of :data:`advisor.core.names.SAMPLERS`.
-        seed: of the sampler.
-        done: earlier results in the search space, which are not evaluated again.
-
-    Attributes:
-        halving: says which configurations may start.
+    The storage has the trials of a run that is resumed; ``done`` are its results, which are not evaluated again.
+    ``halving`` says which configurations may start.
     """
 
     def __init__(
@@ -80,10 +71,7 @@ class Study:
         return len(self.halving.not_started) + len(self._trials)
 
     def ask(self, has_capacity: HasCapacity = lambda _: True) -> Configuration | None:
-        """Return the next configuration to evaluate, None if nothing may start now.
-
-        ``has_capacity`` says of which card and training more may start; nothing else is returned.
-        """
+        """Return the next configuration to evaluate that there is capacity for, None if nothing may start now."""
         for configuration in self._set_aside:
             if self._is_runnable(configuration, has_capacity):
                 self._set_aside.remove(configuration)
@@ -111,10 +99,7 @@ class Study:
         self.halving.mark_done(evaluation.configuration)
 
     def expected_gain(self, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
-
-        Infinite if the sampler has no expectation.
-        """
+        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
         return self._suggester.expected_gain(self._study, seconds)
 
     def _is_runnable(self, configuration: Configuration, has_capacity: HasCapacity) -> bool:

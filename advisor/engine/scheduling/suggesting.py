@@ -54,10 +54,7 @@ class CostEstimate:
 
 @dataclass
 class _Measured:
-    """Measurements of one card; latency and size hardly depend on its training.
-
-    Latency is by compression recipe and thread count, size by compression recipe. ``done`` are trainings and recipes.
-    """
+    """Measurements of one card by compression recipe and threads: latency and size hardly depend on its training."""
 
     latency_ms: dict[tuple[str, int], float] = field(default_factory=dict)
     size_bytes: dict[str, float] = field(default_factory=dict)
@@ -139,11 +136,7 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
 
 
 class Suggester:
-    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation.
-
-    Attributes:
-        suggests_runnable: it never suggests what may not start now.
-    """
+    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation."""
 
     suggests_runnable = False
 
@@ -157,10 +150,7 @@ class Suggester:
         """Tell the sampler what may start now."""
 
     def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
-
-        Infinite if the sampler has no expectation.
-        """
+        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
         return float("inf")
 
 
@@ -236,10 +226,7 @@ def make_suggester(
 
 
 def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
-    """Return a candidate for each configuration, in the order of ``plan.configurations()``.
-
-    The prior is the published accuracy. Latency, size and seconds come from the estimates.
-    """
+    """Return a candidate for each configuration, in the order of the plan; its prior is the published accuracy."""
     from advisor.engine.scheduling.sampler import Candidate
 
     estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}

@@ -44,11 +44,9 @@ MIDDLING = 50.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The search space of one run.
+    """The search space of one run: its candidates, the most promising first.
 
     Attributes:
-        cards: candidates, the most promising first.
-        runtime: runtime and version.
         pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
         cores: how many jobs run side by side.
@@ -137,8 +135,7 @@ class Plan:
     def tuning_s(self) -> float:
         """Seconds of one core that fine-tuning may take; infinite if the user chose the training recipes.
 
-        It is :data:`TUNING_S` of the reference machine, or a quarter of what all heads take there if that is longer. So
-        the same cards are fine-tuned on a slower or a busy machine.
+        Its base is the reference machine, so the same cards are fine-tuned on a slower or a busy machine.
         """
         if not self.tuning_limited or self._heavy is None:
             return math.inf
@@ -233,7 +230,6 @@ UNDECIDED = (StageName.STOP, StageName.PROMOTION)
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
     """Record what is ruled out beforehand, and return all evaluations that are final.
 
-    Final is what an earlier part of the run evaluated, and what cannot meet the size budget or the accepted licences.
     A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
     because its training could not reach the front.
     """
@@ -248,10 +244,7 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
 
 
 def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
-    """Return what the plan alone rules out, with the reason.
-
-    A rule that rejects everything rules nothing out: the closest answer needs figures.
-    """
+    """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
     found: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
         reasons = {each: rule.reason(each, rules.known) for each in plan.configurations()}
@@ -261,10 +254,7 @@ def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
-    """Record each card of which nothing was evaluated, with the reason why the search ended.
-
-    Every card of the question is then in the answer: evaluated, failed, or skipped with a reason.
-    """
+    """Record each card of which nothing was evaluated, with the reason why the search ended."""
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
     for configuration in plan.configurations():
         if configuration.card not in named:

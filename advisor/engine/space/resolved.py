@@ -185,9 +185,6 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
     Finished files come first. If the user names nothing else, the other cards are those of a search without names.
     Cards of which no file may fit on a device are left out where this machine is no device, if others are left.
-
-    Raises:
-        UsageError: an unknown name, or a file for another task.
     """
     side, names = question.of_task.side, names_networks(question, catalogue)
     named = catalogue.select(question.candidates) if names else ()
@@ -229,10 +226,7 @@ def find_weights(resolved: Resolved, say: Say) -> Candidates:
     """Fetch the weights of the cards, several at a time: of all that the user named, else of the first ones.
 
     A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
-    do not depend on weights.
-
-    Raises:
-        WeightsError: no card is left.
+    do not depend on weights. WeightsError: no card is left.
     """
     from advisor.catalog.weights.fetching import fetch
 
@@ -269,10 +263,7 @@ def find_weights(resolved: Resolved, say: Say) -> Candidates:
 
 
 def read_images(question: Question, say: Say) -> Images | None:
-    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
-
-    Near duplicates and groups stay in one part. A split of the user's own is kept.
-    """
+    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them."""
     if question.data is None:
         return None
     say(f"reading images of {question.data}")
@@ -299,12 +290,7 @@ def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: S
 
 
 def require_metrics(question: Question, images: Images) -> None:
-    """Refuse a metric that counts or is limited, and that cannot be computed on the images.
-
-    Raises:
-        UsageError: top5 with five classes or fewer, costs of other classes or without a mistake that costs anything, or
-            fewer than two groups of enough images.
-    """
+    """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
     limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
     asked = {question.metric: "--metric", **limited}
     if question.costs is not None:

@@ -175,14 +175,9 @@ _EXACT_ROWS = 256
 
 
 class Acquisition:
-    """Scores a table of candidates.
+    """Scores a table of candidates: known losses (n, d - 1), prior (n,) of the revealed one, expected seconds (n,).
 
-    Args:
-        known: (n, d - 1) known or predicted losses.
-        prior: (n,) prior of the revealed loss.
-        features: what the revealed loss may depend on, one mapping for each candidate.
-        cost_s: (n,) expected seconds of an evaluation.
-        seed: decides between equals.
+    ``features`` are what the revealed loss may depend on. ``seed`` decides between equals.
     """
 
     def __init__(

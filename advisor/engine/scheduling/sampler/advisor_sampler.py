@@ -148,11 +148,7 @@ class AdvisorSampler(BaseSampler):
         return self._table.distributions
 
     def update_known(self, params: Params, values: Mapping[str, float], cost_s: float | None = None) -> None:
-        """Replace predictions by measurements, such as ``{"latency": 12.5}``, and the expected seconds.
-
-        Raises:
-            ValueError: parameters that are not in the table, or a value of no known objective.
-        """
+        """Replace predictions by measurements, such as ``{"latency": 12.5}``, and the expected seconds."""
         row = self._table.row_of(params)
         if row is None:
             raise ValueError(f"no candidate has the parameters {dict(params)!r}")
@@ -191,12 +187,7 @@ class AdvisorSampler(BaseSampler):
         self._independent.reseed_rng()
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Choose the trial's candidate.
-
-        Raises:
-            CandidatesExhausted: nothing is left, and the trial was asked for outside ``Study.optimize``.
-            ValueError: the study's directions are not those of the objectives.
-        """
+        """Choose the trial's candidate; CandidatesExhausted outside ``Study.optimize`` if nothing is left."""
         wanted = [objective.direction for objective in self._table.objectives]
         if wanted != [direction.name.lower() for direction in study.directions]:
             raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")

@@ -25,12 +25,9 @@ _CURVED_AT_MOST = 6
 
 @dataclass(frozen=True)
 class Design:
-    """The candidates as a matrix.
+    """The candidates as a matrix (n, p) of columns of about unit size, with their squares.
 
-    Attributes:
-        matrix: (n, p) columns of about unit size.
-        squares: (n, p) their squares, kept because every suggestion needs them.
-        blocks: name -> the columns that share one prior width; the name up to ``:`` is the block's kind.
+    ``blocks`` are the columns that share one prior width, by name; the name up to ``:`` is the block's kind.
     """
 
     matrix: Floats
@@ -285,13 +282,8 @@ def _tuning_count(count: int) -> int:
 class Observations:
     """Results of the trials of one study, kept incrementally.
 
-    Attributes:
-        evaluated: number of finished evaluations.
-        hints: revealed losses by row of candidates that were not evaluated themselves.
-        front: (m, d) non-dominated feasible losses, the revealed one last.
-        worst: the largest revealed loss.
-        revealed: the surrogate of the revealed loss.
-        constraints: the surrogates of the constraints' values, by name.
+    ``front`` (m, d) has the non-dominated feasible losses, the revealed one last, and ``worst`` is the largest revealed
+    one. ``hints`` are revealed losses by row of candidates that were not evaluated themselves.
     """
 
     def __init__(self, design: Design, objectives: int) -> None:
