@@ -132,7 +132,7 @@ def _with_weights_remark(decision: Decision) -> Decision:
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives each validation image's share in the accuracy of an evaluation, None if not known."""
+    """Return the function that gives each validation image's share in the accuracy of an evaluation, or None."""
     labels = _labels(run)
 
     @cache
