@@ -297,11 +297,7 @@ def read_faults(path: Path) -> tuple[tuple[Suspect, ...], tuple[Pair, ...]]:
 
 
 def _suspects(
-    features: object,
-    labels: Sequence[int],
-    checked: Sequence[int],
-    alike: Sequence[Sequence[int]],
-    landmarks: int,
+    features: object, labels: Sequence[int], checked: Sequence[int], alike: Sequence[Sequence[int]], landmarks: int
 ) -> list[Suspect]:
     """Check some of the images. Their labels are renumbered without gaps, and the results are translated back."""
     import numpy as np

@@ -203,11 +203,7 @@ def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]
 
 
 def _reason(
-    result: ComparisonResult,
-    before: LoadedRun,
-    after: LoadedRun,
-    changes: Deltas,
-    differences: tuple[Difference, ...],
+    result: ComparisonResult, before: LoadedRun, after: LoadedRun, changes: Deltas, differences: tuple[Difference, ...]
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
     picks = before.decision.pick, after.decision.pick

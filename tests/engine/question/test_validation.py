@@ -43,10 +43,7 @@ from tests.engine.conftest import write_photos
             "--min-recall: models for --task object-counting have no probability of a class",
         ),
         ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
-        (
-            {"objective": "robust-accuracy"},
-            "--objective: robust accuracy is measured on images",
-        ),
+        ({"objective": "robust-accuracy"}, "--objective: robust accuracy is measured on images"),
         ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
         (
             {"tune_training": 4, "data": "photos", "training": ["head"]},

@@ -23,13 +23,7 @@ from advisor.engine.question import resolve
 from advisor.engine.question.values import LEAST_GAIN
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
 from advisor.engine.scheduling.scheduler import Allowance, Scheduler
-from advisor.engine.scheduling.stopping import (
-    CONSECUTIVE,
-    ExpectedGainRule,
-    captured,
-    ended_early,
-    finalists,
-)
+from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, captured, ended_early, finalists
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation, present
@@ -158,10 +152,7 @@ def test_an_expensive_card_is_left_out_where_another_is_picked_though_its_head_w
 
 @pytest.mark.parametrize(
     ("accuracies", "why"),
-    [
-        ((90.0,) * (LEAST_RESULTS - 1), "too few results"),
-        ((50.0,) * LEAST_RESULTS, "it may be far more accurate"),
-    ],
+    [((90.0,) * (LEAST_RESULTS - 1), "too few results"), ((50.0,) * LEAST_RESULTS, "it may be far more accurate")],
 )
 def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple[float, ...], why: str) -> None:
     heads = [_head(card, accuracy) for card, accuracy in zip(CARDS, accuracies, strict=False)]

@@ -11,13 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 
-from advisor.engine.scheduling.sampler.hypervolume import (
-    Floats,
-    expected_gain,
-    hypervolume,
-    prior_order,
-    t4_below,
-)
+from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume, prior_order, t4_below
 from advisor.engine.scheduling.sampler.surrogate import Observations, make_design
 
 Params = Mapping[str, CategoricalChoiceType]
@@ -181,12 +175,7 @@ class Acquisition:
     """
 
     def __init__(
-        self,
-        known: Floats,
-        prior: Floats,
-        features: Sequence[Mapping[str, float | str]],
-        cost_s: Floats,
-        seed: int,
+        self, known: Floats, prior: Floats, features: Sequence[Mapping[str, float | str]], cost_s: Floats, seed: int
     ) -> None:
         self.known, self.prior, self.cost_s, self._features = known, prior, cost_s, features
         self._shuffled = np.random.default_rng(seed).permutation(len(prior))
