@@ -51,14 +51,23 @@ class Answer:
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
-    known = _with_limits(_with_holdout_drops(run, evaluations, limits), limits)
+    # Without the figures on devices of an earlier decision.
+    fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
+    fresh = _with_holdout_drops(run, fresh, limits)
+    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
+    if limits.must_run_on:
+        known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
     candidates = [e for e in known if e.configuration.target.device not in only_required]
     full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
     candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
 
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
-        return _with_weights_remark(decide(rows, limits, answers, question.preference))
+        decision = decide(rows, limits, answers, question.preference)
+        if decision.pick is None or not decision.pick.card_facts.lacks_weights:
+            return decision
+        sources = f"advisor catalog show {decision.pick.configuration.card} lists their sources"
+        return replace(decision, reason=f"{decision.reason} To ship it, get its weights first: {sources}.")
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -66,16 +75,7 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     return Answer(tuple(known), _decide_for_all(candidates, devices, decide_over), by_device)
 
 
-def _with_limits(evaluations: Sequence[Evaluation], limits: Budget) -> list[Evaluation]:
-    """Return the evaluations with the results that depend on the limits, without those of an earlier decision."""
-    fresh = [replace(evaluation, device_figures={}, required_figures=None) for evaluation in evaluations]
-    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
-    if not limits.must_run_on:
-        return known
-    return with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
-
-
-def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limits: Budget) -> Sequence[Evaluation]:
+def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:
     """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
     labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()
     if not labels:
@@ -120,15 +120,6 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
             text = f"devices {now} -> {then} admits {describe(without.pick)}"
             ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
     return replace(decision, relaxations=tuple(ways))
-
-
-def _with_weights_remark(decision: Decision) -> Decision:
-    """Add a remark if the pick was measured with random weights and its accuracy is the published one."""
-    if decision.pick is None or not decision.pick.card_facts.lacks_weights:
-        return decision
-    card = decision.pick.configuration.card
-    remark = f" To ship it, get its weights first: advisor catalog show {card} lists their sources."
-    return replace(decision, reason=decision.reason + remark)
 
 
 def answers_on_images(run: RunFolder) -> Answers:

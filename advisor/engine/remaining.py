@@ -139,9 +139,10 @@ class Remaining:
 
     def _side_by_side(self, now: float) -> float:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
-        cores, measuring_s = self._plan.cores, self._measuring_s(now)
-        jobs = [running for stage, running in self._running.items() if not stage.resources.alone]
-        worked_s = self._jobs_s + sum(self._worked_s(running, now) - measuring_s for running in jobs)
+        cores, running = self._plan.cores, self._running.items()
+        measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
+        jobs = [job for stage, job in running if not stage.resources.alone]
+        worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
         elapsed = now - self._started - self._alone_s - measuring_s
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
@@ -156,10 +157,6 @@ class Remaining:
     def _worked_s(self, running: _Running, now: float) -> float:
         """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""
         return now - running.since - (self._alone_s - running.alone_s)
-
-    def _measuring_s(self, now: float) -> float:
-        """Return the seconds of the measurement that is running; 0 if there is none."""
-        return sum(now - running.since for stage, running in self._running.items() if stage.resources.alone)
 
     def _capturing_s(self) -> float:
         images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0

@@ -120,17 +120,24 @@ def _refuse_other(key: str, own: object, wanted: object) -> None:
 
 def _question(written: Options) -> Question:
     devices = (canonical(part.strip()) for part in written["device"].split(","))
-    plain, metric = Question(**written.fields_of(Question)), _metric(written)
-    default = TASKS[plain.task].default
+    plain, metric = Question(**written.fields_of(Question)), TOP1
+    if written["metric"]:
+        metric = require_known("--metric", written["metric"], tuple(METRICS))
+        _require_costs("--metric", metric, written)
+    limits, default = _limits(written, metric), TASKS[plain.task].default
+    for name in written["training"]:
+        require_known("--training", name, choosable())
+    # Fine-tuning starts from a head, so it is one of them.
+    trainings = in_order((HEAD, *(written["training"] or default))) if written["data"] else (NONE,)
     return replace(
         plain,
         devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
-        limits=_limits(written, metric),
+        limits=limits,
         metric=metric,
         costs=parse_costs(written["costs"]) if written["costs"] else None,
         preference=written.parsed("prefer") or BALANCED,
         robust=written.parsed("objective") == ROBUST,
-        trainings=_trainings(written, default),
+        trainings=trainings,
         tuning_limited=bool(written["data"]) and not written["training"] and len(default) > 1,
         guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
@@ -164,13 +171,6 @@ def _limits(written: Options, metric: str) -> Budget:
     )
 
 
-def _trainings(written: Options, default: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the training recipes, the lightest first; fine-tuning starts from a head, so ``head`` is one of them."""
-    for name in written["training"]:
-        require_known("--training", name, choosable())
-    return in_order((HEAD, *(written["training"] or default))) if written["data"] else (NONE,)
-
-
 def _costs_text(text: str) -> str:
     """Return the table of costs as text, of a path or of the content that a request keeps."""
     if "\n" in text:
@@ -180,15 +180,6 @@ def _costs_text(text: str) -> str:
     except UsageError as error:
         message = error.message
         raise UsageError(message if message.startswith("--costs") else f"--costs: {message}", error.hint) from None
-
-
-def _metric(written: Options) -> str:
-    """Return the name of the metric that counts."""
-    if not written["metric"]:
-        return TOP1
-    name = require_known("--metric", written["metric"], tuple(METRICS))
-    _require_costs("--metric", name, written)
-    return name
 
 
 def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:

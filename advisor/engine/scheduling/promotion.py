@@ -66,7 +66,11 @@ def unpromising(candidate: Configuration, known: Known) -> str:
     if recipe.tunes_backbone and lighter.accuracy is not None and lighter.accuracy.value >= PERFECT:
         return "its head is right on every validation image: fine-tuning cannot show a gain"
     share = largest_gain(candidate.training, known.results)
-    best = replace(_in_form(lighter, candidate), accuracy=_optimistic(lighter, share))
+    accuracy = lighter.accuracy
+    if accuracy is not None:
+        upper = accuracy.value if accuracy.high is None else accuracy.high
+        accuracy = replace(accuracy, value=upper + share * (PERFECT - upper))
+    best = replace(_in_form(lighter, candidate), accuracy=accuracy)
     if broken := [limit for limit in known.limits.violations(best) if limit != "drop"]:
         return f"it cannot meet the budget ({', '.join(broken)}): training changes neither latency nor size"
     rival = _rival(best, known)
@@ -164,14 +168,6 @@ def _in_form(lighter: Evaluation, configuration: Configuration) -> Evaluation:
 
 def _divided(quantity: Quantity | None, factor: float) -> Quantity | None:
     return None if quantity is None else replace(quantity, value=quantity.value / factor)
-
-
-def _optimistic(evaluation: Evaluation, share: float) -> Quantity | None:
-    accuracy = evaluation.accuracy
-    if accuracy is None:
-        return None
-    upper = accuracy.value if accuracy.high is None else accuracy.high
-    return replace(accuracy, value=upper + share * (PERFECT - upper))
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,10 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
     if storage == JOURNAL:
         yield journal(run.study_file), STUDY
         return
-    name = STUDY if storage == SQLITE else _study_name(run)
+    name = STUDY if storage == SQLITE else str(run.read_json("study.json").get("study") or "")
+    if not name:  # folders on two machines may have the same name
+        name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
+        run.write_json("study.json", {"study": name})
     database = _database(f"sqlite:///{run.path / 'study.sqlite'}" if storage == SQLITE else storage)
     try:
         yield database, name
@@ -126,16 +129,6 @@ def _reason(error: Exception) -> str:
     """Return the first line of the driver's message, without the statement and its values."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     return first_line(without_password(str(cause))) or type(cause).__name__
-
-
-def _study_name(run: RunFolder) -> str:
-    """Return the run's name with a random suffix: folders on two machines may have the same name."""
-    stored = run.read_json("study.json").get("study")
-    if isinstance(stored, str) and stored:
-        return stored
-    name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
-    run.write_json("study.json", {"study": name})
-    return name
 
 
 def _close(storage: BaseStorage) -> None:

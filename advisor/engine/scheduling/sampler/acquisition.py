@@ -100,14 +100,6 @@ class Table:
             raise ValueError(f"{name!r} is not one of the known objectives {', '.join(positions)}")
         return positions[name]
 
-    def known_losses(self, candidates: Sequence[Candidate]) -> Floats:
-        """Return (n, d - 1) the known losses."""
-        return np.array([[o.finite_loss(each.known[o.name]) for o in self.known] for each in candidates])
-
-    def prior_losses(self, candidates: Sequence[Candidate]) -> Floats:
-        """Return (n,) the priors as losses."""
-        return np.array([self.revealed_loss(each.prior) for each in candidates])
-
     def revealed_loss(self, value: float) -> float:
         """Return the loss of a value of the objective that evaluating reveals."""
         return self.objectives[self._revealed].to_loss(value)

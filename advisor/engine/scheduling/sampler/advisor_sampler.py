@@ -130,8 +130,8 @@ class AdvisorSampler(BaseSampler):
     def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective], *, seed: int = 0) -> None:
         self._table = Table(candidates, objectives)
         self._acquisition = Acquisition(
-            known=self._table.known_losses(candidates),
-            prior=self._table.prior_losses(candidates),
+            known=np.array([[o.finite_loss(each.known[o.name]) for o in self._table.known] for each in candidates]),
+            prior=np.array([self._table.revealed_loss(each.prior) for each in candidates]),
             features=[candidate.features for candidate in candidates],
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
             seed=seed,

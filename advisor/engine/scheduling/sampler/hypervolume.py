@@ -176,7 +176,12 @@ def prior_order(points: ArrayLike) -> Iterator[int]:
     On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of the hypervolume of the
     whole pool. Random order needs 79 to 218 (``benchmarks/results/sampler_timm_pool.md``).
     """
-    values = _unit_range(np.asarray(points, dtype=float))
+    values = np.asarray(points, dtype=float)
+    if len(values) == 0:
+        return
+    low = values.min(axis=0)
+    span = values.max(axis=0) - low
+    values = (values - low) / np.where(span > 0, span, 1.0)  # so that hypervolume weighs all objectives equally
     left = np.arange(len(values))
     while len(left):
         on_front = pareto_mask(values[left])
@@ -201,13 +206,3 @@ def _spread(values: Floats, front: NDArray[np.intp]) -> Iterator[int]:
     if len(left):
         gains = hypervolume_improvement(values[left], values[taken], reference)
         yield from (int(row) for row in left[np.argsort(-gains, kind="stable")])
-
-
-def _unit_range(values: Floats) -> Floats:
-    """Scale each objective to 0..1 over the pool, so that hypervolume weighs them equally."""
-    if len(values) == 0:
-        return values.reshape(0, 2)
-    low = values.min(axis=0)
-    span = values.max(axis=0) - low
-    scaled: Floats = (values - low) / np.where(span > 0, span, 1.0)
-    return scaled
