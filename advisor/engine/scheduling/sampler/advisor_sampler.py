@@ -29,14 +29,13 @@ class CandidatesExhausted(RuntimeError):
 
 
 class TrialIndex:
-    """Reads a study's trials incrementally and allocates candidates to new ones. A finished trial is read once."""
+    """Reads a study's trials incrementally and allocates candidates to new ones: rows by trial, running, enqueued."""
 
     def __init__(self, study_id: object, table: Table) -> None:
-        self.study_id = study_id
-        self._table = table
-        self._allocated: dict[int, int] = {}
-        self._running: set[int] = set()
-        self._waiting: list[int | None] = []
+        self.study_id, self._table = study_id, table
+        self.allocated: dict[int, int] = {}
+        self.running: set[int] = set()
+        self.waiting: list[int | None] = []
         self._finished = np.zeros(len(table), dtype=bool)
         self._unfinished: list[int] = []
         self._count = 0
@@ -45,22 +44,23 @@ class TrialIndex:
         """Read what is new and return the rows completed since the last call, with their trials."""
         fresh = [*self._unfinished, *range(self._count, len(trials))]
         self._count = len(trials)
-        self._running, self._waiting, self._unfinished = set(), [], []
+        self.running, self.waiting, self._unfinished = set(), [], []
         completed = []
         for position in fresh:
             trial = trials[position]
-            row = self._row_of(trial)
+            row = self.allocated.get(trial.number)
+            row = self._table.row_of({**fixed_params(trial), **trial.params}) if row is None else row
             if trial.state.is_finished():
-                self._allocated.pop(trial.number, None)
+                self.allocated.pop(trial.number, None)
                 if row is not None:
                     self._finished[row] = True
                     completed += [(row, trial)] if trial.state == TrialState.COMPLETE else []
                 continue
             self._unfinished.append(position)
             if trial.state == TrialState.WAITING:
-                self._waiting.append(row)
+                self.waiting.append(row)
             elif row is not None:
-                self._running.add(row)
+                self.running.add(row)
         return completed
 
     def allowed(self, trial: FrozenTrial) -> Mask:
@@ -78,31 +78,14 @@ class TrialIndex:
 
     def allocate(self, trial: FrozenTrial, row: int) -> None:
         """Allocate a candidate to a trial."""
-        self._allocated[trial.number] = row
-        self._running.add(row)
-
-    def allocated(self, trial: FrozenTrial) -> int | None:
-        """Return the row that was allocated to a trial, None if none was."""
-        return self._allocated.get(trial.number)
-
-    def running(self) -> list[int]:
-        """Return the rows that running trials have."""
-        return sorted(self._running)
-
-    def waiting(self) -> int:
-        """Return the number of enqueued trials."""
-        return len(self._waiting)
+        self.allocated[trial.number] = row
+        self.running.add(row)
 
     def free(self) -> Mask:
         """Return bool (n,): the candidates that no trial has, runs or waits for."""
         free = ~self._finished
-        free[self.running()] = False
-        free[[row for row in self._waiting if row is not None]] = False
+        free[[*self.running, *(row for row in self.waiting if row is not None)]] = False
         return free
-
-    def _row_of(self, trial: FrozenTrial) -> int | None:
-        row = self.allocated(trial)
-        return row if row is not None else self._table.row_of({**fixed_params(trial), **trial.params})
 
 
 def fixed_params(trial: FrozenTrial) -> Params:
@@ -170,7 +153,7 @@ class AdvisorSampler(BaseSampler):
         """Return how many more trials ``Study.ask`` can answer: free candidates and enqueued trials."""
         with self._lock:
             index = self._read(study)
-            return int(index.free().sum()) + index.waiting()
+            return int(index.free().sum()) + len(index.waiting)
 
     def expected_gain(self, study: Study, seconds: float = 3600.0) -> float:
         """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
@@ -193,11 +176,11 @@ class AdvisorSampler(BaseSampler):
             raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
         with self._lock:
             index = self._read(study)
-            if index.allocated(trial) is not None:
+            if trial.number in index.allocated:
                 return
             allowed = index.allowed(trial) & ~self._blocked
             if allowed.any():
-                index.allocate(trial, self._acquisition.choose(self._observations, index.running(), allowed))
+                index.allocate(trial, self._acquisition.choose(self._observations, sorted(index.running), allowed))
                 return
         if not fixed_params(trial) and not _stop(study):
             study.tell(trial.number, state=TrialState.FAIL)
@@ -224,7 +207,7 @@ class AdvisorSampler(BaseSampler):
         """
         if param_name not in self._table.names:
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
-        row = self._index.allocated(trial)
+        row = self._index.allocated.get(trial.number)
         if row is not None:
             return self._table.params[row][param_name]
         if fixed := fixed_params(trial):
