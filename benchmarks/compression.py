@@ -27,7 +27,7 @@ from advisor.datasets.images import InputSpec
 from advisor.downloads.files import FetchOptions
 from advisor.engine.compress.compress import time_forms
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.resolved import read_images
 from advisor.isolation import CallLimits, ChildPool
 from benchmarks import converter
 from benchmarks.tables import Row, keep, kept_of_others

@@ -23,7 +23,7 @@ from advisor.engine.pipeline.evaluation.confidence import verified
 from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import input_spec
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import predict
 from advisor.measurement.latency.timing import measure
 from advisor.store import RunFolder

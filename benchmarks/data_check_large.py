@@ -131,7 +131,7 @@ def labels(count: int) -> Any:
 
 def judge(root: Path, count: int) -> None:
     """Check labels by the made-up features."""
-    from advisor.engine.data_check.label_checker import RESULT, find_faults
+    from advisor.engine.data_check import RESULT, find_faults
     from advisor.training.labels import LANDMARKS
 
     paths = sorted((root / "pictures").rglob("*.jpg"))

@@ -7,11 +7,11 @@ from typing import Any
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity, wilson
-from advisor.engine.scheduling.cost_estimates import parameters
 from advisor.engine.scheduling.halving import CardTraining
 from advisor.engine.scheduling.promotion import STAGE, FrontBound
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.study import Study
+from advisor.engine.scheduling.suggesting import parameters
 from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
 
 ADVISOR, GP = "advisor", "gp"

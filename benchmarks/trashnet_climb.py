@@ -21,7 +21,7 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.run import run_search
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
-from advisor.engine.space import candidates as images
+from advisor.engine.space import resolved as images
 from advisor.engine.space.resolved import Resolved
 from benchmarks.cost_table import FIRST_LOOK
 from benchmarks.trashnet_table import (

@@ -23,9 +23,8 @@ from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation
 from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.scheduling.scheduler import Allowance, Scheduler
 from advisor.engine.scheduling.study import Study
 from benchmarks.cost_table import CORES, Problem, Purse, Row
 from benchmarks.replay import evaluation, storage

@@ -16,8 +16,7 @@ from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
-    from advisor.engine.history.compare import Comparison
-    from advisor.engine.history.reevaluation.reevaluate import Reevaluation
+    from advisor.engine.history.compare import Comparison, Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.reporting.view import RunView
@@ -275,7 +274,7 @@ def reevaluate(
     Raises:
         UsageError: no run folder, an unknown device, or a profile that is refused.
     """
-    from advisor.engine.history.reevaluation.reevaluate import Devices, Session
+    from advisor.engine.history.reevaluate import Devices, Session
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all

@@ -112,7 +112,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         warnings.filterwarnings("ignore", "IProgress not found")
         import_module("optuna")
 
-    from advisor.engine.history.diagnoses import diagnose_run
+    from advisor.engine.history.insights import diagnose_run
     from advisor.engine.progress import Progress, display
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all

@@ -18,6 +18,7 @@ from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status, describe
 from advisor.core.expectation import on_device, with_required_figures, worst_case
+from advisor.core.figures import describe, network_of
 from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
@@ -37,13 +38,9 @@ Decide = Callable[[Sequence[Evaluation]], Decision]
 
 @dataclass(frozen=True)
 class Answer:
-    """The decision over a run's evaluations.
+    """The decision over a run's evaluations, which have the probability of meeting the budget and device figures.
 
-    Attributes:
-        evaluations: all of them, with the probability that each meets the latency budget, and with the figures of each
-            file on the required devices.
-        decision: the answer; for several devices, the one model for all of them.
-        by_device: the answer for each device by its name, if there are several.
+    For several devices, ``decision`` is the one model for all of them, and ``by_device`` has the answer for each.
     """
 
     evaluations: tuple[Evaluation, ...]
@@ -54,12 +51,23 @@ class Answer:
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
-    known = _with_limits(_with_holdout_drops(run, evaluations, limits), limits)
+    # Without the figures on devices of an earlier decision.
+    fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
+    fresh = _with_holdout_drops(run, fresh, limits)
+    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
+    if limits.must_run_on:
+        known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
-    candidates = _without_subset_heads([e for e in known if e.configuration.target.device not in only_required])
+    candidates = [e for e in known if e.configuration.target.device not in only_required]
+    full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
+    candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
 
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
-        return _with_weights_remark(decide(rows, limits, answers, question.preference))
+        decision = decide(rows, limits, answers, question.preference)
+        if decision.pick is None or not decision.pick.card_facts.lacks_weights:
+            return decision
+        sources = f"advisor catalog show {decision.pick.configuration.card} lists their sources"
+        return replace(decision, reason=f"{decision.reason} To ship it, get its weights first: {sources}.")
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -67,16 +75,7 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     return Answer(tuple(known), _decide_for_all(candidates, devices, decide_over), by_device)
 
 
-def _with_limits(evaluations: Sequence[Evaluation], limits: Budget) -> list[Evaluation]:
-    """Return the evaluations with the results that depend on the limits, without those of an earlier decision."""
-    fresh = [replace(evaluation, device_figures={}, required_figures=None) for evaluation in evaluations]
-    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
-    if not limits.must_run_on:
-        return known
-    return with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
-
-
-def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limits: Budget) -> Sequence[Evaluation]:
+def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:
     """Return the evaluations with the loss on the hold-out where both a file and its float32 file ran there."""
     labels = _labels(run, HOLDOUT) if limits.max_drop_points is not None else ()
     if not labels:
@@ -90,13 +89,10 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
         judged = evaluation.holdout_answers
         return correct(judged.compared_by) if judged is not None and judged.compared_by else None
 
-    def network(evaluation: Evaluation) -> tuple[str, str]:
-        return evaluation.configuration.card, evaluation.configuration.training
-
-    floats = {network(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
+    floats = {network_of(e): right(e) for e in evaluations if e.configuration.compression == FLOAT and right(e)}
 
     def judged(evaluation: Evaluation) -> Evaluation:
-        own, reference = right(evaluation), floats.get(network(evaluation))
+        own, reference = right(evaluation), floats.get(network_of(evaluation))
         if not own or not reference:
             return replace(evaluation, holdout_drop=None)
         lost = paired(reference, own)
@@ -108,12 +104,6 @@ def _with_holdout_drops(run: RunFolder, evaluations: Sequence[Evaluation], limit
     return [judged(evaluation) for evaluation in evaluations]
 
 
-def _without_subset_heads(evaluations: list[Evaluation]) -> list[Evaluation]:
-    """Exclude heads trained on a subset of the images, unless there is no other answer."""
-    full = [e for e in evaluations if not recipe_of(e.configuration.training).first_look]
-    return full if any(e.status is Status.OK for e in full) else evaluations
-
-
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:
     """Return the one model for all devices; if none fits, name the device whose removal allows one."""
     decision = decide_over(worst_case(evaluations, devices))
@@ -121,36 +111,19 @@ def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], d
         return decision
     if decision.pick is None and any(e.status is Status.OK for e in evaluations):
         decision = replace(decision, reason=f"No file runs on all of {', '.join(devices)}.")
-    ways = [_without_device(device, evaluations, devices, decide_over) for device in devices]
-    return replace(decision, relaxations=(*decision.relaxations, *(way for way in ways if way is not None)))
-
-
-def _without_device(
-    device: str, evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide
-) -> Relaxation | None:
-    rest = [other for other in devices if other != device]
-    decision = decide_over(worst_case(evaluations, rest))
-    if decision.pick is None or not decision.feasible:
-        return None
-    now, then = ", ".join(devices), ", ".join(rest)
-    text = f"devices {now} -> {then} admits {describe(decision.pick)}"
-    return Relaxation("devices", now, then, decision.pick.configuration.key, text)
-
-
-def _with_weights_remark(decision: Decision) -> Decision:
-    """Add a remark if the pick was measured with random weights and its accuracy is the published one."""
-    if decision.pick is None or not decision.pick.card_facts.lacks_weights:
-        return decision
-    card = decision.pick.configuration.card
-    remark = f" To ship it, get its weights first: advisor catalog show {card} lists their sources."
-    return replace(decision, reason=decision.reason + remark)
+    ways = list(decision.relaxations)
+    for device in devices:
+        rest = [other for other in devices if other != device]
+        without = decide_over(worst_case(evaluations, rest))
+        if without.pick is not None and without.feasible:
+            now, then = ", ".join(devices), ", ".join(rest)
+            text = f"devices {now} -> {then} admits {describe(without.pick)}"
+            ways.append(Relaxation("devices", now, then, without.pick.configuration.key, text))
+    return replace(decision, relaxations=tuple(ways))
 
 
 def answers_on_images(run: RunFolder) -> Answers:
-    """Return the function that gives each validation image's share in the accuracy of an evaluation.
-
-    By top-1 it is the share of right answers. It is None where the answers of the evaluation are not known.
-    """
+    """Return the function that gives each validation image's share in the accuracy of an evaluation, or None."""
     labels = _labels(run)
 
     @cache
@@ -207,12 +180,8 @@ def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
         return None
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():
         return tuple(map(float, answers))
-    if (
-        answers.dtype.kind not in "iu"
-        or answers.ndim not in (1, 2)
-        or answers.shape[-1] != len(labels)
-        or not answers.size
-    ):
+    whole = answers.dtype.kind in "iu" and answers.ndim in (1, 2) and answers.size
+    if not whole or answers.shape[-1] != len(labels):
         return None
     return tuple((answers.reshape(-1, len(labels)) == np.asarray(labels)).mean(axis=0).tolist())
 
@@ -231,10 +200,7 @@ MakeAnswer = Callable[[RunFolder], None]
 
 @asynccontextmanager
 async def answering(run: RunFolder, answer: MakeAnswer, machine: Machine) -> AsyncIterator[None]:
-    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement.
-
-    An error of ``answer`` is logged, and does not end the search.
-    """
+    """Call ``answer`` in a thread, at once and whenever the run has new evaluations; never during a measurement."""
     task = asyncio.ensure_future(_keep_answering(run, answer, machine))
     try:
         yield

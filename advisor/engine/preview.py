@@ -1,41 +1,55 @@
-"""Preview a search: what it would do and cost. It writes no file and opens no connection.
+"""Preview a search: what it would do and cost, by the results of earlier searches. It writes no file.
 
-It starts no child, except a browser that is a device of the question, which is asked for its version.
+It opens no connection, and starts no child except a browser that is a device of the question, which is asked for its
+version.
 """
 
+from __future__ import annotations
+
+import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from itertools import product
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration
+from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.cost import rough_size
+from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.pipeline.cost_calibration import CostCalibration
 from advisor.engine.pipeline.graph import stages_of
-from advisor.engine.pipeline.materials import Variant
+from advisor.engine.pipeline.materials import Materials, Variant, Workload
+from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import RuleNeeds
 from advisor.engine.pipeline.stage import Stage
-from advisor.engine.question import Question, Request
+from advisor.engine.pipeline.walker import Lookup
+from advisor.engine.question import Request
 from advisor.engine.rules import rules_of
-from advisor.engine.space.candidates import Candidates
-from advisor.engine.space.estimates import CachedResults, Key, cached_results, latency_estimates
-from advisor.engine.space.forecast import CardForecast, Forecast, PlanView, quickest
+from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.engine.space.plan import Plan, prior_accuracy, ruled_out
-from advisor.engine.space.resolved import Resolved, resolve_parts
+from advisor.engine.space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
+
+if TYPE_CHECKING:
+    from advisor.devices.prediction.predictor import Prediction
+    from advisor.devices.profiles import DeviceProfile
+
+THIS_MACHINE = "this-machine"
+
+Key = tuple[str, str, int]
+"""Card, recipe, threads."""
+
+Point = tuple[str, int]
+"""Compression recipe and thread count."""
 
 
 def preview(request: Request) -> PlanView:
-    """Return what a search would do and what it would cost.
-
-    Raises:
-        UsageError: what ``search`` would refuse before anything is spent.
-    """
+    """Return what a search would do and what it would cost; refuse what ``search`` would refuse."""
     resolved = resolve_parts(request, lambda _: None)
     space = _look_up(resolved)
     if space is None:
@@ -47,7 +61,7 @@ def preview(request: Request) -> PlanView:
     _refuse(request, forecasts)
     count = space.plan.images + space.plan.holdout
     return PlanView(
-        request, space.configurations(request.question), forecasts, space.candidates.missing, count,
+        request, space.configurations(), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
         resolved.images.overview if resolved.images else None,
         resolved.targets.remarks,
@@ -55,18 +69,14 @@ def preview(request: Request) -> PlanView:
 
 
 def refuse_too_short(resolved: Resolved) -> None:
-    """Refuse a time limit that is too short to evaluate any candidate.
-
-    Raises:
-        UsageError: it is.
-    """
+    """Refuse a time limit that is too short to evaluate any candidate."""
     space = _look_up(resolved)
     if space is not None:
         _refuse(resolved.request, space.cards())
 
 
 def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
-    limit, first = request.execution.time_limit_s, quickest(cards)
+    limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
     if limit is not None and limit < first.first_s:
         raise UsageError(
             f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
@@ -79,13 +89,8 @@ def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
 class _SearchSpace:
     """The search space of a question, and what is known of it.
 
-    Attributes:
-        plan: the search space.
-        candidates: its cards, their weights on disk, and why others have none.
-        downloads: card to bytes to download; 0 if its weights are on disk, None if the size is not known.
-        cached: results of earlier searches, by card.
-        prefilter: predictions for other devices.
-        filtered: configurations that would be skipped, with the reason.
+    ``downloads`` are bytes by card, 0 if its weights are on disk, None if the size is not known. ``filtered`` says why
+    a configuration would be skipped.
     """
 
     plan: Plan
@@ -99,9 +104,11 @@ class _SearchSpace:
         """Return the forecast of each card."""
         return tuple(self._card(card) for card in self.plan.cards)
 
-    def configurations(self, question: Question) -> tuple[Forecast, ...]:
-        """Return the forecast of each configuration."""
-        latencies = self._latencies(question.limits.latency_ms)
+    def configurations(self) -> tuple[Forecast, ...]:
+        """Return the forecast of each configuration; latencies on this machine, or on the slowest of the devices."""
+        here = latency_estimates(self.plan, self.cached, self.plan.workload.question.limits.latency_ms)
+        cards, worst = self.plan.cards_by_name, self.prefilter.worst_latency
+        latencies = {key: worst(cards[key[0]], key[1], each) for key, each in here.items()}
         return tuple(self._configuration(each, latencies) for each in self.plan.configurations())
 
     def _card(self, card: Card) -> CardForecast:
@@ -128,28 +135,22 @@ class _SearchSpace:
 
     def _configuration(self, configuration: Configuration, latencies: Mapping[Key, LatencyEstimate]) -> Forecast:
         plan, costs, recipe = self.plan, self.plan.costs, configuration.compression
-        card = plan.cards_by_name[configuration.card]
-        latency, cached = latencies[card.name, recipe, configuration.target.threads], self.cached[card.name]
+        card, cached = plan.cards_by_name[configuration.card], self.cached[configuration.card]
+        latency = latencies[card.name, recipe, configuration.target.threads]
         stages = costs.stages(card, [(configuration.training, recipe)])
         price_s = sum(costs.seconds(stage) / costs.sharers(stage) for stage in stages if stage not in cached.done)
         accuracy = None
         if card.top1() is not None:
             accuracy = Quantity(prior_accuracy(card, recipe), "%", Provenance.PUBLISHED, source="ImageNet")
-        return Forecast(
-            configuration=configuration,
-            latency=latency.latency,
-            chance=latency.chance,
-            size=_size(plan, card, recipe, cached),
-            accuracy=accuracy,
-            price_s=price_s / len(plan.threads),
-            filtered=self.filtered.get(configuration, ""),
-        )
-
-    def _latencies(self, budget_ms: float | None) -> dict[Key, LatencyEstimate]:
-        """Return latency estimates: on this machine, or on the slowest device of the question."""
-        here = latency_estimates(self.plan, self.cached, budget_ms)
-        cards = self.plan.cards_by_name
-        return {key: self.prefilter.worst_latency(cards[key[0]], key[1], each) for key, each in here.items()}
+        if recipe in cached.size_bytes:
+            made = float(cached.size_bytes[recipe])
+            size = Quantity(made, "bytes", Provenance.MEASURED, source="made here before")
+        else:
+            rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
+            source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
+            size = Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+        price_s, filtered = price_s / len(plan.threads), self.filtered.get(configuration, "")
+        return Forecast(configuration, latency.latency, latency.chance, size, accuracy, price_s, filtered)
 
 
 def _look_up(resolved: Resolved) -> _SearchSpace | None:
@@ -158,7 +159,7 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
     if not candidates.cards:
         return None
     plan = resolved.plan(candidates, CostCalibration().pace)
-    materials = resolved.materials(candidates.weights, plan.size)
+    materials = resolved.materials(candidates, plan)
     cached = cached_results(materials, plan.workload, plan.cards_by_name, resolved.execution.remeasure)
     prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
     rules = rules_of(plan, prefilter)
@@ -174,14 +175,13 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
     from advisor.catalog.weights.fetching import locate
     from advisor.downloads.files import FetchOptions
 
-    question, execution, cards = resolved.question, resolved.execution, resolved.cards
+    question, execution = resolved.question, resolved.execution
     options = FetchOptions(offline=execution.offline, mirror=execution.mirror)
     downloads: dict[str, int | None] = {}
     files: dict[str, WeightsFile | None] = {}
     missing: dict[str, str] = {}
-    most = resolved.cards_to_try
-    for card in cards:
-        if len(downloads) == most:
+    for card in resolved.cards:
+        if len(downloads) == resolved.cards_to_try:
             break
         file = locate(card, options)
         sources = [source for source in card.weights if source.file.checkable]
@@ -194,12 +194,120 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
             missing[card.name] = "no weights: measured with random ones, its published accuracy is quoted"
         else:
             missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
-    return Candidates(tuple(card for card in cards if card.name in downloads), files, missing), downloads
+    return Candidates(tuple(card for card in resolved.cards if card.name in downloads), files, missing), downloads
 
 
-def _size(plan: Plan, card: Card, recipe: str, cached: CachedResults) -> Quantity:
-    if recipe in cached.size_bytes:
-        return Quantity(float(cached.size_bytes[recipe]), "bytes", Provenance.MEASURED, source="made here before")
-    rough, least = rough_size(card, recipe), plan.least_size(card, recipe)
-    source = "parameters x bytes" + (", the published classifier included" if plan.images else "")
-    return Quantity(rough, "bytes", Provenance.ESTIMATED, low=least, source=source)
+@dataclass(frozen=True)
+class CachedResults:
+    """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
+
+    done: frozenset[Stage[Any]] = frozenset()
+    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
+    latency: Mapping[Point, Quantity] = field(default_factory=dict)
+    size_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
+def cached_results(
+    materials: Materials, workload: Workload, cards: Mapping[str, Card], remeasure: bool = False
+) -> dict[str, CachedResults]:
+    """Look up every stage of the cards in the artifact cache; cards without weights on this machine have no results."""
+    lookup = Lookup(materials)
+    return {
+        name: _of_card(lookup, workload, card, remeasure) if name in materials.weights else CachedResults()
+        for name, card in cards.items()
+    }
+
+
+def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) -> CachedResults:
+    variants = [stages_of(card, *variant, workload) for variant in workload.variants_of(card)]
+    done = lookup.done(stage for each in variants for stage in each.evaluation)
+    # The search that scored a file has judged its finalists, which nearly all files are.
+    judged = {stage for each in variants if each.answers in done for stage in each.judging}
+    if remeasure:
+        done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
+    latency: dict[Point, Quantity] = {}
+    latency_p90: dict[Point, Quantity] = {}
+    size_bytes: dict[str, int] = {}
+    for each in variants:  # the lightest training first, whose figures are kept
+        artefact, timed = lookup.find(each.ships), lookup.find(each.timed)
+        if artefact is not None:
+            size_bytes.setdefault(each.compression, artefact.size_bytes)
+        for threads, timing in (timed or {}).items():
+            if timing.latency is not None and timing.latency_p90 is not None:
+                latency.setdefault((each.compression, threads), timing.latency)
+                latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+    return CachedResults(done | judged, latency_p90, latency, size_bytes)
+
+
+def latency_estimates(
+    plan: Plan, cached: Mapping[str, CachedResults], budget_ms: float | None
+) -> dict[Key, LatencyEstimate]:
+    """Return the latency estimate of every configuration of the plan: measured on this machine before, else predicted.
+
+    One timing of a precision is enough for the latency model to predict the other models. Without a timing, the
+    estimate counts the multiply-accumulates alone, corrected by the timings that there are.
+    """
+    predictions, paces = _predictions(plan, cached), _paces(plan, cached)
+    found = {}
+    for card, recipe, threads in product(plan.cards, plan.forms, plan.threads):
+        key, point, chance = (card.name, recipe, threads), (recipe, threads), None
+        timed = cached[card.name]
+        if point in timed.latency:
+            latency = timed.latency[point]
+            chance = None if budget_ms is None else float(timed.latency_p90[point].value <= budget_ms)
+        elif key in predictions:
+            latency = predictions[key].latency
+            chance = None if budget_ms is None else predictions[key].probability(budget_ms)
+        else:
+            pace, count = paces.get(point, (1.0, 0))
+            source = f"rough: MACs at the pace of {count} models timed here" if count else "rough: MACs alone"
+            ms = rough_ms(card, *point) * pace
+            latency = Quantity(ms, "ms", Provenance.ESTIMATED, n=count or None, source=source)
+        found[key] = LatencyEstimate(latency, chance)
+    return found
+
+
+def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple[float, int]]:
+    """Return measured over rough latency (geometric mean) by recipe and threads, and of how many models."""
+    ratios: dict[Point, list[float]] = {}
+    for card in plan.cards:
+        for point, latency in cached[card.name].latency.items():
+            ratios.setdefault(point, []).append(math.log(latency.value / rough_ms(card, *point)))
+    return {key: (math.exp(sum(values) / len(values)), len(values)) for key, values in ratios.items()}
+
+
+def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
+    machine = _machine(plan, cached)
+    if not machine.measurements:
+        return {}
+    from advisor.devices.latency.features import load_features
+    from advisor.devices.prediction.predictor import device_predictor
+
+    table = load_features()
+    cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
+    models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
+    predictor, found = device_predictor(), dict[Key, "Prediction"]()
+    for recipe in plan.recipes:
+        for target in machine.targets if form_of(recipe).predictable else ():
+            form = form_of(recipe).like
+            if len(predictor.posterior(machine, target, form).seen):
+                rows = predictor.predict(machine, target, form, models)
+                found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+    return found
+
+
+def _machine(plan: Plan, cached: Mapping[str, CachedResults]) -> DeviceProfile:
+    """Return this machine as a device profile with its timings of the plan's cards."""
+    from advisor.devices.profiles.measurements import Measurement
+    from advisor.devices.profiles.runtimes import host_profile
+
+    host = host_profile()
+    targets = tuple(replace(host.targets[0], name=f"cpu-x{count}", threads=count) for count in plan.threads)
+    predictable = {form.like for form in FORMS.values() if form.predictable}
+    timed = tuple(
+        Measurement(f"cpu-x{threads}", card, recipe, latency.value, "median", source_repo=THIS_MACHINE)
+        for card, each in cached.items()
+        for (recipe, threads), latency in each.latency.items()
+        if recipe in predictable
+    )
+    return replace(host, name=THIS_MACHINE, targets=targets, default_target=targets[0].name, measurements=timed)

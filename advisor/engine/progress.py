@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from types import TracebackType
+from functools import cached_property
 from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -27,47 +27,36 @@ EVERY_S = 30.0
 
 
 class Display(Protocol):
-    """Shows a search to a person."""
+    """Shows a search to a person: the current work and the share (0-1) that is done, and lines that stay."""
 
-    def status(self, line: str, share: float) -> None:
-        """Show the current work, and the share (0-1) of the work that is done; the next call replaces it."""
-
-    def tell(self, line: str) -> None:
-        """Show a line that stays."""
-
-    def close(self) -> None:
-        """Remove what does not stay."""
+    def status(self, line: str, share: float) -> None: ...
+    def tell(self, line: str) -> None: ...
+    def close(self) -> None: ...
 
 
 class Bar:
     """A bar on standard error, with the lines that stay above it."""
 
-    def __init__(self) -> None:
-        self._bar: tqdm[Never] | None = None
+    @cached_property
+    def _bar(self) -> tqdm[Never]:
+        from tqdm import tqdm
+
+        form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
+        return tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
 
     def status(self, line: str, share: float) -> None:
         """Move the bar."""
-        bar = self._opened()
-        bar.n = share
-        bar.set_description_str(line, refresh=True)
+        self._bar.n = share
+        self._bar.set_description_str(line, refresh=True)
 
     def tell(self, line: str) -> None:
         """Write above the bar."""
-        self._opened().write(line, file=sys.stderr)
+        self._bar.write(line, file=sys.stderr)
 
     def close(self) -> None:
-        """Remove the bar."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-    def _opened(self) -> tqdm[Never]:
-        if self._bar is None:
-            from tqdm import tqdm
-
-            form = "{percentage:3.0f}% |{bar:20}| {elapsed} {desc}"
-            self._bar = tqdm(total=1.0, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=form)
-        return self._bar
+        """Remove the bar, if there is one."""
+        if (bar := self.__dict__.pop("_bar", None)) is not None:
+            bar.close()
 
 
 class Lines:
@@ -110,11 +99,7 @@ REST = 20.0
 class Progress:
     """Counts the stages, weighted by their expected seconds, and shows the running ones and the time left.
 
-    It is a context manager: at its end the display is closed.
-
-    Args:
-        display: where it is shown; None for nowhere.
-        answer: writes the answer so far of a run, and returns it in words.
+    At its end the display (None for nowhere) is closed. ``answer`` writes the answer so far and returns it in words.
     """
 
     def __init__(self, display: Display | None = None, answer: Callable[[RunFolder], str] = lambda _run: "") -> None:
@@ -124,17 +109,16 @@ class Progress:
         self._saying = self._answer = ""
         self._evaluated = self._configurations = 0
         self._remaining: Remaining | None = None
-        self._began, self._ends = 0.0, math.inf
-        self._quiet_until = 0.0
         self._run: RunFolder | None = None
-        self._kept_until = 0.0
+        self._began, self._ends = 0.0, math.inf
+        self._quiet_until = self._kept_until = 0.0
         self._closed = threading.Event()
 
     def __enter__(self) -> Progress:
         threading.Thread(target=self._tick, daemon=True).start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def say(self, text: str) -> None:
@@ -157,13 +141,7 @@ class Progress:
                 (run.path / FILE).unlink(missing_ok=True)
 
     def start(self, plan: Plan, done: Collection[Configuration], limit_s: float | None = None) -> None:
-        """Start with ``plan``, of which the configurations in ``done`` need no work.
-
-        Args:
-            plan: the search space.
-            done: configurations that need no work.
-            limit_s: seconds until the time limit of the search, above 0; None if it has none.
-        """
+        """Start with ``plan``, of which ``done`` needs no work, ``limit_s`` seconds before the time limit if any."""
         with self._lock:
             self._began = time.monotonic()
             self._ends = self._began + (math.inf if limit_s is None else limit_s)
@@ -174,8 +152,8 @@ class Progress:
         """Write the answer so far of a run, and show it if it has changed."""
         text = self._answer_of(run)
         with self._lock:
-            if text != self._answer:
-                self._tell(text)
+            if text != self._answer and self._display is not None:
+                self._display.tell(text)
             self._answer = text
 
     def stage(self, event: StageEvent) -> None:
@@ -213,8 +191,8 @@ class Progress:
             self._evaluated += 1
             if self._remaining is not None:
                 self._remaining.evaluated(evaluation.configuration, evaluation.status is not Status.SKIPPED)
-            if evaluation.status is Status.FAILED:
-                self._tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
+            if evaluation.status is Status.FAILED and self._display is not None:
+                self._display.tell(f"failed  {evaluation.configuration.key}: {evaluation.reason}")
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
@@ -236,10 +214,6 @@ class Progress:
         while not self._closed.wait(TICK_S):
             with self._lock:
                 self._show()
-
-    def _tell(self, line: str) -> None:
-        if self._display is not None:
-            self._display.tell(line)
 
     def _show_event(self) -> None:
         started = time.monotonic()

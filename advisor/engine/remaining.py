@@ -33,8 +33,6 @@ pace weighs as much as the expected seconds."""
 CAPTURED_FILES = 2
 """Files that run under capture conditions: the pick and the runner-up."""
 
-Network = tuple[str, str]
-
 
 @dataclass(frozen=True)
 class _Running:
@@ -46,20 +44,14 @@ class _Running:
 
 
 class Remaining:
-    """The stages of a plan that are left.
-
-    Args:
-        plan: the search space.
-        done: configurations that need no work.
-        started: seconds of the monotonic clock at the begin.
-    """
+    """The stages of a plan that are left; it ``started`` at these seconds of the monotonic clock."""
 
     def __init__(self, plan: Plan, done: Collection[Configuration], started: float) -> None:
         self._plan, self._started = plan, started
         self._left, self._deferred = set(plan.configurations()) - set(done), frozenset[Configuration]()
         self._finished: set[Stage[Any]] = set()
         self._running: dict[Stage[Any], _Running] = {}
-        self._judged: dict[Network, int] = defaultdict(int)
+        self._judged: set[tuple[str, str]] = set()
         self._captured = self._evaluated = self._made = 0
         self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
         self._jobs_s = self._alone_s = self._tuned_s = 0.0
@@ -74,18 +66,13 @@ class Remaining:
             self._running[stage] = replace(self._running[stage], reached=done / epochs)
         elif event.kind in (EventKind.DONE, EventKind.CACHED):
             self._running.pop(stage, None)
-            self._finish(stage)
+            self._finished.add(stage)
+            if stage not in self._planned:
+                self._captured += stage.name is StageName.CAPTURE
+                if stage.name is StageName.SCORE:
+                    self._judged.add((stage.scope.card, stage.scope.training))
             if event.kind is EventKind.DONE:
                 self._add(stage, planned, event.seconds)
-
-    def _finish(self, stage: Stage[Any]) -> None:
-        self._finished.add(stage)
-        if stage in self._planned:
-            return
-        if stage.name is StageName.CAPTURE:
-            self._captured += 1
-        elif stage.name is StageName.SCORE:
-            self._judged[stage.scope.card, stage.scope.training] += 1
 
     def _add(self, stage: Stage[Any], planned: float, seconds: float) -> None:
         priced, took = self._took[stage.name]
@@ -129,8 +116,8 @@ class Remaining:
 
     def _stages(self) -> Iterable[tuple[Stage[Any], float]]:
         """Return the stages that are left, each with the share of it that is expected to run."""
-        open_variants = {_variant(each) for each in self._left - self._deferred}
-        needed = {stage for variant in open_variants for stage in self._by_variant[variant]} - self._finished
+        left = {(each.card, (each.training, each.compression)) for each in self._left - self._deferred}
+        needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
         heavy = [stage for stage in needed if recipe_of(stage.name).tunes_backbone]
         price = self._plan.costs.total_s(heavy)
         tuned = min(1.0, max(0.0, self._plan.tuning_s - self._tuned_s) / price) if price else 1.0
@@ -139,7 +126,7 @@ class Remaining:
             form = made if stage.scope.compression else 1.0
             yield stage, form * (tuned if recipe_of(stage.scope.training).tunes_backbone else 1.0)
         for network, stage in self._judging.items():
-            if not self._judged[network]:
+            if network not in self._judged:
                 yield stage, tuned if recipe_of(network[1]).tunes_backbone else 1.0
 
     def _pace(self, name: StageName) -> float:
@@ -152,9 +139,10 @@ class Remaining:
 
     def _side_by_side(self, now: float) -> float:
         """Return how many jobs run at a time: as many as there are cores, corrected by what was seen."""
-        cores, measuring_s = self._plan.cores, self._measuring_s(now)
-        jobs = [running for stage, running in self._running.items() if not stage.resources.alone]
-        worked_s = self._jobs_s + sum(self._worked_s(running, now) - measuring_s for running in jobs)
+        cores, running = self._plan.cores, self._running.items()
+        measuring_s = sum(now - measured.since for stage, measured in running if stage.resources.alone)
+        jobs = [job for stage, job in running if not stage.resources.alone]
+        worked_s = self._jobs_s + sum(self._worked_s(job, now) - measuring_s for job in jobs)
         elapsed = now - self._started - self._alone_s - measuring_s
         return min(cores, (worked_s + cores * PACE_S) / (elapsed + PACE_S))
 
@@ -169,10 +157,6 @@ class Remaining:
     def _worked_s(self, running: _Running, now: float) -> float:
         """Return the seconds that a stage has worked: measurements that ended meanwhile had paused it."""
         return now - running.since - (self._alone_s - running.alone_s)
-
-    def _measuring_s(self, now: float) -> float:
-        """Return the seconds of the measurement that is running; 0 if there is none."""
-        return sum(now - running.since for stage, running in self._running.items() if stage.resources.alone)
 
     def _capturing_s(self) -> float:
         images = self._plan.workload.images[Role.CAPTURED] if self._plan.workload.images else 0
@@ -197,7 +181,7 @@ class Remaining:
         return frozenset(stage for stages in self._by_variant.values() for stage in stages)
 
     @cached_property
-    def _judging(self) -> Mapping[Network, Stage[Any]]:
+    def _judging(self) -> Mapping[tuple[str, str], Stage[Any]]:
         """The stage that judges each network, once."""
         workload = self._plan.workload
         stages = {
@@ -208,24 +192,15 @@ class Remaining:
         return {network: judging[0] for network, judging in stages.items() if judging}
 
 
-def _variant(configuration: Configuration) -> tuple[str, Variant]:
-    return configuration.card, (configuration.training, configuration.compression)
-
-
 FILE = "progress.json"
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A moment of a search.
+    """A moment of a search: the current work in words, and the configurations that need no more work.
 
-    Attributes:
-        now: the current work in words.
-        evaluated: configurations with a result, or with a reason why they have none.
-        configurations: all configurations of the search; 0 before its plan is known.
-        left_s: expected seconds to the end; None before the plan is known.
-        share: share (0-1) of the planned work that is done, or of the time limit that is over where that comes first.
-        limited: True if the time limit ends the search before the planned work is done.
+    ``left_s`` are the expected seconds to the end, None before the plan is known. ``share`` (0-1) of the planned work
+    is done, or of the time limit is over if it ends the search first (``limited``).
     """
 
     now: str
@@ -253,11 +228,7 @@ class Standing:
 
 
 def write_standing(run: RunFolder, standing: Standing) -> None:
-    """Write a moment to the run; it replaces the last one.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
+    """Write a moment to the run; it replaces the last one."""
     run.write_json(FILE, to_json(standing))
 
 

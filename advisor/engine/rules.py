@@ -1,5 +1,6 @@
 """List the rules that reject a configuration, before or while it is evaluated."""
 
+from dataclasses import replace
 from functools import partial
 
 from advisor.core.budget import licence_refusal
@@ -29,7 +30,9 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> FrontBound:
     limited = question.limits.latency_ms is not None
     usual = question.tuning_limited or not any(recipe_of(name).tunes_backbone for name in question.trainings)
     few = images and usual and here and not elsewhere
-    expensive = _expensive(plan, usual or not images)
+    expensive = ExpensiveCards.of(plan, question.preference)
+    if (images and not usual) or plan.names_networks or question.robust or question.devices != (HOST,):
+        expensive = replace(expensive, cards={})  # the user chose the cards, or wants another figure or device
     rules = (
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
@@ -44,14 +47,6 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> FrontBound:
     )
     listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
     return FrontBound(question.limits, tuple(listed), last=expensive.cards)
-
-
-def _expensive(plan: Plan, usual: bool) -> ExpensiveCards:
-    """Return the expensive cards; none if the user chose the cards, or wants another figure or device."""
-    question = plan.workload.question
-    if not usual or plan.names_networks or question.robust or question.devices != (HOST,):
-        return ExpensiveCards(plan, question.preference, {})
-    return ExpensiveCards.of(plan, question.preference)
 
 
 def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:

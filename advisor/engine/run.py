@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -31,9 +31,8 @@ from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.candidates import Candidates
 from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import Resolved, find_weights, resolve_parts
+from advisor.engine.space.resolved import Candidates, Resolved, find_weights, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.resources import sweep
@@ -45,12 +44,7 @@ THREADS = 32
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The result of a search.
-
-    Attributes:
-        run: the run folder.
-        stop: why the search ended.
-    """
+    """The run folder of a search, and why it ended."""
 
     run: RunFolder
     stop: Stop
@@ -60,12 +54,8 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     """Answer ``request`` in a new run folder, or continue the run in ``resume``.
 
     The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
-    An interrupt reaches the caller's thread, which stops the search in order.
-
-    Raises:
-        UsageError: the question, images, catalogue, cache or output folder is invalid; no work was started.
-        WeightsError: no candidate's weights can be fetched.
-        AdvisorError: the study's database is no longer reachable; finished evaluations are kept.
+    An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
+    longer reachable; finished evaluations are kept.
     """
     started = time.monotonic()
     resolved = resolve_parts(request, progress.say)
@@ -76,7 +66,9 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         resolved = replace(resolved, cards=same_cards(run, resolved))
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
     else:
-        refuse_what_cannot_work(resolved)
+        if request.execution.time_limit_s is not None:
+            refuse_too_short(resolved)
+        check_storage(request.execution.storage)
         executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
         run = RunFolder.create(request.folder, _slug(request))
         keep_inputs(run, request.question)
@@ -89,18 +81,6 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         return _Search(resolved, run, executor, progress, started).result(held.pop_all())
 
 
-def refuse_what_cannot_work(resolved: Resolved) -> None:
-    """Refuse a time limit that is too short, and a database that cannot be reached.
-
-    Raises:
-        UsageError: the limit is too short, or the database does not answer.
-    """
-    execution = resolved.execution
-    if execution.time_limit_s is not None:
-        refuse_too_short(resolved)
-    check_storage(execution.storage)
-
-
 class _Search:
     """One search while it runs."""
 
@@ -108,21 +88,17 @@ class _Search:
         self, resolved: Resolved, run: RunFolder, executor: Executor, progress: Progress, started: float
     ) -> None:
         self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
-        self._started = started
+        self._started, self._stop = started, COMPLETE
         self._calibration, self._durations = CostCalibration(), Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._error: BaseException | None = None
         cores, observed = executor.machine.cores, self._calibration.observed
         self._search_loop = SearchLoop(resolved.request, run, progress, started, cores, observed)
-        self._stop = COMPLETE
-        self._error: BaseException | None = None
 
     def result(self, held: contextlib.ExitStack) -> SearchResult:
-        """Run the search in a thread and wait for it; the first interrupt stops it in order.
+        """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.
 
-        The second interrupt does not wait. The thread may still write then, so that it gives the run back itself.
-
-        Args:
-            held: gives the run back at its end.
+        The thread may still write then, so that it gives the run back itself, by ``held``.
         """
         worker = threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True)
         worker.start()
@@ -133,20 +109,16 @@ class _Search:
             except KeyboardInterrupt:
                 if interrupted:
                     raise
-                interrupted = True
-                self._interrupt()
+                interrupted, stopping = True, self._search_loop.stopping
+                self._progress.say("stopping; finished evaluations are kept")
+                if self._loop is None:
+                    stopping.set()
+                else:
+                    with contextlib.suppress(RuntimeError):
+                        self._loop.call_soon_threadsafe(stopping.set)
         if self._error is not None:
             raise self._error
         return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
-
-    def _interrupt(self) -> None:
-        """Stop the search in order: drop running evaluations, and keep finished ones."""
-        self._progress.say("stopping; finished evaluations are kept")
-        if self._loop is None:
-            self._search_loop.stopping.set()
-            return
-        with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._search_loop.stopping.set)
 
     def _work(self, held: contextlib.ExitStack) -> None:
         """Run the search, and store an error for the caller's thread."""
@@ -209,10 +181,16 @@ class _Search:
     ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
-        materials = resolved.materials(candidates.weights, plan.size, executor.host)
+        materials = resolved.materials(candidates, plan, executor.host)
         materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
+
+        def listen(event: StageEvent) -> None:
+            self._progress.stage(event)
+            self._durations.note(event)
+            self._calibration.note(event, plan.costs.seconds(event.stage))
+
         workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
-        walker = Walker(materials, workers, self._listener(plan), resolved.execution.remeasure)
+        walker = Walker(materials, workers, listen, resolved.execution.remeasure)
         evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
         evaluator.keep = self._search_loop.keep
         devices = MultiDeviceEvaluator(
@@ -220,21 +198,10 @@ class _Search:
         )
         return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
 
-    def _listener(self, plan: Plan) -> Callable[[StageEvent], None]:
-        def listen(event: StageEvent) -> None:
-            self._progress.stage(event)
-            self._durations.note(event)
-            self._calibration.note(event, plan.costs.seconds(event.stage))
-
-        return listen
-
     def _write_manifest(
-        self,
-        candidates: Candidates,
-        plan: Plan,
-        evaluating_s: float | None = None,
+        self, candidates: Candidates, plan: Plan, evaluating_s: float | None = None,
         environments: Mapping[str, str] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Write the manifest; at the end of a search, with its durations."""
         durations = {"search": round(time.monotonic() - self._started, 1)}
         more: dict[str, Any] = {"targets": environments} if environments else {}
@@ -247,16 +214,12 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": asdict(self._stop),
             }
-        manifest = describe_run(self._resolved, candidates, plan)
         own = {"durations": durations, "durations_by_card": self._durations.by_card()}
-        write_manifest(self._run, {**manifest, **own, **more})
+        write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
 
 
 def _priorities(plan: Plan) -> dict[str, float]:
-    """Return each card's place in the queue for cores.
-
-    The cheapest card in flight goes first: answers come early, and the cores stay busy to the end.
-    """
+    """Return each card's place in the queue for cores, the cheapest first: answers come early, and cores stay busy."""
     by_cost = sorted(plan.cards, key=lambda card: plan.costs.variant_s(card, plan.workload.variants_of(card)[0]))
     return {card.name: float(place) for place, card in enumerate(by_cost)}
 

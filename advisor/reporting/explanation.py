@@ -6,7 +6,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import top1_on_parts
 from advisor.core.units import plural, show_bytes, show_ms
-from advisor.engine.history.disagreements import Incumbent
+from advisor.engine.history.insights import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import ClassRecall, recalls, weakest
 from advisor.reporting.confidence import flattered

@@ -15,7 +15,7 @@ from advisor.core.posterior import FLOAT
 from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box
 from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
-from advisor.engine.history.disagreements import Disagreements
+from advisor.engine.history.insights import Disagreements
 
 QUALITIES = (72, 40, 20, 5)
 """JPEG qualities. A thumbnail has the first one that makes it small enough."""

@@ -17,8 +17,8 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.datasets.split import PARTS, VALIDATION
-from advisor.engine.history.diagnoses import FILE as DIAGNOSES
-from advisor.engine.history.disagreements import (
+from advisor.engine.history.insights import (
+    DIAGNOSES,
     Disagreements,
     ExpectedTuning,
     Incumbent,

@@ -17,7 +17,7 @@ from advisor.cli import output as progress
 PRELOADED = [
     "advisor.api",
     "advisor.cli.main",
-    "advisor.engine.history.diagnoses",
+    "advisor.engine.history.insights",
     "advisor.engine.progress",
     "advisor.engine.run",
     "advisor.engine.preview",

@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.reevaluation.changes import host_manifest
+from advisor.engine.history.changes import host_manifest
 from tests.builders import evaluation, present
 from tests.cli.conftest import Advisor, Said, ended, refused
 from tests.documents import problems

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from advisor.engine.history.reevaluation.changes import host_manifest
+from advisor.engine.history.changes import host_manifest
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, rows
 from tests.requirements import skip_or_fail

@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.core.units import markdown
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluation.reevaluate import Devices
+from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.files import render_markdown
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
@@ -28,8 +28,8 @@ from tests.builders import present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
 from tests.engine.conftest import SMALLEST, Searched, searched_once
-from tests.engine.history.reevaluation.test_reevaluate import edited
-from tests.engine.history.reevaluation.with_search import reevaluate
+from tests.engine.history.test_reevaluate import edited
+from tests.engine.history.with_search import reevaluate
 
 pytestmark = pytest.mark.slow
 

@@ -26,11 +26,11 @@ from advisor.engine.decide import Answer, answering
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.preview import refuse_too_short
 from advisor.engine.question import resolve
-from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
-from advisor.engine.scheduling.cost_estimates import CostEstimates
+from advisor.engine.run import _disturbed, _priorities, _slug
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.suggesting import candidate_table
+from advisor.engine.scheduling.suggesting import CostEstimates, candidate_table
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
 from advisor.store import RunFolder
@@ -44,7 +44,7 @@ from tests.run_folders import write_run
 def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
     with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
-        refuse_what_cannot_work(resolve_parts(request, lambda _: None))
+        refuse_too_short(resolve_parts(request, lambda _: None))
 
 
 def test_the_cheapest_card_gets_cores_first() -> None:

@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES
+from advisor.engine.space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata

@@ -14,7 +14,7 @@ from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.compare import Comparison, compare
-from advisor.engine.history.disagreements import Incumbent
+from advisor.engine.history.insights import Incumbent
 from advisor.engine.history.loaded_run import load_run
 from advisor.reporting.answer import print_answer
 from advisor.reporting.blocks import default_console

@@ -12,7 +12,7 @@ from PIL import Image
 
 from advisor.core.confidence_facts import ConfidenceFacts, Mistake
 from advisor.core.quantity import Interval
-from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
+from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.html import render_html
 from advisor.reporting.outlines import CHANGED_SHOWN
 from advisor.reporting.view import RunView

@@ -13,9 +13,8 @@ from advisor.core.evaluation import DETAILS, Evaluation, Target, entry_name, mer
 from advisor.core.evaluation_facts import DeviceFigures, ImageAnswers
 from advisor.core.forms import FileFeatures
 from advisor.datasets.division import Overview
-from advisor.engine.history.compare import Comparison
-from advisor.engine.history.disagreements import ExpectedTuning, Incumbent
-from advisor.engine.history.reevaluation.reevaluate import Reevaluation
+from advisor.engine.history.compare import Comparison, Reevaluation
+from advisor.engine.history.insights import ExpectedTuning, Incumbent
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
 from advisor.measurement.delegation import Delegation
 from advisor.measurement.host import Conditions

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.codec import Written
@@ -43,12 +44,7 @@ class ComparisonResult(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedFigure(Written):
-    """A figure of one configuration that differs.
-
-    Attributes:
-        key: key of the configuration.
-        delta: the figure in both runs.
-    """
+    """A figure of one configuration that differs."""
 
     entries = (
         "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
@@ -60,33 +56,14 @@ class ChangedFigure(Written):
 
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
-        before, after = self.delta.before, self.delta.after
-        known = before or after
-        return {
-            "key": self.key,
-            "figure": self.delta.figure,
-            "unit": known.unit if known else None,
-            "before": before.value if before else None,
-            "after": after.value if after else None,
-            "beyond_noise": self.delta.counts,
-            "why": self.delta.why,
-        }
+        change, known = self.delta, self.delta.before or self.delta.after
+        unit, values = known.unit if known else None, (_value(change.before), _value(change.after))
+        return dict(zip(COLUMNS, (self.key, change.figure, unit, *values, change.counts, change.why), strict=True))
 
 
 @dataclass(frozen=True)
 class Comparison(Written):
-    """Two runs, compared.
-
-    Attributes:
-        before: name of the earlier run.
-        after: name of the later run.
-        result: what happened to the recommendation.
-        reason: why, in one or more sentences.
-        pick_before: the earlier pick.
-        pick_after: the later pick.
-        differences: everything that differs besides figures.
-        figures: figures that differ; those beyond the noise come first.
-    """
+    """Two runs, compared: what happened to the recommendation and why, and all that differs, beyond the noise first."""
 
     entries = (
         "schema_version", "before", "after", "outcome=result", "recommends_otherwise", "reason",
@@ -116,17 +93,44 @@ class Comparison(Written):
         return frame(COLUMNS, (changed.to_row() for changed in self.figures))
 
 
+@dataclass(frozen=True)
+class Reevaluation(Written):
+    """The result of one re-evaluation of the run ``parent`` for a device.
+
+    ``run`` is the new one, or the one that was made for the same causes before; None where nothing changed. ``remarks``
+    say what could not be done, ``error`` why the run could not be read or evaluated.
+    """
+
+    entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")
+
+    parent: str
+    device: str
+    causes: tuple[str, ...] = ()
+    run: Path | None = None
+    comparison: Comparison | None = None
+    remarks: tuple[str, ...] = ()
+    error: str = ""
+
+    @property
+    def changed(self) -> bool:
+        """True where the recommendation changed, or got worse."""
+        return self.comparison is not None and self.comparison.recommends_otherwise
+
+
 def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     """Compare a run with an earlier one.
 
-    The recommendation counts as changed only where the decision still changes after every figure within the noise
-    (:mod:`advisor.engine.history.differences`) is set back to its earlier value.
+    The recommendation counts as changed only where the decision still changes after every figure within the noise is
+    set back to its earlier value.
     """
     changes = _find_deltas(before, after)
-    steady = _decide_without_noise(after, changes)
+    quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
+    steady = decide_run(after.folder, quiet, after.question).decision
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
+    rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
+    changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
         before=before.name,
         after=after.name,
@@ -135,7 +139,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
-        figures=_changed_figures(changes),
+        figures=tuple(sorted(changed, key=lambda row: (not row.delta.counts, row.key))),
     )
 
 
@@ -173,17 +177,6 @@ def _pair_accuracies(
     )
 
 
-def _decide_without_noise(after: LoadedRun, changes: Deltas) -> Decision:
-    """Decide over the later run with every figure within the noise set back to its earlier value."""
-    evaluations = [
-        without_noise(evaluation, changes[evaluation.configuration.key])
-        if evaluation.configuration.key in changes
-        else evaluation
-        for evaluation in after.evaluations
-    ]
-    return decide_run(after.folder, evaluations, after.question).decision
-
-
 def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, one_device: bool) -> ComparisonResult:
     choice_then, choice_now, choice_steady = (_choice(decision.pick, one_device) for decision in (then, now, steady))
     if choice_then != choice_steady:
@@ -196,16 +189,6 @@ def _result(then: Decision, now: Decision, steady: Decision, changes: Deltas, on
     return ComparisonResult.WORSE if any(change.worse for change in changes.get(key, ())) else ComparisonResult.SAME
 
 
-def _changed_figures(changes: Deltas) -> tuple[ChangedFigure, ...]:
-    rows = [
-        ChangedFigure(key, change)
-        for key, figures in changes.items()
-        for change in figures
-        if _value(change.before) != _value(change.after)
-    ]
-    return tuple(sorted(rows, key=lambda row: (not row.delta.counts, row.key)))
-
-
 def _value(quantity: Quantity | None) -> float | None:
     return None if quantity is None else quantity.value
 
@@ -215,44 +198,32 @@ def _choice(evaluation: Evaluation | None, with_device: bool) -> tuple[str, ...]
     if evaluation is None:
         return ()
     target = evaluation.configuration.target
-    artefact = variant_of(evaluation)
-    return (*artefact, target.device, target.accelerator) if with_device else artefact
+    return (*variant_of(evaluation), *((target.device, target.accelerator) if with_device else ()))
 
 
 def _reason(
-    result: ComparisonResult,
-    before: LoadedRun,
-    after: LoadedRun,
-    changes: Deltas,
-    differences: tuple[Difference, ...],
+    result: ComparisonResult, before: LoadedRun, after: LoadedRun, changes: Deltas, differences: tuple[Difference, ...]
 ) -> str:
     """Return the reason for the result of a comparison, in one or more sentences."""
-    then, now = before.decision.pick, after.decision.pick
+    picks = before.decision.pick, after.decision.pick
+    then, now = ("nothing" if pick is None else describe(pick) for pick in picks)
     if result is ComparisonResult.SAME:
-        return f"The pick did not change: {_named(now)}."
+        return f"The pick did not change: {now}."
     if result is ComparisonResult.NOISE:
         return (
-            f"The pick would be {_named(now)} instead of {_named(then)}, but no figure that decides it changed beyond "
-            "the noise: not counted as a change."
+            f"The pick would be {now} instead of {then}, but no figure that decides it changed beyond the noise: not "
+            "counted as a change."
         )
+    losses = _losses(picks[0], after, changes)
     if result is ComparisonResult.WORSE:
-        return f"The pick is still {_named(now)}, and worse: {'; '.join(_losses(then, after, changes))}."
+        return f"The pick is still {now}, and worse: {'; '.join(losses)}."
     questions = [row for row in differences if row.topic == "question"]
-    causes = [
-        *(f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in questions),
-        *_losses(then, after, changes),
-        *_gains(now, before, changes),
-    ]
+    asked = (f"{row.what}: {row.before or 'none'} -> {row.after or 'none'}" for row in questions)
+    causes = [*asked, *losses, *_gains(picks[1], before, changes)]
     because = f" Because {'; '.join(causes)}." if causes else f" {after.decision.reason}"
-    if now is not None and not after.decision.feasible:
-        return (
-            f"Nothing meets the budget; closest to the limits is {_named(now)}, the pick was {_named(then)}.{because}"
-        )
-    return f"The pick changed from {_named(then)} to {_named(now)}.{because}"
-
-
-def _named(evaluation: Evaluation | None) -> str:
-    return "nothing" if evaluation is None else describe(evaluation)
+    if picks[1] is not None and not after.decision.feasible:
+        return f"Nothing meets the budget; closest to the limits is {now}, the pick was {then}.{because}"
+    return f"The pick changed from {then} to {now}.{because}"
 
 
 def _losses(then: Evaluation | None, after: LoadedRun, changes: Deltas) -> list[str]:
@@ -291,8 +262,6 @@ def _gains(now: Evaluation | None, before: LoadedRun, changes: Deltas) -> list[s
 
 
 def _changed_text(key: str, change: Delta) -> str:
-    ends = [
-        "unknown" if quantity is None else show_figure(change.figure, quantity.value)
-        for quantity in (change.before, change.after)
-    ]
-    return f"{change.figure.replace('_', ' ')} of {key} {ends[0]} -> {ends[1]}"
+    values = (change.before, change.after)
+    then, now = ("unknown" if each is None else show_figure(change.figure, each.value) for each in values)
+    return f"{change.figure.replace('_', ' ')} of {key} {then} -> {now}"

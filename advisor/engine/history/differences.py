@@ -15,14 +15,7 @@ _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs between two runs.
-
-    Attributes:
-        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
-        what: its name.
-        before: its value in the earlier run, empty where it had none.
-        after: its value in the later run, empty where it has none.
-    """
+    """One thing that differs between two runs: its topic, name and two values, of which one may be empty."""
 
     topic: str
     what: str
@@ -31,19 +24,18 @@ class Difference:
 
 
 def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, ...]:
-    """Return everything that differs between two runs besides figures.
-
-    A card that only one run considered is one difference: what the other run does not know of it is none.
-    """
-    both = _cards(before) & _cards(after)
+    """Return everything that differs between two runs besides figures; a card of one of them is one difference."""
+    runs = (before, after)
+    own, others = ({*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs)
+    versions = [{"advisor": run.manifest.get("advisor"), **section(run.manifest, "versions")} for run in runs]
     return (
         *_rows("question", _question(before), _question(after)),
         *_rows("data", _data(before), _data(after)),
-        *_changed("catalogue", _catalogue(before), _catalogue(after)),
+        *(row for row in _rows("catalogue", _catalogue(before), _catalogue(after)) if row.before and row.after),
         *_rows("devices", _devices(before), _devices(after)),
-        *_rows("versions", _versions(before), _versions(after)),
-        *_rows("candidates", _considered(before, after, "first"), _considered(after, before, "second")),
-        *_rows("candidates", _forms(before, both), _forms(after, both)),
+        *_rows("versions", *({name: _text(value) for name, value in each.items()} for each in versions)),
+        *_rows("candidates", _considered(own, others, "first"), _considered(others, own, "second")),
+        *_rows("candidates", _forms(before, own & others), _forms(after, own & others)),
     )
 
 
@@ -51,11 +43,6 @@ def _rows(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> It
     for what in dict.fromkeys([*before, *after]):
         if before.get(what, "") != after.get(what, ""):
             yield Difference(topic, what, before.get(what, ""), after.get(what, ""))
-
-
-def _changed(topic: str, before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[Difference]:
-    """Return the differences of what both runs know."""
-    return (row for row in _rows(topic, before, after) if row.before and row.after)
 
 
 def _question(run: LoadedRun) -> dict[str, str]:
@@ -73,16 +60,12 @@ def _data(run: LoadedRun) -> dict[str, str]:
 
 def _catalogue(run: LoadedRun) -> dict[str, str]:
     """Return the facts of each card: the hash of its content, its weights, its size."""
-    found: dict[str, str] = {}
-    for name, digest in section(run.manifest, "cards").items():
-        found[f"card {name}"] = str(digest)[:16]
+    found = {f"card {name}": str(digest)[:16] for name, digest in section(run.manifest, "cards").items()}
     for name, file in section(run.manifest, "weights").items():
         found[f"weights of {name}"] = str(file.get("sha256", ""))[:16] if isinstance(file, Mapping) else str(file)
     for evaluation in run.evaluations:
-        facts = replace(evaluation.card_facts, weights=None)
-        for name, value in asdict(facts).items():
-            if value is not None:
-                found[f"{name} of {evaluation.configuration.card}"] = _text(value)
+        facts, card = replace(evaluation.card_facts, weights=None), evaluation.configuration.card
+        found |= {f"{name} of {card}": _text(value) for name, value in asdict(facts).items() if value is not None}
     return found
 
 
@@ -90,39 +73,21 @@ def _devices(run: LoadedRun) -> dict[str, str]:
     host = section(run.manifest, "host")
     facts = {f"host {name}": _text(host.get(name)) for name in _HOST_FACTS}
     targets = {(e.configuration.target.device, e.configuration.target.accelerator) for e in run.evaluations}
-    profiles = section(run.manifest, "devices")
-    hashes = {f"profile {name}": str(value)[:16] for name, value in profiles.items()}
-    return {
-        **facts,
-        **hashes,
-        **{f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)},
-    }
+    hashes = {f"profile {name}": str(value)[:16] for name, value in section(run.manifest, "devices").items()}
+    devices = {f"device {device}, {accelerator}": "evaluated" for device, accelerator in sorted(targets)}
+    return {**facts, **hashes, **devices}
 
 
-def _versions(run: LoadedRun) -> dict[str, str]:
-    found = {name: str(version) for name, version in section(run.manifest, "versions").items()}
-    return {"advisor": _text(run.manifest.get("advisor")), **found}
-
-
-def _cards(run: LoadedRun) -> set[str]:
-    """Return the cards that a run considered."""
-    return {*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)}
-
-
-def _considered(run: LoadedRun, other: LoadedRun, ordinal: str) -> dict[str, str]:
-    """Return what ``run`` says of each card that only one of the two runs considered; ``ordinal`` names ``run``."""
-    own, others = _cards(run), _cards(other)
+def _considered(own: Set[str], others: Set[str], ordinal: str) -> dict[str, str]:
+    """Return what a run says of each card that only one of two runs considered; ``ordinal`` names it."""
     absent = f"not a candidate in the {ordinal} run"
     return {**dict.fromkeys(sorted(own - others), "candidate"), **dict.fromkeys(sorted(others - own), absent)}
 
 
 def _forms(run: LoadedRun, cards: Set[str]) -> dict[str, str]:
     """Return the status of each configuration of ``cards``."""
-    return {e.configuration.key: _status(e) for e in run.evaluations if e.configuration.card in cards}
-
-
-def _status(evaluation: Evaluation) -> str:
-    return str(evaluation.status) if evaluation.status is Status.OK else f"{evaluation.status}: {evaluation.reason}"
+    own = (e for e in run.evaluations if e.configuration.card in cards)
+    return {e.configuration.key: str(e.status) + (f": {e.reason}" if e.status is not Status.OK else "") for e in own}
 
 
 def _text(value: object) -> str:
@@ -137,38 +102,24 @@ BETTER_UP = frozenset({"accuracy", "holdout_accuracy"})
 """Figures of which more is better; of all others, less is better."""
 
 
-@dataclass(frozen=True)
-class NoiseThreshold:
-    """The least difference that counts: it must exceed both."""
-
-    share: float
-    amount: float
-
-
-THRESHOLDS: Mapping[str, NoiseThreshold] = {
-    "accuracy": NoiseThreshold(0.005, 0.5),
-    "holdout_accuracy": NoiseThreshold(0.005, 0.5),
-    "latency": NoiseThreshold(0.05, 0.1),
-    "latency_p90": NoiseThreshold(0.05, 0.1),
-    "size": NoiseThreshold(0.01, 10_000),
-    "memory": NoiseThreshold(0.10, 1_000_000),
-    "drop": NoiseThreshold(0.0, 0.5),
+THRESHOLDS: Mapping[str, tuple[float, float]] = {
+    "accuracy": (0.005, 0.5),
+    "holdout_accuracy": (0.005, 0.5),
+    "latency": (0.05, 0.1),
+    "latency_p90": (0.05, 0.1),
+    "size": (0.01, 10_000),
+    "memory": (0.10, 1_000_000),
+    "drop": (0.0, 0.5),
 }
-"""By figure, the amount in its unit (points, ms, bytes). Undisturbed timings of one file differ by 5 % from process to
-process; published accuracies of one model differ by half a point from source to source."""
+"""By figure, the share and the amount in its unit (points, ms, bytes) that a difference must exceed to count.
+
+Undisturbed timings of one file differ by 5 % from process to process; published accuracies of one model differ by half
+a point from source to source."""
 
 
 @dataclass(frozen=True)
 class Delta:
-    """One figure of one configuration, before and after.
-
-    Attributes:
-        figure: one of :data:`FIGURES`.
-        before: the earlier figure, None where it was unknown.
-        after: the later figure, None where it is unknown.
-        counts: the difference is beyond the noise.
-        why: why it counts or does not.
-    """
+    """One figure of one configuration, before and after; whether the difference is beyond the noise, and why."""
 
     figure: str
     before: Quantity | None
@@ -187,27 +138,20 @@ class Delta:
 
 
 def delta(figure: str, before: Quantity | None, after: Quantity | None, distinct: bool | None = None) -> Delta:
-    """Compare one figure with its earlier value.
-
-    Args:
-        figure: one of :data:`FIGURES`.
-        before: the earlier value.
-        after: the later value.
-        distinct: whether a paired test finds a difference; None to compare the intervals.
-    """
+    """Compare one figure with its earlier value; ``distinct`` is a paired test's result, None to compare intervals."""
     if before is None or after is None:
         return Delta(figure, before, after, before is not after, "known on one side only" if before or after else "")
-    amount = abs(after.value - before.value)
-    threshold = THRESHOLDS[figure]
-    if amount <= threshold.amount:
-        return Delta(figure, before, after, False, f"not more than {show_figure(figure, threshold.amount)}")
-    if amount <= threshold.share * abs(before.value):
-        return Delta(figure, before, after, False, f"not more than {100 * threshold.share:g} %")
-    if distinct is False:
-        return Delta(figure, before, after, False, "no significant difference on the same images")
-    if distinct is None and before.overlaps(after):
-        return Delta(figure, before, after, False, "the intervals overlap")
-    return Delta(figure, before, after, True, "beyond the noise")
+    amount, (share, least) = abs(after.value - before.value), THRESHOLDS[figure]
+    why = ""
+    if amount <= least:
+        why = f"not more than {show_figure(figure, least)}"
+    elif amount <= share * abs(before.value):
+        why = f"not more than {100 * share:g} %"
+    elif distinct is False:
+        why = "no significant difference on the same images"
+    elif distinct is None and before.overlaps(after):
+        why = "the intervals overlap"
+    return Delta(figure, before, after, not why, why or "beyond the noise")
 
 
 def deltas(before: Evaluation, after: Evaluation) -> tuple[Delta, ...]:

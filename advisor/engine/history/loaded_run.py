@@ -27,11 +27,7 @@ PATHS = ("data", "profiles", "catalog")
 
 
 def keep_inputs(run: RunFolder, question: Question) -> None:
-    """Write the folder that relative paths of the question are counted from, and a copy of each catalogue.
-
-    Raises:
-        UsageError: a catalogue cannot be read.
-    """
+    """Write the folder that relative paths of the question are counted from, and a copy of each catalogue."""
     copies = {}
     for number, path in enumerate(question.catalog):
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
@@ -44,19 +40,13 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
 def located(request: Request, run: RunFolder) -> Request:
     """Return the request of a run with paths that can be opened from the current folder.
 
-    A path counts from the folder that the run was started in. If a catalogue is no longer there, its copy in the run
-    takes its place. Other paths that are no longer there stay as they were typed.
+    A path counts from the folder that the run was started in. The copy of a catalogue in the run takes its place if it
+    is no longer there. Other paths stay as they were typed.
     """
     question = request.question
-    return replace(
-        request,
-        question=replace(
-            question,
-            data=None if question.data is None else _found(question.data, run),
-            profiles=tuple(_found(folder, run) for folder in question.profiles),
-            catalog=tuple(_found(file, run) for file in question.catalog),
-        ),
-    )
+    data = None if question.data is None else _found(question.data, run)
+    profiles, catalog = (tuple(_found(path, run) for path in paths) for paths in (question.profiles, question.catalog))
+    return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog))
 
 
 def images_folder(run: RunFolder) -> Path:
@@ -81,13 +71,9 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A search that has not ended.
+    """A search that has not ended: configurations with a result, or with a reason why they have none, of how many.
 
-    Attributes:
-        evaluated: number of configurations with a result, or with a reason why they have none.
-        configurations: number of all configurations of the search.
-        running: the search itself gives this answer; otherwise it may run or have been stopped.
-        at: date and time as ISO 8601 in UTC, to the second.
+    ``running``: the search itself gives this answer. ``at`` is ISO 8601 in UTC, to the second.
     """
 
     evaluated: int
@@ -96,11 +82,7 @@ class Unfinished:
     at: str
 
     def sentence(self, folder: str) -> str:
-        """Return the state in words, with the command that continues a stopped search.
-
-        Args:
-            folder: the run folder as the user would type it.
-        """
+        """Return the state in words, with the command that continues a stopped search in ``folder``."""
         state = "Search is running" if self.running else "The search has not ended"
         when = show_time(datetime.fromisoformat(self.at))
         return (
@@ -111,17 +93,9 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class LoadedRun:
-    """The content of a run folder, and the decision over it.
+    """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
 
-    Attributes:
-        folder: the run folder.
-        request: the question, with the limits that the decision was made under, and how it was answered.
-        manifest: versions, host, weights, ...; empty where it is missing or damaged.
-        dataset: numbers of images; empty without images.
-        evaluations: the last one of each configuration, with the probability that it meets the latency budget.
-        decision: the answer, computed now; of several devices, the one model for all.
-        by_device: the answer for each device, where there are several.
-        own_question: limits and preference are the run's own.
+    Manifest and dataset are empty where they are missing or damaged. ``decision`` is the one model for all devices.
     """
 
     folder: RunFolder
@@ -145,21 +119,22 @@ class LoadedRun:
 
 
 def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
-    """Load a run folder, complete or not, and decide.
+    """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
 
-    Args:
-        path: the folder, such as ``runs/latest``.
-        changes: options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
-
-    Raises:
-        UsageError: not a run folder, its request is damaged or of another version, or a change is not valid.
+    ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
     """
     folder = RunFolder.open(Path(path))
-    own = located(_resolve_own(folder), folder)
+    try:
+        own = resolve(_without_version(stored_request(folder)))
+    except UsageError as error:
+        raise UsageError(
+            f"the request of '{folder.path}' is damaged or of another version: {error.message}",
+            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
+        ) from None
+    own = located(own, folder)
     wanted = {key: value for key, value in (changes or {}).items() if value is not None}
     request = resolve({**own.written, **wanted}) if wanted else own
-    kept = {name: getattr(own.question, name) for name in PATHS if name not in wanted}
-    question = replace(request.question, **kept)
+    question = replace(request.question, **{name: getattr(own.question, name) for name in PATHS if name not in wanted})
     request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
     return LoadedRun(
@@ -175,12 +150,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
 
 
 def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:
-    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged.
-
-    Args:
-        run: the run.
-        running: the search that fills it calls this.
-    """
+    """Return how far a search came; None if its manifest says why it ended, or is missing or damaged."""
     configurations = run.manifest.get("configurations")
     if not isinstance(configurations, int) or (run.manifest.get("stopped") and not running):
         return None
@@ -219,16 +189,6 @@ def stored_request(folder: RunFolder) -> dict[str, Any]:
     return request
 
 
-def _resolve_own(folder: RunFolder) -> Request:
-    try:
-        return resolve(_without_version(stored_request(folder)))
-    except UsageError as error:
-        raise UsageError(
-            f"the request of '{folder.path}' is damaged or of another version: {error.message}",
-            "correct its request.yaml, or open it with the version that wrote it (manifest.json names it)",
-        ) from None
-
-
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in document.items() if key != "schema_version"}
 
@@ -240,11 +200,7 @@ def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:
 
 
 def input_spec(evaluation: Evaluation) -> InputSpec:
-    """Return size and normalisation of the model's input.
-
-    Raises:
-        ValueError: the evaluation does not know them.
-    """
+    """Return size and normalisation of the model's input; ValueError if the evaluation does not know them."""
     size, preprocessing = evaluation.card_facts.input_size, evaluation.card_facts.preprocessing
     if size is None or preprocessing is None:
         raise ValueError(f"the run does not say how {evaluation.configuration.card} takes its images")

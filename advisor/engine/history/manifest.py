@@ -1,26 +1,32 @@
 """The manifest of a run: what its figures depend on. A run whose basis has changed is not resumed."""
 
+from __future__ import annotations
+
 import contextlib
+import json
 import resource
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe
 from advisor.core.errors import UsageError
 from advisor.core.names import without_password
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.images import Images
 from advisor.engine.pipeline.materials import versions
-from advisor.engine.space.candidates import Candidates, card_hash, runtime_version
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.resolved import Resolved
 from advisor.measurement import host
 from advisor.store import RunFolder
+from advisor.store.files import sha256_json
 from advisor.version import __version__
+
+if TYPE_CHECKING:
+    from advisor.engine.space.plan import Plan
+    from advisor.engine.space.resolved import Candidates, Resolved
 
 PACKAGES = (
     "tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image", "numpy",
@@ -32,24 +38,25 @@ SHOWN = 5
 """Most names in a message."""
 
 
+def card_hash(card: Card) -> str:
+    """Return the hash of everything that the catalogue says of the card."""
+    return sha256_json(json.loads(json.dumps(asdict(card), default=str)))
+
+
 def write_images(run: RunFolder, images: Images) -> None:
     """Write ``split.json`` and ``dataset.json``: the images, the rejected files, and the split."""
     dataset, split = images.dataset, images.split
     run.write_json("split.json", split.to_json(dataset, images.grouping))
-    counts = dict(zip(dataset.classes, dataset.counts, strict=True))
-    rejected = [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected]
     run.write_json(
         "dataset.json",
         {
             "folder": str(dataset.root),
-            "pictures_per_class": counts,
-            "train": len(split.train),
-            "validation": len(split.validation),
-            "holdout": len(split.holdout),
+            "pictures_per_class": dict(zip(dataset.classes, dataset.counts, strict=True)),
+            **{part: len(getattr(split, part)) for part in PARTS},
             "own_split": list(split.given),
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),
-            "rejected": rejected,
+            "rejected": [{"path": str(row.path), "reason": row.reason} for row in dataset.rejected],
             "leaks": [[dataset.shown(dataset.images[index].path) for index in group] for group in images.leaks],
             "fingerprint": dataset.fingerprint,
             **({"boxes_per_class": images.boxes.counts} if images.boxes else {}),
@@ -70,12 +77,18 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
         "host": host.describe().to_json(),
         "seeds": {"seed": resolved.question.seed},
-        "data_fingerprint": _fingerprint(resolved.images),
+        "data_fingerprint": resolved.images.dataset.fingerprint if resolved.images else "",
         "weights": weights,
         "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
         "configurations": plan.size,
-        "space": space_of(plan, resolved.recipes),
+        "space": {
+            "cards": [card.name for card in plan.cards],
+            "recipes": {name: resolved.recipes[name].version for name in plan.recipes},
+            "threads": list(plan.threads),
+            "training": list(plan.trainings),
+            "runtime": plan.runtime,
+        },
         "time_limit": resolved.execution.time_limit,
         "parent_peak_bytes": _peak_bytes(),
     }
@@ -88,10 +101,7 @@ def write_manifest(run: RunFolder, manifest: Mapping[str, object]) -> None:
 
 
 def _peak_bytes() -> int:
-    """Return the peak resident memory of this process in bytes.
-
-    On Linux it is read from ``/proc``, because ``getrusage`` also counts the process that started this one.
-    """
+    """Return the peak resident memory of this process in bytes; ``getrusage`` counts its parent, too."""
     with contextlib.suppress(OSError, StopIteration):
         status = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
         return int(next(line for line in status if line.startswith("VmHWM:")).split()[1]) * 1024
@@ -99,59 +109,37 @@ def _peak_bytes() -> int:
     return peak if sys.platform == "darwin" else peak * 1024
 
 
-def space_of(plan: Plan, recipes: Mapping[str, Recipe]) -> dict[str, object]:
-    """Return the search space for the manifest."""
-    return {
-        "cards": [card.name for card in plan.cards],
-        "recipes": {name: recipes[name].version for name in plan.recipes},
-        "threads": list(plan.threads),
-        "training": list(plan.trainings),
-        "runtime": plan.runtime,
-    }
-
-
-def _fingerprint(images: Images | None) -> str:
-    return images.dataset.fingerprint if images else ""
-
-
 def same_cards(run: RunFolder, resolved: Resolved) -> tuple[Card, ...]:
-    """Return the cards that the run began with.
-
-    Args:
-        run: the run to resume.
-        resolved: its question with its parts as they are now; weights and catalogues may be new since.
-
-    Raises:
-        UsageError: a card, a recipe, the images, the thread counts or the runtime have changed.
-    """
+    """Return the cards that a run began with; refuse to go on where a part of its question is another now."""
     manifest = run.read_json("manifest.json")
     if not isinstance(manifest.get("space"), dict):
         return resolved.cards  # the run was killed before it chose anything
     space, found = section(manifest, "space"), {card.name: card for card in resolved.cards}
     names = [str(name) for name in space.get("cards") or ()]
-    hashes, versions = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
+    hashes, recipes = section(manifest, "cards"), {name: recipe.version for name, recipe in resolved.recipes.items()}
+    others = sorted(set(recipes.items()) ^ set(section(space, "recipes").items()), key=str)
+    fingerprint = resolved.images.dataset.fingerprint if resolved.images else ""
     changes = {
         "candidates": [name for name in names if name not in found],
         "catalogue's entries": [name for name in names if name in found and hashes.get(name) != card_hash(found[name])],
-        "compression recipes": _other_recipes(section(space, "recipes"), versions),
+        "compression recipes": [f"{name} (version {version})" for name, version in others],
         "training recipes": _other(space.get("training"), list(resolved.trainings)),
         "thread counts": _other(space.get("threads"), list(resolved.question.thread_counts)),
-        "runtime": _other(space.get("runtime"), runtime_version()),
-        "images": _other(manifest.get("data_fingerprint"), _fingerprint(resolved.images)),
+        "runtime": _other(space.get("runtime"), resolved.runtime),
+        "images": _other(manifest.get("data_fingerprint"), fingerprint),
         "parts of the images": other_parts(run.read_json("split.json"), resolved.images),
     }
     for what, rows in changes.items():
         if rows:
-            raise UsageError(f"--resume: the {what} of '{run.path}' have changed: {_shown(rows)}", START_ANEW)
+            shown = list(dict.fromkeys(rows))
+            more = f" and {len(shown) - SHOWN} more" if len(shown) > SHOWN else ""
+            text = f"--resume: the {what} of '{run.path}' have changed: {', '.join(shown[:SHOWN])}{more}"
+            raise UsageError(text, START_ANEW)
     return tuple(found[name] for name in names)
 
 
 def same_weights(run: RunFolder, candidates: Candidates) -> None:
-    """Refuse to resume with other weights than the run began with. A new run is never refused.
-
-    Raises:
-        UsageError: the weights have changed, or are no longer available.
-    """
+    """Refuse to resume with other weights than the run began with. A new run is never refused."""
     manifest = run.read_json("manifest.json")
     began_with = section(manifest, "weights")
     for name in section(manifest, "space").get("cards") or ():
@@ -161,10 +149,6 @@ def same_weights(run: RunFolder, candidates: Candidates) -> None:
         then, file = began_with.get(name), candidates.weights[name]
         if isinstance(then, dict) and (file is None or file.sha256 != then.get("sha256")):
             raise UsageError(f"--resume: the weights of {name} have changed since the run began", START_ANEW)
-
-
-def _other_recipes(then: Mapping[str, object], now: Mapping[str, object]) -> list[str]:
-    return [f"{name} (version {version})" for name, version in sorted(set(now.items()) ^ set(then.items()), key=str)]
 
 
 def other_parts(then: Mapping[str, object], images: Images | None) -> list[str]:
@@ -186,8 +170,3 @@ def _other(then: object, now: object) -> list[str]:
 def _short(value: object) -> str:
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
     return f"{text[:12]}..." if len(text) > 60 else text or "none"
-
-
-def _shown(rows: Sequence[str]) -> str:
-    names = list(dict.fromkeys(rows))
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN} more" if len(names) > SHOWN else "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from advisor.core import units
 from advisor.core.budget import Budget
-from advisor.core.confidence_facts import Guarantees
+from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, METRICS, TOP1, Costs, Preference
@@ -28,35 +30,24 @@ LARGE_SPACE = 100
 """Configurations; a smaller space is searched to its end, which takes minutes and gives the whole table."""
 
 
-def _default_thread_counts() -> tuple[int, ...]:
-    return tuple(sorted({1, usable_cores()}))
-
-
 @dataclass(frozen=True)
 class Question:
     """The question. Two runs with the same question can be compared; a resumed run keeps its question.
 
     Attributes:
-        task: name of the task, see :data:`advisor.core.tasks.TASKS`.
-        data: folder or manifest of labelled images, None for none.
+        data: folder or manifest of labelled images.
         judged_whole: all labelled images are held out; nothing is learnt from them.
-        unknown: folder of images of things that are none of the classes, None for none.
-        devices: names of the devices of the question, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
-        profiles: folders of device profiles.
+        unknown: folder of images of things that are none of the classes.
+        devices: names of devices, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         limits: the budget in base units, with accepted licences and required devices.
-        preference: what counts among the candidates that meet the budget.
-        metric: what accuracy is: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
-        costs: the cost of each answer of a classifier; None for none.
+        metric: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
         robust: candidates are compared by their mean accuracy over capture conditions.
         candidates: names, families and globs of model cards; empty for all that name a source of weights.
         trainings: training recipes, the lightest first.
-        tuning_limited: the training recipes are the default ones, so fine-tuning has a limited time, see
-            :mod:`advisor.engine.scheduling.allowance`.
+        tuning_limited: the training recipes are the default ones, so fine-tuning has a limited time.
         tune_training: trials of fine-tuning for each card; 0 for the recipe's own hyperparameters.
-        compressions: names of compression recipes; empty for the default ones.
-        guarantees: what the thresholds in the shipped file guarantee.
+        compressions: compression recipes; empty for the default ones.
         thread_counts: CPU thread counts to measure, ascending.
-        catalog: catalogue files.
         seed: seed of the split, of training and of the sampler.
     """
 
@@ -77,7 +68,7 @@ class Question:
     tune_training: int = 0
     compressions: tuple[str, ...] = ()
     guarantees: Guarantees = field(default_factory=Guarantees)
-    thread_counts: tuple[int, ...] = field(default_factory=_default_thread_counts)
+    thread_counts: tuple[int, ...] = field(default_factory=lambda: tuple(sorted({1, usable_cores()})))
     catalog: tuple[Path, ...] = ()
     seed: int = 0
 
@@ -98,14 +89,11 @@ class Execution:
     """The way to answer a question. A resumed run may be given another one.
 
     Attributes:
-        sampler: one of :data:`advisor.core.names.SAMPLERS`.
-        time_limit_s: seconds after which the search stops, None for no limit.
-        time_limit: the same limit as the user wrote it, for messages.
+        time_limit: ``time_limit_s`` as the user wrote it, for messages.
         max_trials: number of configurations after which the search stops; 0 for no limit.
         stop_below: share (0-1) of the front's hypervolume: the search stops when one more hour is expected to add
             less; 0 for never, None to decide by the size of the search space.
         capture_all: one file of each finalist's network runs under capture conditions, not only pick and runner-up.
-        offline: never open a connection.
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
@@ -131,11 +119,7 @@ class Execution:
     shared_folder: Path | None = None
 
     def least_gain(self, configurations: int) -> float | None:
-        """Return the share of the hypervolume that one more hour must be expected to add, None for no such rule.
-
-        Args:
-            configurations: size of the search space.
-        """
+        """Return the share of the hypervolume that one more hour must be expected to add, None for no such rule."""
         if self.stop_below is not None:
             return self.stop_below or None
         return LEAST_GAIN if self.sampler == ADVISOR and configurations >= LARGE_SPACE else None
@@ -148,13 +132,9 @@ class Execution:
 
 @dataclass(frozen=True)
 class Request:
-    """A question, how it is answered, and where the results go.
+    """A question, how it is answered, and the folder that takes the run.
 
-    Attributes:
-        question: the question.
-        execution: how it is answered.
-        folder: folder that takes the run.
-        written: the options as the user wrote them, by name, without passwords: the content of ``request.yaml``.
+    ``written`` are the options as the user wrote them, without passwords: the content of ``request.yaml``.
     """
 
     question: Question
@@ -171,12 +151,7 @@ MOST_THREADS = 64
 
 @dataclass(frozen=True)
 class Options:
-    """The options of one search as a user writes them. An empty text or tuple means: not given.
-
-    Attributes:
-        values: value of each option of a request file by its name, of the type of its default.
-        table: the options that there are.
-    """
+    """The options of one search as a user writes them, by name. An empty text or tuple means: not given."""
 
     values: Mapping[str, Any]
     table: Table
@@ -185,11 +160,7 @@ class Options:
         return self.values[name]
 
     def parsed(self, name: str) -> Any:
-        """Return the value of an option as a search uses it; None for a text that is not given.
-
-        Raises:
-            UsageError: the value is not valid.
-        """
+        """Return the value of an option as a search uses it, if it is valid; None for a text that is not given."""
         value, option = self.values[name], self.table[name]
         if value == "" and option.default == "":
             return None
@@ -218,15 +189,7 @@ QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free
 
 
 def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options:
-    """Return the options that were given, and the defaults of the others.
-
-    Args:
-        given: value by name of the option, of the type that a YAML file or the command line has.
-        table: the options that there are.
-
-    Raises:
-        UsageError: an unknown name, or a value of a wrong type.
-    """
+    """Return the options that were given, and the defaults of the others; refuse unknown names and wrong types."""
     defaults = {name: option.default for name, option in table.items() if option.kept}
     for key in given:
         if key not in defaults:
@@ -235,11 +198,7 @@ def collect_options(given: Mapping[str, object], table: Table = PLAN) -> Options
 
 
 def read_file(file: Path) -> Mapping[str, object]:
-    """Return the options of a request file; dashes in names become underscores.
-
-    Raises:
-        UsageError: the file cannot be read, or holds no keys.
-    """
+    """Return the options of a request file; dashes in names become underscores."""
     try:
         values = read_yaml(file).values
     except UsageError as error:
@@ -295,3 +254,53 @@ def _thread_count(item: object) -> int:
             f"threads: {count} is not between 1 and {MOST_THREADS}", "write for example --threads 1 --threads all"
         )
     return count
+
+
+PRECISION, RECALL, COVERAGE = "--min-precision", "--min-recall", "--min-coverage"
+
+SHARES, COVERAGES = (0.5, 0.995), (0.01, 0.995)
+"""Least and largest share of ``--min-precision`` and ``--min-recall``, and of ``--min-coverage``."""
+
+
+def parse_guarantees(precision: Sequence[str], recall: Sequence[str], coverage: str) -> Guarantees:
+    """Return what the user asks of thresholds.
+
+    ``precision`` and ``recall`` are texts such as ``95%``, ``trash=90%`` or ``95%,trash=90%``, ``coverage`` one such as
+    ``80%``, empty for no wish.
+    """
+    return Guarantees(
+        _shares(precision, PRECISION),
+        _shares(recall, RECALL),
+        units.share(coverage, COVERAGE, COVERAGES, _hint(COVERAGE, "80%")) if coverage else None,
+    )
+
+
+def _shares(texts: Sequence[str], option: str) -> Shares:
+    """Return the shares of an option, whose texts are divided at commas after a percent sign.
+
+    A class's name is what stands before the last ``=``, so that it may hold both characters.
+    """
+    found: dict[str | None, float] = {}
+    for text in (part.strip() for each in texts for part in re.split(r"(?<=%)\s*,", each) if part.strip()):
+        name, separator, written = text.rpartition("=")
+        key = name.strip() if separator else None
+        share = units.share(written.strip(), option, SHARES, _hint(option, "95%"))
+        if key in found:
+            twice = "a share for all classes" if key is None else f"a share for '{key}'"
+            raise UsageError(f"{option}: {twice} is given twice", "leave one of them out")
+        found[key] = share
+    return Shares(found.pop(None, None), {name: share for name, share in found.items() if name is not None})
+
+
+def _hint(option: str, example: str) -> str:
+    return f"nothing can be guaranteed for all images: write for example {option} {example}"
+
+
+def require_classes(guarantees: Guarantees, classes: Sequence[str]) -> None:
+    """Refuse a guarantee for a class that the images do not have."""
+    for option, shares in ((PRECISION, guarantees.precision), (RECALL, guarantees.recall)):
+        for name in shares.by_class:
+            if name not in classes:
+                raise UsageError(
+                    f"{option}: unknown class '{name}'{nearest(name, classes)}", f"classes: {units.listed(classes, 20)}"
+                )

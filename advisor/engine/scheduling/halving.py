@@ -7,19 +7,22 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from advisor.core.evaluation import Configuration
+from advisor.core.training import recipe_of
 
 REDUCTION_FACTOR = 3
 """The paper's eta. Its authors found 3 and 4 to do best (Li et al., MLSys 2020, section 4)."""
 
 
 class CardTraining(NamedTuple):
-    """One card with one training. It has a configuration for each recipe and each thread count.
-
-    A card moves up the rungs as a whole, so this is the unit that is promoted.
-    """
+    """One card with one training, which is promoted as a whole: a configuration for each recipe and thread count."""
 
     card: str
     training: str
+
+    @property
+    def tuned(self) -> bool:
+        """True if the training fine-tunes the backbone."""
+        return recipe_of(self.training).tunes_backbone
 
     @classmethod
     def of(cls, configuration: Configuration) -> CardTraining:
@@ -29,11 +32,6 @@ class CardTraining(NamedTuple):
 
 HasCapacity = Callable[[CardTraining], bool]
 """Says whether the machine has capacity for more of a card and training."""
-
-
-def unlimited(_unit: CardTraining) -> bool:
-    """Return True: there is capacity for everything."""
-    return True
 
 
 class SuccessiveHalving:
@@ -112,35 +110,29 @@ class SuccessiveHalving:
         self._not_done[CardTraining.of(configuration)].discard(configuration)
 
     def defer(self, configuration: Configuration, expected_gain: float) -> None:
-        """Set a started configuration aside. Heavier trainings of its card no longer wait for it.
-
-        ``expected_gain`` is the largest share of the errors that its training is expected to remove now.
-        """
+        """Set a started configuration aside, with the largest share of the errors that its training may remove now."""
         self.deferred[configuration] = expected_gain
         self.mark_done(configuration)
 
     def is_blocked(self, unit: CardTraining) -> bool:
-        """Say whether a lighter training of the same card is not done yet."""
+        """Return whether a lighter training of the same card is not done yet."""
         below = self._rungs[: self._rungs.index(unit.training)]
         return any(self._not_done[CardTraining(unit.card, training)] for training in below)
 
     def is_runnable(self, unit: CardTraining) -> bool:
-        """Say whether configurations of a card and training may start now."""
+        """Return whether configurations of a card and training may start now."""
         if unit in self._started:
             return not self.is_blocked(unit)
         return unit.card in self.promotable(unit.training)
 
     def promotable(self, training: str) -> list[str]:
-        """Return the cards that may start a training now, of those that have not started it.
-
-        On the lowest rung these are all cards.
-        """
+        """Return the cards that may start a training now, of those that have not started it; on the lowest rung all."""
         if not self._admits_another_card(training):
             return []
         units = (CardTraining(card, training) for card in self._cards)
         return [unit.card for unit in units if unit not in self._started and not self.is_blocked(unit)]
 
-    def runnable(self, has_capacity: HasCapacity = unlimited) -> list[CardTraining]:
+    def runnable(self, has_capacity: HasCapacity = lambda _: True) -> list[CardTraining]:
         """Return the cards and trainings of which a configuration may start now, the lightest training first."""
         startable = {CardTraining(card, training) for training in self._rungs for card in self.promotable(training)}
         startable |= {unit for unit in self._started if not self.is_blocked(unit)}
@@ -149,7 +141,7 @@ class SuccessiveHalving:
         ]
 
     def _admits_another_card(self, training: str) -> bool:
-        """Say whether the quota lets one more card start a training."""
+        """Return whether the quota lets one more card start a training."""
         rung = self._rungs.index(training)
         if rung == 0:
             return True

@@ -10,6 +10,8 @@ from statistics import mean, median
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status, accuracy_of, describe, latency_of, size_of
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.figures import accuracy_of, describe, latency_of, size_of, variant_of
 from advisor.core.forms import FORM_GAIN, most_shrinkage, most_speedup
 from advisor.core.metrics import BALANCED, Preference
 from advisor.core.quantity import Quantity
@@ -33,7 +35,6 @@ STANDARD_DEVIATIONS = 2.0
 """Standard deviations above the mean that count as possible."""
 
 STAGE = StageName.PROMOTION
-"""Stage of evaluations that did not start because they cannot reach the front."""
 
 EXPENSIVE = 10.0
 """Multiply-accumulates over those of the median card, from which on a card is expensive."""
@@ -59,19 +60,27 @@ def unpromising(candidate: Configuration, known: Known) -> str:
         lighter = _lighter(candidate, known.results)
     else:
         lighter = known.results.get(replace(candidate, training=recipe.over, compression=FLOAT))
-    if not recipe.tunes_backbone and lighter is None:
-        return ""
     if lighter is None:
-        return "no lighter training of this model was evaluated"
+        return "no lighter training of this model was evaluated" if recipe.tunes_backbone else ""
     if lighter.status is not Status.OK:
         return f"{lighter.configuration.training} was {lighter.status}: {lighter.reason}"
     if recipe.tunes_backbone and lighter.accuracy is not None and lighter.accuracy.value >= PERFECT:
         return "its head is right on every validation image: fine-tuning cannot show a gain"
     share = largest_gain(candidate.training, known.results)
-    best = replace(_in_form(lighter, candidate), accuracy=_optimistic(lighter, share))
+    accuracy = lighter.accuracy
+    if accuracy is not None:
+        upper = accuracy.value if accuracy.high is None else accuracy.high
+        accuracy = replace(accuracy, value=upper + share * (PERFECT - upper))
+    best = replace(_in_form(lighter, candidate), accuracy=accuracy)
     if broken := [limit for limit in known.limits.violations(best) if limit != "drop"]:
         return f"it cannot meet the budget ({', '.join(broken)}): training changes neither latency nor size"
-    return _dominated_reason(best, share, known)
+    rival = _rival(best, known)
+    if rival is None:
+        return ""
+    return (
+        f"even with {100 * share:.0f} % fewer errors it would reach {accuracy_of(best):.1f} %, and "
+        f"{' '.join(variant_of(rival))} has {accuracy_of(rival):.1f} % in less time and fewer bytes"
+    )
 
 
 def dominated(candidate: Configuration, known: Known) -> str:
@@ -135,27 +144,12 @@ def _lighter(configuration: Configuration, results: Results) -> Evaluation | Non
     return next((each for each in found if each is not None and each.stage != STAGE), None)
 
 
-def _dominated_reason(best: Evaluation, share: float, known: Known) -> str:
-    rival = _rival(best, known)
-    if rival is None:
-        return ""
-    return (
-        f"even with {100 * share:.0f} % fewer errors it would reach {accuracy_of(best):.1f} %, and "
-        f"{rival.configuration.card} {rival.configuration.training} {rival.configuration.compression} has "
-        f"{accuracy_of(rival):.1f} % in less time and fewer bytes"
-    )
-
-
 def _rival(best: Evaluation, known: Known) -> Evaluation | None:
     """Return another result within the limits that is at least as good in everything; None if there is none."""
     for rival in known.results.values():
-        if rival.status is not Status.OK or rival.configuration == best.configuration or not known.limits.met_by(rival):
-            continue
-        if (
-            accuracy_of(rival) >= accuracy_of(best)
-            and latency_of(rival) <= latency_of(best)
-            and size_of(rival) <= size_of(best)
-        ):
+        other = rival.status is Status.OK and rival.configuration != best.configuration and known.limits.met_by(rival)
+        cheaper = latency_of(rival) <= latency_of(best) and size_of(rival) <= size_of(best)
+        if other and cheaper and accuracy_of(rival) >= accuracy_of(best):
             return rival
     return None
 
@@ -177,14 +171,6 @@ def _divided(quantity: Quantity | None, factor: float) -> Quantity | None:
     return None if quantity is None else replace(quantity, value=quantity.value / factor)
 
 
-def _optimistic(evaluation: Evaluation, share: float) -> Quantity | None:
-    accuracy = evaluation.accuracy
-    if accuracy is None:
-        return None
-    upper = accuracy.value if accuracy.high is None else accuracy.high
-    return replace(accuracy, value=upper + share * (PERFECT - upper))
-
-
 @dataclass(frozen=True)
 class ExpensiveCards:
     """The expensive cards of a search, and the bound that decides whether one is evaluated.
@@ -193,10 +179,7 @@ class ExpensiveCards:
     images its published accuracy), the speed of the card that is fastest for its MACs, the fastest form and the
     smallest file. If a result would be picked before it even so, the card is left out.
 
-    Args:
-        plan: the search space.
-        preference: what counts among the candidates that meet the limits.
-        cards: names of the expensive cards, and their multiply-accumulates over those of the median card.
+    ``cards`` are the names of the expensive cards, and their multiply-accumulates over those of the median card.
     """
 
     plan: Plan
@@ -218,7 +201,8 @@ class ExpensiveCards:
             return ""
         card = self.plan.cards_by_name[name]
         good = [each for each in known.results.values() if each.status is Status.OK and known.limits.met_by(each)]
-        heads = [each for each in good if _is_head(each.configuration)]
+        floats = [each for each in good if each.configuration.compression == FLOAT]
+        heads = [each for each in floats if recipe_of(each.configuration.training).base]
         others = {each.configuration.card: self.plan.cards_by_name[each.configuration.card] for each in heads}
         if len(others) < LEAST_RESULTS:
             return ""
@@ -259,10 +243,9 @@ class ExpensiveCards:
         own = self.preference.cost(math.log(latency_ms), math.log(size), 0.0, 0.0, 0.0)
 
         def loss(rival: Evaluation) -> float:
+            latency, size = math.log(latency_of(rival)), math.log(size_of(rival))
             behind = max(0.0, most - accuracy_of(rival))
-            return float(
-                self.preference.cost(math.log(latency_of(rival)), math.log(size_of(rival)), behind, behind, 0.0)
-            )
+            return float(self.preference.cost(latency, size, behind, behind, 0.0))
 
         rival = min(good, key=loss)
         return rival if loss(rival) <= own else None
@@ -272,17 +255,9 @@ def _rough_ms(card: Card, configuration: Configuration) -> float:
     return cost.rough_ms(card, FLOAT, configuration.target.threads)
 
 
-def _is_head(configuration: Configuration) -> bool:
-    return recipe_of(configuration.training).base and configuration.compression == FLOAT
-
-
 @dataclass(frozen=True)
 class FrontBound(Rules):
-    """The rules of a search, as the scheduler asks them.
-
-    Attributes:
-        last: cards that start only when nothing else may: expensive ones.
-    """
+    """The rules of a search, as the scheduler asks them; cards in ``last`` start only when nothing else may."""
 
     listed: tuple[RejectionRule, ...] = (RejectionRule(RuleNeeds.RESULTS, STAGE, unpromising),)
     last: Collection[str] = ()

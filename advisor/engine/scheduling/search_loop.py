@@ -10,26 +10,24 @@ from typing import Any, Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.training import recipe_of
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
-from advisor.engine.scheduling.allowance import NO_TIME, Allowance, TimeLimit
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.scheduling.scheduler import NO_TIME, Allowance, Scheduler, TimeLimit
 from advisor.engine.scheduling.stopping import (
     COMPLETE,
     ExpectedGainRule,
     PickSoFar,
     Stop,
+    ended_early,
     finalists,
-    max_trials_reached,
     named_files,
     score,
-    time_limit_reached,
 )
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, too_large, too_slow
@@ -41,31 +39,18 @@ MOST_ROUNDS = 3
 
 
 class SearchProgress(Protocol):
-    """Shows a search while it runs."""
+    """Shows a search while it runs: what is being done, results, and configurations that are set aside."""
 
-    def say(self, text: str) -> None:
-        """Show what is being done."""
-
-    def evaluated(self, evaluation: Evaluation) -> None:
-        """Count a result."""
-
-    def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Leave deferred configurations out of what is left to do."""
+    def say(self, text: str) -> None: ...
+    def evaluated(self, evaluation: Evaluation) -> None: ...
+    def deferred(self, configurations: Collection[Configuration]) -> None: ...
 
 
 class SearchLoop:
-    """The evaluations of one search.
+    """The evaluations of one search, which began at ``started`` seconds of the monotonic clock.
 
-    Args:
-        request: the question and its limits.
-        run: keeps the evaluations.
-        progress: shows them.
-        started: begin of the search in seconds of the monotonic clock.
-        cores: number of jobs that run side by side.
-        observed: returns the seconds that stages take here over those that the plan expects.
-
-    Attributes:
-        stopping: set it to end the search; what is done is kept.
+    ``observed`` returns the seconds that stages take here over those that the plan expects. Set ``stopping`` to end the
+    search; what is done is kept.
     """
 
     def __init__(
@@ -85,14 +70,14 @@ class SearchLoop:
     ) -> Stop:  # fmt: skip
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
-        ``bound`` has the rules of the search. ``done`` configurations have a result already. ``scorer`` runs the pick
-        so far on the hold-out.
+        ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         self._bound, self._judging_s = bound, plan.judging_s
-        self._so_far = so_far = PickSoFar(self._pick, scorer, self._run)
+        self._so_far = so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
         bound.add(self._run.evaluations())
         allowance = self._allowance(plan) if self._question.tuning_limited else None
-        scheduler = Scheduler(study, self._bound, plan, self._trials_left(plan, done), self._cores, allowance)
+        trials_left = max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
+        scheduler = Scheduler(study, self._bound, plan, trials_left, self._cores, allowance)
         counted = [e for e in plan.configurations() if not (allowance and recipe_of(e.training).tunes_backbone)]
         rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
 
@@ -107,18 +92,18 @@ class SearchLoop:
         def record_rejected(rejected: Iterable[tuple[Configuration, str]]) -> None:
             for each, reason in rejected:
                 self._late += reason == NO_TIME
-                family = plan.cards_by_name[each.card].family
-                record([Evaluation(each, Status.SKIPPED, family, reason, StageName.PROMOTION)])
+                record([plan.skipped(each, reason, StageName.PROMOTION)])
 
-        running: dict[asyncio.Future[Evaluation], Configuration] = {}
-        stopped = asyncio.ensure_future(self.stopping.wait())
+        running: dict[asyncio.Future[Any], Configuration] = {}
+        stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
         ended = False
         while not ended:
             while not rule.met and (configuration := scheduler.next(running.values())) is not None:
                 running[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
             self._progress.deferred([*scheduler.deferred, *scheduler.waiting])
             if running:
-                finished = await self._first_finished({*running, stopped})
+                left_s = self._evaluating_left()
+                finished, _ = await asyncio.wait({*running, stopped}, timeout=left_s, return_when="FIRST_COMPLETED")
                 tasks = [task for task in running if task in finished]
                 for task in tasks:
                     del running[task]
@@ -147,11 +132,7 @@ class SearchLoop:
                 self._so_far.look()
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
-        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures.
-
-        These are the cards with the fewest MACs of those that were too slow. If there are none, these are the smallest
-        of the files over the size budget.
-        """
+        """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures."""
         evaluations = self._run.evaluations()
         if self.stopping.is_set() or decide_run(self._run, evaluations, self._question).decision.feasible:
             return
@@ -169,7 +150,8 @@ class SearchLoop:
         """
         seen: set[Configuration] = set()
         while not self.stopping.is_set() and self._time_left() != 0:
-            brief = [e for e in self._run.evaluations() if _timed_briefly(e) and e.configuration not in seen]
+            brief = [e for e in self._run.evaluations() if e.timing is not None and e.timing.effort == SURVEY]
+            brief = [e for e in brief if e.configuration not in seen]
             named = {file for decision in self._decisions() for file in named_files(decision)} if brief else set[str]()
             chosen = [e for e in brief if e.artefact_sha256 in named]
             if not chosen:
@@ -196,19 +178,13 @@ class SearchLoop:
         """Score the finalists. Where the hold-out refutes a pick, score what is picked then, too."""
         tried: set[str] = set()
         for _ in range(MOST_ROUNDS):
-            chosen = self._finalists(scorer.holdout_images)
+            with_drop = self._question.limits.max_drop_points is not None
+            chosen = finalists(self._decisions(), self._run.evaluations(), scorer.holdout_images, with_drop)
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, self._seconds_left, everywhere)
+            await score(chosen, scorer, self._run, self._time_left, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
-
-    def _finalists(self, images: int) -> tuple[Evaluation, ...]:
-        with_drop = self._question.limits.max_drop_points is not None
-        return finalists(self._decisions(), self._run.evaluations(), images, with_drop)
-
-    def _pick(self) -> Evaluation | None:
-        return self._decisions()[0].pick
 
     def _decisions(self) -> tuple[Decision, ...]:
         answer = decide_run(self._run, self._run.evaluations(), self._question)
@@ -230,39 +206,28 @@ class SearchLoop:
         limit = None if seconds is None else TimeLimit(seconds, lambda: self._evaluating_left() or 0.0, self._observed)
         return Allowance(plan, self._bound, favourite, limit, self._question.preference)
 
-    def _trials_left(self, plan: Plan, done: int) -> int:
-        return max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
-
     def _stop(self, study: Study, rule: ExpectedGainRule, unfinished: bool) -> Stop:
         left = study.unevaluated + self._late
         if unfinished or self._late:
-            return time_limit_reached(self._execution.time_limit, left)
+            return ended_early("time_limit", f"at --time-limit {self._execution.time_limit}", left)
         if left == 0:
             return COMPLETE
-        return rule.stop(left) if rule.met else max_trials_reached(self._execution.max_trials, left)
-
-    async def _first_finished(self, tasks: set[asyncio.Future[Any]]) -> set[asyncio.Future[Any]]:
-        """Wait until a task is finished or the time is over, and return the finished ones."""
-        finished, _ = await asyncio.wait(tasks, timeout=self._evaluating_left(), return_when="FIRST_COMPLETED")
-        return finished
+        how = f"at --max-trials {self._execution.max_trials}"
+        return rule.stop(left) if rule.met else ended_early("max_trials", how, left)
 
     def _evaluating_left(self) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
         left_s = self._time_left()
-        return None if left_s is None else max(0.0, left_s - self._observed() * self._judging_s)
+        return None if left_s == math.inf else max(0.0, left_s - self._observed() * self._judging_s)
 
     def training_left_s(self, plan: Plan, card: str) -> float | None:
         """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""
         left_s = self._evaluating_left()
         return None if left_s is None else max(0.0, left_s - self._observed() * plan.finishing_s[card])
 
-    def _seconds_left(self) -> float:
-        left_s = self._time_left()
-        return math.inf if left_s is None else left_s
-
-    def _time_left(self) -> float | None:
+    def _time_left(self) -> float:
         limit = self._execution.time_limit_s
-        return None if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+        return math.inf if limit is None else max(0.0, limit - (time.monotonic() - self._started))
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
@@ -270,7 +235,3 @@ async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _timed_briefly(evaluation: Evaluation) -> bool:
-    return evaluation.timing is not None and evaluation.timing.effort == SURVEY

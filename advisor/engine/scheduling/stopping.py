@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status, accuracy_of
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.figures import accuracy_of, network_of, variant_of
 from advisor.core.training import recipe_of
 from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.scorer import Scorer
@@ -26,12 +28,7 @@ CONSECUTIVE = 3
 
 @dataclass(frozen=True)
 class Stop:
-    """The reason that ended a search.
-
-    Attributes:
-        why: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``.
-        text: the same in a sentence, with what was left.
-    """
+    """The end of a search: ``complete``, ``time_limit``, ``max_trials``, ``gain`` or ``interrupt``, and its reason."""
 
     why: str
     text: str
@@ -51,23 +48,13 @@ COMPLETE = Stop("complete", "every configuration was evaluated")
 INTERRUPTED = Stop("interrupt", "interrupted")
 
 
-def time_limit_reached(limit: str, left: int) -> Stop:
-    """Return the end of a search by its time limit, with the number of configurations left."""
-    return Stop("time_limit", f"stopped at --time-limit {limit}: {_left(left)}")
-
-
-def max_trials_reached(limit: int, left: int) -> Stop:
-    """Return the end of a search by its number of trials, with the number of configurations left."""
-    return Stop("max_trials", f"stopped at --max-trials {limit}: {_left(left)}")
+def ended_early(why: str, how: str, left: int) -> Stop:
+    """Return the end of a search with a number of configurations left."""
+    return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
 
 
 class ExpectedGainRule:
-    """Ends a search if an hour more is not expected to add enough to the front.
-
-    Args:
-        study: says what is expected.
-        least: share of the front's hypervolume that an hour more must be expected to add; None for no such rule.
-    """
+    """Ends a search if an hour more is expected to add less than a share of the front's hypervolume; None for never."""
 
     def __init__(self, study: Study, least: float | None) -> None:
         self._study, self._least = study, least
@@ -88,16 +75,8 @@ class ExpectedGainRule:
 
     def stop(self, left: int) -> Stop:
         """Return the end of the search by this rule, with the number of configurations left."""
-        least = 100 * (self._least or 0.0)
-        text = (
-            f"stopped because an hour more was expected to add {100 * self._gain:.2g} % to the front's hypervolume, "
-            f"less than --stop-below {least:g}%: {_left(left)}"
-        )
-        return Stop("gain", text)
-
-
-def _left(count: int) -> str:
-    return f"{count} configuration{'' if count == 1 else 's'} not evaluated"
+        share = f"an hour more was expected to add {100 * self._gain:.2g} % to the front's hypervolume"
+        return ended_early("gain", f"because {share}, less than --stop-below {100 * (self._least or 0.0):g}%", left)
 
 
 MOST_FINALISTS, MOST_RUNS = 10, 10_000
@@ -121,18 +100,13 @@ def finalists(
 
     These are pick and runner-up on every device and the files that the user ships, then the files that resampled
     images and timings would pick with a probability of at least :data:`LEAST_CHANCE`, the most probable first, then the
-    most accurate file of each other network on the front. A file has the same accuracy on every device, so it is scored
-    once.
-
-    Args:
-        decisions: the answer, and the answers for single devices if there are several.
-        evaluations: all evaluations of the run.
-        images: number of images of the hold-out.
-        with_drop: the drop has a limit, so the float32 file of the pick runs as well.
+    most accurate file of each other network on the front. ``with_drop`` adds the float32 file of the pick. A file has
+    the same accuracy on every device, so it is scored once on the ``images`` of the hold-out.
     """
     by_key = {e.configuration.key: e for e in evaluations}
     named = [e for decision in decisions for e in (decision.pick, decision.runner_up) if e is not None]
-    floats = [e for e in evaluations if named and _is_float_of(e, named[0])] if with_drop else []
+    float_of_pick = (*network_of(named[0]), FLOAT) if with_drop and named else ()
+    floats = [e for e in evaluations if variant_of(e) == float_of_pick]
     named += [e for e in evaluations if e.status is Status.OK and e.card_facts.as_it_is]
     likely = [
         by_key[key]
@@ -141,10 +115,9 @@ def finalists(
         if chance >= LEAST_CHANCE and key in by_key
     ]
     front = sorted((e for decision in decisions for e in decision.front), key=accuracy_of, reverse=True)
-    networks = {_network(e): e for e in reversed([*named, *likely, *front])}
-    chosen_first = [*named, *floats, *likely]
-    others = [e for e in front if networks[_network(e)] is e]
-    files = list(dict.fromkeys(file for e in (*chosen_first, *others) if (file := e.artefact_sha256)))
+    networks = {network_of(e): e for e in reversed([*named, *likely, *front])}
+    others = [e for e in front if networks[network_of(e)] is e]
+    files = list(dict.fromkeys(file for e in (*named, *floats, *likely, *others) if (file := e.artefact_sha256)))
     always = {file for e in (*named, *floats) if (file := e.artefact_sha256)}
     most = max(len(always), min(MOST_FINALISTS, MOST_RUNS // max(1, images)))
     positions = {file: position for position, file in enumerate(files[:most])}
@@ -158,34 +131,13 @@ def named_files(decision: Decision) -> set[str]:
     return {e.artefact_sha256 for e in named if e is not None and e.artefact_sha256}
 
 
-def _network(evaluation: Evaluation) -> tuple[str, str]:
-    return evaluation.configuration.card, evaluation.configuration.training
-
-
-def _is_float_of(evaluation: Evaluation, pick: Evaluation) -> bool:
-    return _network(evaluation) == _network(pick) and evaluation.configuration.compression == FLOAT
-
-
 async def score(
-    chosen: Sequence[Evaluation],
-    scorer: Scorer,
-    run: RunFolder,
-    left_s: Callable[[], float],
-    everywhere: bool = False,
+    chosen: Sequence[Evaluation], scorer: Scorer, run: RunFolder, left_s: Callable[[], float], everywhere: bool = False
 ) -> None:
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
-    The first file gets a class for unknown things if time is left, or if the user gave images of such things.
-
-    Each result is kept at once. Within a time limit, pick and runner-up are scored, and more files only while as much
-    time is left as the last ones took.
-
-    Args:
-        chosen: pick and runner-up first.
-        scorer: runs the files.
-        run: keeps the results.
-        left_s: returns the seconds that are left, infinite without a time limit.
-        everywhere: one file of each network runs under capture conditions, not only pick and runner-up.
+    The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
+    time limit, pick and runner-up are scored, and more files only while as much time is left as the last ones took.
     """
     scored = {e.configuration: e for e in chosen}
     files, size = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), JUDGED_FILES
@@ -207,13 +159,13 @@ async def score(
 def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
     """Return the finalists that are scored under capture conditions: the first two files.
 
-    With ``everywhere`` it is also one file of each network. The forms of a network differ little in this. Each
-    needs fourteen answers for each image.
+    With ``everywhere`` it is also one file of each network: its forms differ little in this, and each needs fourteen
+    answers for each image.
     """
     files = list(dict.fromkeys(e.artefact_sha256 for e in chosen))[:2]
     if not everywhere:
         return tuple(e for e in chosen if e.artefact_sha256 in files)
-    networks = {(e.configuration.card, e.configuration.training): e.artefact_sha256 for e in reversed(chosen)}
+    networks = {network_of(e): e.artefact_sha256 for e in reversed(chosen)}
     return tuple(e for e in chosen if e.artefact_sha256 in {*files, *networks.values()})
 
 
@@ -238,11 +190,6 @@ class PickSoFar:
     """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
 
     The rest of the search does not look at it: bounds and the study leave figures of the hold-out out.
-
-    Args:
-        pick: decides over the evaluations so far.
-        scorer: runs the files; None without images.
-        run: keeps the results.
     """
 
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:

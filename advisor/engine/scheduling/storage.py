@@ -32,26 +32,21 @@ STUDY = "advisor"
 
 
 def check_storage(storage: str) -> None:
-    """Check that the database can be used, and make its tables if there are none. Files need no check.
-
-    Raises:
-        UsageError: the connection fails, or the driver is not installed.
-    """
+    """Check that the database can be used, and make its tables if there are none. Files need no check."""
     if storage not in (JOURNAL, SQLITE):
         _close(_database(storage))
 
 
 @contextlib.contextmanager
 def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
-    """Open the storage of a run's study; yield it with the study's name.
-
-    Raises:
-        UsageError: the connection to the database fails.
-    """
+    """Open the storage of a run's study; yield it with the study's name."""
     if storage == JOURNAL:
         yield journal(run.study_file), STUDY
         return
-    name = STUDY if storage == SQLITE else _study_name(run)
+    name = STUDY if storage == SQLITE else str(run.read_json("study.json").get("study") or "")
+    if not name:  # folders on two machines may have the same name
+        name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
+        run.write_json("study.json", {"study": name})
     database = _database(f"sqlite:///{run.path / 'study.sqlite'}" if storage == SQLITE else storage)
     try:
         yield database, name
@@ -75,21 +70,21 @@ def journal(file: Path) -> BaseStorage:
     try:
         return JournalStorage(JournalFileBackend(str(file)))
     except Exception:  # Optuna states no errors of its own for a damaged journal
-        file.replace(_free_name(file))
+        names = (file.with_name(f"{file.name}.damaged{more}") for more in ("", *(f"-{n}" for n in range(2, 1000))))
+        file.replace(next(name for name in names if not name.exists()))
         return JournalStorage(JournalFileBackend(str(file)))
 
 
 @contextlib.contextmanager
 def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
-    """Turn a lost connection during a search into an error that says what to do.
-
-    Raises:
-        AdvisorError: the connection was lost. The evaluations are in the run folder.
-    """
+    """Turn a lost connection during a search into an error that says what to do; evaluations are in the run folder."""
     try:
         yield
     except Exception as error:
-        if not _is_of_a_storage(error):
+        from optuna.exceptions import StorageInternalError
+
+        database = sys.modules.get("sqlalchemy.exc")  # a search with a journal does not import SQLAlchemy
+        if not isinstance(error, (StorageInternalError, *([database.SQLAlchemyError] if database else []))):
             raise
         raise AdvisorError(
             f"the study can no longer be written to {without_password(storage)}: {_reason(error)}",
@@ -97,33 +92,25 @@ def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
         ) from None
 
 
-def _is_of_a_storage(error: Exception) -> bool:
-    """Return whether Optuna or SQLAlchemy raised an error. A search with a journal does not import SQLAlchemy."""
-    from optuna.exceptions import StorageInternalError
-
-    database = sys.modules.get("sqlalchemy.exc")
-    return isinstance(error, (StorageInternalError, *([database.SQLAlchemyError] if database else [])))
-
-
 def _database(address: str) -> BaseStorage:
     """Connect, and try again if another search makes the tables at the same time."""
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
-    for attempt in range(TABLES_TRIES):
+    attempt = 0
+    while True:
         try:
             return _connected(address)
-        except (IntegrityError, ProgrammingError) as error:
-            if attempt == TABLES_TRIES - 1:
-                raise _unreachable(address, error) from None
-            time.sleep(0.2 * (attempt + 1))
         except ImportError:
-            raise UsageError(
-                "--storage: PostgreSQL needs a driver that is not installed (psycopg)",
-                install_extra("postgres"),
-            ) from None
+            why = "--storage: PostgreSQL needs a driver that is not installed (psycopg)"
+            raise UsageError(why, install_extra("postgres")) from None
         except (SQLAlchemyError, OSError, RuntimeError) as error:
-            raise _unreachable(address, error) from None
-    raise AssertionError("the last attempt returns or raises")
+            attempt += 1
+            if not isinstance(error, IntegrityError | ProgrammingError) or attempt == TABLES_TRIES:
+                raise UsageError(
+                    f"--storage: {without_password(address)} cannot be used: {_reason(error)}",
+                    "check host, port, user and database; a password is also taken from PGPASSWORD or ~/.pgpass",
+                ) from None
+            time.sleep(0.2 * attempt)
 
 
 def _connected(address: str) -> BaseStorage:
@@ -138,27 +125,10 @@ def _connected(address: str) -> BaseStorage:
     return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=options)
 
 
-def _unreachable(address: str, error: Exception) -> UsageError:
-    return UsageError(
-        f"--storage: {without_password(address)} cannot be used: {_reason(error)}",
-        "check host, port, user and database; a password is also taken from PGPASSWORD or ~/.pgpass",
-    )
-
-
 def _reason(error: Exception) -> str:
     """Return the first line of the driver's message, without the statement and its values."""
     cause = getattr(error, "orig", None) or error.__cause__ or error
     return first_line(without_password(str(cause))) or type(cause).__name__
-
-
-def _study_name(run: RunFolder) -> str:
-    """Return the run's name with a random suffix: folders on two machines may have the same name."""
-    stored = run.read_json("study.json").get("study")
-    if isinstance(stored, str) and stored:
-        return stored
-    name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
-    run.write_json("study.json", {"study": name})
-    return name
 
 
 def _close(storage: BaseStorage) -> None:
@@ -166,8 +136,3 @@ def _close(storage: BaseStorage) -> None:
     engine = getattr(getattr(storage, "_backend", storage), "engine", None)
     if engine is not None:
         engine.dispose()
-
-
-def _free_name(file: Path) -> Path:
-    names = (file.with_name(f"{file.name}.damaged{suffix}") for suffix in ("", *(f"-{n}" for n in range(2, 1000))))
-    return next(name for name in names if not name.exists())

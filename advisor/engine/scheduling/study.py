@@ -4,50 +4,37 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation
-from advisor.engine.scheduling.cost_estimates import (
-    METRICS,
-    PARAMETERS,
-    attributes,
-    configuration_of,
-    constraints,
-    distributions,
-    finished_trial,
-    parameters,
-    state,
-    values,
-)
-from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving, unlimited
-from advisor.engine.scheduling.suggesting import make_suggester
+from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.training import recipe_of
+from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
+from advisor.engine.scheduling.suggesting import also_shown, make_suggester, parameters
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
     import optuna
-    from optuna.samplers import BaseSampler
+    from optuna.distributions import CategoricalDistribution
     from optuna.storages import BaseStorage
+    from optuna.trial import TrialState
 
+METRICS = ("accuracy", "latency", "size")
 DIRECTIONS: tuple[Literal["maximize", "minimize"], ...] = ("maximize", "minimize", "minimize")
+
 PATIENCE = 20
 """Number of useless suggestions in a row after which the study chooses. Optuna's samplers repeat evaluated ones."""
+
+LARGEST = 1e12
+"""Stands for an excess without end: a study's constraints must be finite."""
 
 
 class Study:
     """Several objectives (accuracy up, latency down, size down) with the budget as constraints.
 
-    Args:
-        storage: keeps the trials. A run that is resumed finds those of the earlier process there.
-        name: its name in the storage.
-        plan: the search space.
-        budget: its limits become the trials' constraints.
-        sampler: one of :data:`advisor.core.names.SAMPLERS`.
-        seed: of the sampler.
-        done: earlier results in the search space, which are not evaluated again.
-
-    Attributes:
-        halving: says which configurations may start.
+    The storage has the trials of a run that is resumed; ``done`` are its results, which are not evaluated again.
+    ``halving`` says which configurations may start.
     """
 
     def __init__(
@@ -60,11 +47,20 @@ class Study:
         seed: int,
         done: Iterable[Evaluation],
     ) -> None:
+        import optuna
+
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._plan, self._budget = plan, budget
         self.halving = SuccessiveHalving(plan.configurations(), finished)
         self._suggester = make_suggester(sampler, plan, self.halving, seed, finished.values())
-        self._study = _open(storage, name, self._suggester.sampler)
+        optuna.logging.set_verbosity(optuna.logging.WARNING)
+        self._study = optuna.create_study(
+            study_name=name, storage=storage, sampler=self._suggester.sampler, directions=DIRECTIONS,
+            load_if_exists=True,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            self._study.set_metric_names(list(METRICS))
         self._trials: dict[Configuration, optuna.Trial] = {}
         self._set_aside: list[Configuration] = []
         self._interrupted = self._resume(finished)
@@ -74,12 +70,8 @@ class Study:
         """Number of configurations without a result."""
         return len(self.halving.not_started) + len(self._trials)
 
-    def ask(self, has_capacity: HasCapacity = unlimited) -> Configuration | None:
-        """Return the next configuration to evaluate, None if nothing may start now.
-
-        Args:
-            has_capacity: says of which card and training more may start; nothing else is returned.
-        """
+    def ask(self, has_capacity: HasCapacity = lambda _: True) -> Configuration | None:
+        """Return the next configuration to evaluate that there is capacity for, None if nothing may start now."""
         for configuration in self._set_aside:
             if self._is_runnable(configuration, has_capacity):
                 self._set_aside.remove(configuration)
@@ -97,20 +89,17 @@ class Study:
     def tell(self, evaluation: Evaluation) -> None:
         """Report the result of a configuration that :meth:`ask` returned."""
         trial = self._trials.pop(evaluation.configuration)
-        for key, value in attributes(evaluation, self._plan.recipes).items():
+        for key, value in self._attributes(evaluation).items():
             trial.set_user_attr(key, value)
         found = values(evaluation)
         for limit, excess in constraints(evaluation, self._budget).items() if found else ():
             trial.set_constraint(limit, excess)
-        self._study.tell(trial, found, state=None if found else state(evaluation))
+        self._study.tell(trial, found, state=None if found else _state(evaluation))
         self._suggester.add(evaluation)
         self.halving.mark_done(evaluation.configuration)
 
     def expected_gain(self, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
-
-        Infinite if the sampler has no expectation.
-        """
+        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
         return self._suggester.expected_gain(self._study, seconds)
 
     def _is_runnable(self, configuration: Configuration, has_capacity: HasCapacity) -> bool:
@@ -152,32 +141,80 @@ class Study:
         they have no result. A result without a finished trial is added: it was kept just before the kill, or the
         study's file was lost.
         """
-        from optuna.trial import TrialState
+        from optuna.trial import TrialState, create_trial
 
         ended, interrupted, waiting = set[Configuration](), set[Configuration](), set[Configuration]()
+        space = distributions(self._plan)
         for trial in self._study.get_trials(deepcopy=False):
             waits = trial.state == TrialState.WAITING
             chosen = {**trial.system_attrs.get("fixed_params", {}), **trial.params}
-            if set(chosen) == PARAMETERS:
+            if set(chosen) == set(space):
                 group = waiting if waits else ended if trial.state.is_finished() else interrupted
                 group.add(configuration_of(self._plan, chosen))
             if trial.state == TrialState.RUNNING:
                 self._study.tell(trial.number, state=TrialState.FAIL)
         for configuration, evaluation in finished.items():
             if configuration not in ended:
-                self._study.add_trial(finished_trial(evaluation, self._plan, self._budget))
+                found = values(evaluation)
+                trial = create_trial(
+                    state=_state(evaluation),
+                    values=found,
+                    params={**parameters(configuration)},
+                    distributions={**space},
+                    user_attrs=self._attributes(evaluation),
+                    constraints=constraints(evaluation, self._budget) if found else None,
+                )
+                self._study.add_trial(trial)
         again = (ended | interrupted) - waiting
         return [each for each in self.halving.not_started if each in again]
 
+    def _attributes(self, evaluation: Evaluation) -> dict[str, object]:
+        """Return a trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""
+        from advisor.engine.scheduling.sampler import ALSO, TEACHES_ONLY
 
-def _open(storage: BaseStorage, name: str, sampler: BaseSampler) -> optuna.Study:
-    import optuna
+        found: dict[str, object] = {"status": evaluation.status.value}
+        if evaluation.reason:
+            found["reason"] = evaluation.reason
+        if shown := also_shown(evaluation, self._plan.recipes):
+            found[ALSO] = [[parameters(each), value] for each, value in shown]
+        if recipe_of(evaluation.configuration.training).first_look:
+            found[TEACHES_ONLY] = True
+        return found
 
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(
-        study_name=name, storage=storage, sampler=sampler, directions=DIRECTIONS, load_if_exists=True
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
-        study.set_metric_names(list(METRICS))
-    return study
+
+def configuration_of(plan: Plan, params: Mapping[str, Any]) -> Configuration:
+    """Return the configuration of a trial's parameters."""
+    return plan.configuration(params["card"], params["compression"], params["threads"], params["training"])
+
+
+def distributions(plan: Plan) -> dict[str, CategoricalDistribution]:
+    """Return the values that each parameter takes."""
+    from optuna.distributions import CategoricalDistribution
+
+    return {
+        "card": CategoricalDistribution([card.name for card in plan.cards]),
+        "training": CategoricalDistribution(list(plan.trainings)),
+        "compression": CategoricalDistribution(list(plan.forms)),
+        "threads": CategoricalDistribution(list(plan.threads)),
+    }
+
+
+def values(evaluation: Evaluation) -> list[float] | None:
+    """Return the objectives' values, None if the evaluation lacks one."""
+    quantities = (evaluation.accuracy, evaluation.latency, evaluation.size)
+    found = [quantity.value for quantity in quantities if quantity is not None]
+    return found if evaluation.status is Status.OK and len(found) == len(METRICS) else None
+
+
+def constraints(evaluation: Evaluation, budget: Budget) -> dict[str, float]:
+    """Return by how much each limit is exceeded, below zero if it is met."""
+    return {limit: min(excess, LARGEST) for limit, excess in budget.excesses(without_holdout(evaluation)).items()}
+
+
+def _state(evaluation: Evaluation) -> TrialState:
+    """Return the state of a trial after its evaluation."""
+    from optuna.trial import TrialState
+
+    if values(evaluation) is not None:
+        return TrialState.COMPLETE
+    return TrialState.FAIL if evaluation.status is Status.FAILED else TrialState.PRUNED

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.core.training import recipe_of
-from advisor.engine.scheduling.cost_estimates import CostEstimates, parameters
+from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.space.plan import Plan, prior_accuracy
 
@@ -20,18 +21,122 @@ if TYPE_CHECKING:
 
     from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate
 
+NOTHING_LEFT_S = 0.05
+"""Seconds that another thread count of a measured artefact takes: all are timed in one go."""
+
+FLOATS = ("float32", "float16")
+"""Forms that answer as the float file does."""
+
 UPDATE_SHARE = 0.02
 """The sampler scores its whole table again after an update. So updates wait until so large a share of the results is
 new: 2 % of all results."""
 
 
-class Suggester:
-    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation.
+def parameters(configuration: Configuration) -> dict[str, str | int]:
+    """Return what the study varies."""
+    own = {name: getattr(configuration, name) for name in ("card", "training", "compression")}
+    return {**own, "threads": configuration.target.threads}
 
-    Attributes:
-        sampler: suggests the trials' parameters.
-        suggests_runnable: it never suggests what may not start now.
+
+@dataclass(frozen=True)
+class CostEstimate:
+    """Expected latency in ms and size in bytes of one configuration, and the seconds of evaluating it."""
+
+    latency_ms: float
+    size_bytes: float
+    cost_s: float
+
+    @property
+    def known(self) -> dict[str, float]:
+        """The figures by the names of the study's objectives."""
+        return {"latency": self.latency_ms, "size": self.size_bytes}
+
+
+@dataclass
+class _Measured:
+    """Measurements of one card by compression recipe and threads: latency and size hardly depend on its training."""
+
+    latency_ms: dict[tuple[str, int], float] = field(default_factory=dict)
+    size_bytes: dict[str, float] = field(default_factory=dict)
+    done: set[tuple[str, str]] = field(default_factory=set)
+
+
+class CostEstimates:
+    """Collects what was measured and corrects the rough figures of the same card by it.
+
+    The other forms of a card are expected to be off by as much as those that were measured (geometric mean). This is
+    closer than MACs and parameters can be: the head has replaced the published classifier, and the machine is known.
     """
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._measured: dict[str, _Measured] = {}
+
+    def add(self, evaluation: Evaluation) -> str | None:
+        """Add an evaluation; return the card whose estimates changed, None if none did."""
+        configuration = evaluation.configuration
+        if evaluation.status is not Status.OK or evaluation.latency is None or evaluation.size is None:
+            return None
+        measured = self._measured.setdefault(configuration.card, _Measured())
+        measured.latency_ms[configuration.compression, configuration.target.threads] = evaluation.latency.value
+        measured.size_bytes[configuration.compression] = evaluation.size.value
+        measured.done.add((configuration.training, configuration.compression))
+        return configuration.card
+
+    def of(self, name: str) -> Mapping[Configuration, CostEstimate]:
+        """Return the estimates of every configuration of a card; rough ones if nothing of it was measured."""
+        card, measured, plan = self._plan.cards_by_name[name], self._measured.get(name, _Measured()), self._plan
+        pairs = {point: (ms, rough_ms(card, *point)) for point, ms in measured.latency_ms.items()}
+        larger = _mean_ratio([(size, rough_size(card, recipe)) for recipe, size in measured.size_bytes.items()])
+        slower = {  # by the other thread counts of a recipe, as far as they were measured
+            recipe: _mean_ratio([pair for point, pair in pairs.items() if point[0] == recipe] or list(pairs.values()))
+            for recipe in plan.forms
+        }
+        sizes = {recipe: measured.size_bytes.get(recipe, larger * rough_size(card, recipe)) for recipe in plan.forms}
+        costs = {variant: self._cost_s(card, measured, *variant) for variant in plan.workload.variants_of(card)}
+
+        found = {}
+        for each in plan.configurations():
+            if each.card == name:
+                recipe, threads = each.compression, each.target.threads
+                ms = measured.latency_ms.get((recipe, threads), slower[recipe] * rough_ms(card, recipe, threads))
+                found[each] = CostEstimate(ms, sizes[recipe], costs[each.training, recipe])
+        return found
+
+    def _cost_s(self, card: Card, measured: _Measured, training: str, recipe: str) -> float:
+        """Return the seconds that are left: all thread counts are timed in one go, all recipes share a training."""
+        plan = self._plan
+        if not measured.done:
+            return plan.costs.variant_s(card, (training, recipe)) / len(plan.threads)
+        if (training, recipe) in measured.done:
+            return NOTHING_LEFT_S
+        costs = plan.costs.of_card(card)
+        own = costs.own_s[training, recipe] / len(plan.threads)
+        trained = any(training == done for done, _ in measured.done)
+        return own if trained else own + costs.trained_s[training] / len(plan.recipes) / len(plan.threads)
+
+
+def _mean_ratio(pairs: Collection[tuple[float, float]]) -> float:
+    """Return measured over rough figures (geometric mean)."""
+    ratios = [math.log(measured / rough) for measured, rough in pairs if measured > 0]
+    return math.exp(sum(ratios) / len(ratios)) if ratios else 1.0
+
+
+def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[Configuration, float]]:
+    """Return other forms whose accuracy in % an evaluation has shown too.
+
+    Every form is compared with the float32 one on the same images, so the accuracy of that one is known as well.
+    float16 rounds weights to 11 bits, which changed at most one answer in 500 (``benchmarks/results/compression.md``).
+    """
+    accuracy, drop = evaluation.accuracy, evaluation.drop
+    if evaluation.status is not Status.OK or accuracy is None or drop is None or evaluation.card_facts.as_it_is:
+        return []
+    forms = [name for name in FLOATS if name in recipes and name != evaluation.configuration.compression]
+    return [(replace(evaluation.configuration, compression=name), accuracy.value + drop.value) for name in forms]
+
+
+class Suggester:
+    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation."""
 
     suggests_runnable = False
 
@@ -45,10 +150,7 @@ class Suggester:
         """Tell the sampler what may start now."""
 
     def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
-
-        Infinite if the sampler has no expectation.
-        """
+        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
         return float("inf")
 
 
@@ -70,11 +172,8 @@ class AdvisorSuggester(Suggester):
         self._rows: dict[CardTraining, list[int]] = {}
         for row, configuration in enumerate(plan.configurations()):
             self._rows.setdefault(CardTraining.of(configuration), []).append(row)
-        objectives = (
-            Objective("accuracy", "maximize"),
-            Objective("latency", "minimize", log=True),
-            Objective("size", "minimize", log=True),
-        )
+        costs = (Objective(name, "minimize", log=True) for name in ("latency", "size"))
+        objectives = (Objective("accuracy", "maximize"), *costs)
         super().__init__(AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed))
 
     def add(self, evaluation: Evaluation) -> None:
@@ -127,10 +226,7 @@ def make_suggester(
 
 
 def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
-    """Return a candidate for each configuration, in the order of ``plan.configurations()``.
-
-    The prior is the published accuracy. Latency, size and seconds come from the estimates.
-    """
+    """Return a candidate for each configuration, in the order of the plan; its prior is the published accuracy."""
     from advisor.engine.scheduling.sampler import Candidate
 
     estimates_of = {card.name: estimates.of(card.name) for card in plan.cards}
@@ -138,18 +234,14 @@ def candidate_table(plan: Plan, estimates: CostEstimates) -> list[Candidate]:
     for each in plan.configurations():
         card, estimate = plan.cards_by_name[each.card], estimates_of[each.card][each]
         prior = prior_accuracy(card, each.compression) + recipe_of(each.training).points
-        features = _features(card, each.training, each.compression)
+        features: dict[str, float | str] = {
+            "card": card.name,
+            "family": card.family,
+            "training": each.training,
+            "recipe": each.compression,
+            "input": float(card.input_size),
+            "log_params": math.log(max(card.params, 1)),
+            "log_macs": math.log(max(card.macs, 1)),
+        }
         table.append(Candidate(parameters(each), prior, estimate.known, features, estimate.cost_s))
     return table
-
-
-def _features(card: Card, training: str, compression: str) -> dict[str, float | str]:
-    return {
-        "card": card.name,
-        "family": card.family,
-        "training": training,
-        "recipe": compression,
-        "input": float(card.input_size),
-        "log_params": math.log(max(card.params, 1)),
-        "log_macs": math.log(max(card.macs, 1)),
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +30,6 @@ class Forecast:
     """One configuration before it is evaluated.
 
     Attributes:
-        configuration: what would be evaluated.
         latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
         chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
@@ -49,13 +48,9 @@ class Forecast:
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
-        configuration = self.configuration
         return {
-            "key": configuration.key,
-            "card": configuration.card,
-            "training": configuration.training,
-            "compression": configuration.compression,
-            "threads": configuration.target.threads,
+            **self._identity(),
+            "threads": self.configuration.target.threads,
             "latency": self.latency.to_json(),
             "meets_latency_budget": self.chance,
             "size": self.size.to_json(),
@@ -64,11 +59,14 @@ class Forecast:
             "filtered": self.filtered,
         }
 
+    def _identity(self) -> dict[str, str]:
+        return {name: getattr(self.configuration, name) for name in ("key", "card", "training", "compression")}
+
     def to_row(self) -> dict[str, object]:
         """Return a row of a table, with the names of :data:`COLUMNS`."""
         configuration, latency, size = self.configuration, self.latency, self.size
         return {
-            **{name: getattr(configuration, name) for name in ("key", "card", "training", "compression")},
+            **self._identity(),
             "device": configuration.target.device,
             "threads": configuration.target.threads,
             "latency_median_ms": latency.value,
@@ -90,7 +88,6 @@ class CardForecast:
     """One card that would be tried.
 
     Attributes:
-        card: its name.
         on_disk: its weights are on this machine.
         download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
@@ -122,7 +119,6 @@ class PlanView:
     """Plan of a search: its configurations, cards and cost.
 
     Attributes:
-        request: the question.
         forecasts: every configuration, the most promising cards first.
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.
@@ -177,7 +173,7 @@ class PlanView:
     @property
     def cheapest(self) -> CardForecast:
         """The card whose first result comes soonest."""
-        return quickest(self.cards)
+        return min(self.cards, key=lambda card: card.first_s)
 
     @property
     def download_bytes(self) -> int:
@@ -208,8 +204,3 @@ class PlanView:
             "left_out": dict(self.left_out),
             "remarks": list(self.remarks),
         }
-
-
-def quickest(cards: Sequence[CardForecast]) -> CardForecast:
-    """Return the card whose first result comes soonest."""
-    return min(cards, key=lambda card: card.first_s)

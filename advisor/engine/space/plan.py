@@ -1,7 +1,7 @@
 """Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
@@ -15,7 +15,7 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
 from advisor.engine.pipeline.cost_model import CostModel
 from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Variant, Workload
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.targets.device_prediction import least_size
@@ -44,16 +44,13 @@ MIDDLING = 50.0
 
 @dataclass(frozen=True)
 class Plan:
-    """The search space of one run.
+    """The search space of one run: its candidates, the most promising first.
 
     Attributes:
-        cards: candidates, the most promising first.
-        workload: the work for each card.
-        runtime: runtime and version.
         pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
         cores: how many jobs run side by side.
-        tuning_limited: fine-tuning gets a limited time, see :mod:`advisor.engine.scheduling.allowance`.
+        tuning_limited: fine-tuning gets a limited time, see :class:`advisor.engine.scheduling.scheduler.Allowance`.
         names_networks: the user named cards to try.
     """
 
@@ -106,12 +103,16 @@ class Plan:
         target = self.lead or Target("host", self.runtime, "cpu", threads)
         return Configuration(card, training or self.trainings[0], compression, target)
 
+    def skipped(self, configuration: Configuration, reason: str, stage: StageName) -> Evaluation:
+        """Return the record of a configuration that is not evaluated."""
+        return Evaluation(configuration, Status.SKIPPED, self.cards_by_name[configuration.card].family, reason, stage)
+
     def configurations(self) -> tuple[Configuration, ...]:
         """Return every point: the lightest training first, then the most promising cards."""
-        return self._all
+        return self._configurations
 
     @cached_property
-    def _all(self) -> tuple[Configuration, ...]:
+    def _configurations(self) -> tuple[Configuration, ...]:
         return tuple(
             self.configuration(card.name, recipe, threads, training)
             for training, card in product(self.trainings, self.cards)
@@ -134,20 +135,19 @@ class Plan:
     def tuning_s(self) -> float:
         """Seconds of one core that fine-tuning may take; infinite if the user chose the training recipes.
 
-        It is :data:`TUNING_S` of the reference machine, or a quarter of what all heads take there if that is longer. So
-        the same cards are fine-tuned on a slower or a busy machine.
+        Its base is the reference machine, so the same cards are fine-tuned on a slower or a busy machine.
         """
-        heavy = self._trainings(heavy=True)
-        if not self.tuning_limited or not heavy:
+        if not self.tuning_limited or self._heavy is None:
             return math.inf
-        reference, light = CostModel(self.workload), self._of(self._trainings(heavy=False))
+        light = [variant for variant in self.workload.variants if not recipe_of(variant[0]).tunes_backbone]
+        reference = CostModel(self.workload)
         heads_s = sum(reference.total_s(reference.stages(card, light)) for card in self.cards)
-        return self.pace.get(StageName(heavy[0]), 1.0) * max(TUNING_S, HEADS_PART * heads_s)
+        return self.pace.get(StageName(self._heavy), 1.0) * max(TUNING_S, HEADS_PART * heads_s)
 
     @cached_property
     def finishing_s(self) -> Mapping[str, float]:
         """Seconds from the end of a card's fine-tuning to the results of :data:`ALWAYS`, one stage after another."""
-        forms = [variant for variant in self._of(self._trainings(heavy=True)[:1]) if variant[1] in ALWAYS]
+        forms = [variant for variant in self.workload.variants if variant[0] == self._heavy and variant[1] in ALWAYS]
         own_s = {card.name: self.costs.of_card(card).own_s for card in self.cards}
         return {
             name: FINISHING_MARGIN * (CONVERT_S + CALIBRATE_AGAIN_S + sum(own.get(each, 0.0) for each in forms))
@@ -163,11 +163,10 @@ class Plan:
         paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
         return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores
 
-    def _trainings(self, heavy: bool) -> tuple[str, ...]:
-        return tuple(training for training in self.trainings if recipe_of(training).tunes_backbone == heavy)
-
-    def _of(self, trainings: Collection[str]) -> list[Variant]:
-        return [variant for variant in self.workload.variants if variant[0] in trainings]
+    @property
+    def _heavy(self) -> str | None:
+        """The lightest training recipe that fine-tunes, None if there is none."""
+        return next((training for training in self.trainings if recipe_of(training).tunes_backbone), None)
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""
@@ -176,17 +175,13 @@ class Plan:
 
 def most_promising_first(cards: Sequence[Card]) -> tuple[Card, ...]:
     """Return the cards by published accuracy and MACs, one Pareto front after another."""
+    losses = {card: (-(card.top1() or 0.0), card.macs) for card in cards}
     rest, ordered = list(cards), list[Card]()
     while rest:
-        layer = [card for card in rest if not any(_better(other, card) for other in rest)]
+        layer = [card for card in rest if not any(dominates(losses[other], losses[card]) for other in rest)]
         ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
         rest = [card for card in rest if card not in layer]
     return tuple(ordered)
-
-
-def _better(other: Card, card: Card) -> bool:
-    first, second = ((-(each.top1() or 0.0), each.macs) for each in (other, card))
-    return dominates(first, second)
 
 
 def prior_accuracy(card: Card, recipe: str) -> float:
@@ -200,8 +195,7 @@ def expected_top1(card: Card) -> float:
     law = _law()
     if not law or not card.macs or not card.params:
         return MIDDLING
-    value = sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True))
-    return min(max(value, 0.0), 95.0)
+    return min(max(sum(weight * fact for weight, fact in zip(law, _facts(card), strict=True)), 0.0), 95.0)
 
 
 def _facts(card: Card) -> tuple[float, ...]:
@@ -236,7 +230,6 @@ UNDECIDED = (StageName.STOP, StageName.PROMOTION)
 def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]:
     """Record what is ruled out beforehand, and return all evaluations that are final.
 
-    Final is what an earlier part of the run evaluated, and what cannot meet the size budget or the accepted licences.
     A failure may have been the machine's: a resumed run tries it again. It also considers again what was skipped
     because its training could not reach the front.
     """
@@ -245,17 +238,13 @@ def skip_ruled_out(run: RunFolder, plan: Plan, rules: Rules) -> list[Evaluation]
     done = {e.configuration: e for e in ended if e.configuration in own}
     for configuration, reason in ruled_out(plan, rules).items():
         if configuration not in done:
-            family = plan.cards_by_name[configuration.card].family
-            done[configuration] = Evaluation(configuration, Status.SKIPPED, family, reason, StageName.PLAN)
+            done[configuration] = plan.skipped(configuration, reason, StageName.PLAN)
             run.append(done[configuration])
     return list(done.values())
 
 
 def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
-    """Return what the plan alone rules out, with the reason.
-
-    A rule that rejects everything rules nothing out: the closest answer needs figures.
-    """
+    """Return what the plan alone rules out, with the reason. A rule that rejects everything rules nothing out."""
     found: dict[Configuration, str] = {}
     for rule in rules.that_need(RuleNeeds.PLAN):
         reasons = {each: rule.reason(each, rules.known) for each in plan.configurations()}
@@ -265,15 +254,11 @@ def ruled_out(plan: Plan, rules: Rules) -> dict[Configuration, str]:
 
 
 def record_unevaluated(run: RunFolder, plan: Plan, why: str) -> None:
-    """Record each card of which nothing was evaluated, with the reason why the search ended.
-
-    Every card of the question is then in the answer: evaluated, failed, or skipped with a reason.
-    """
+    """Record each card of which nothing was evaluated, with the reason why the search ended."""
     named = {evaluation.configuration.card for evaluation in run.evaluations()}
     for configuration in plan.configurations():
         if configuration.card not in named:
-            family = plan.cards_by_name[configuration.card].family
-            run.append(Evaluation(configuration, Status.SKIPPED, family, f"not started: {why}", StageName.STOP))
+            run.append(plan.skipped(configuration, f"not started: {why}", StageName.STOP))
 
 
 def too_slow(plan: Plan, evaluations: Sequence[Evaluation]) -> list[Configuration]:

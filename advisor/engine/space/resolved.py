@@ -1,58 +1,71 @@
-"""Find and check all parts of a question once, for a search and for its preview."""
+"""Find and check all parts of a question once, before anything is spent: recipes, devices, cards, images, weights."""
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.catalog.catalogue import Catalogue, load_catalogue
+from advisor.catalog.catalogue import Catalogue, load_catalogue, published_labels
 from advisor.catalog.user_models.import_model import is_file, shipped_card
 from advisor.catalog.weights.fetching import all_missing
-from advisor.compression.recipes import Recipe
-from advisor.core.errors import WeightsError
+from advisor.compression.recipes import RECIPES, Recipe
+from advisor.compression.recipes.base import Needs
+from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP
 from advisor.core.training import HEAD_SUBSET
+from advisor.datasets.checks.findings import counted
+from advisor.datasets.dataset import Dataset, class_order
+from advisor.datasets.division import Division
+from advisor.datasets.split import Split
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
 from advisor.engine.pipeline.materials import Materials, Workload
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
-from advisor.engine.question import Execution, Question, Request, require_sampler_installed
-from advisor.engine.space.candidates import (
-    Candidates,
-    chosen_cards,
-    chosen_recipes,
-    names_networks,
-    read_images,
-    require_known_classes,
-    runtime_version,
-)
-from advisor.engine.space.plan import Plan
+from advisor.engine.question import Execution, Question, Request, require_classes, require_sampler_installed
+from advisor.engine.space.plan import Plan, most_promising_first
+from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.measurement import host
 from advisor.measurement.host import Host
+from advisor.measurement.metrics import FIRST
 from advisor.store import ArtifactCache
+
+DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
+"""Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
+
+RUNTIME = "ai-edge-litert"
 
 AS_IT_IS = "is judged as it is, not trained; its figures are too high if it has learnt from your images"
 """Remark on a user's own detector or finished file among the candidates."""
 
 DOWNLOADS = 4
 
+PARTS = {Role.VALIDATION: "validation part", Role.HOLDOUT: "hold-out"}
+
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class Resolved:
-    """A question with all its parts, found and checked before any work starts.
+class Candidates:
+    """Cards that can be tried, the most promising first, with their weights by name, None for fixed-seed random ones.
 
-    Attributes:
-        request: the question, and how it is answered.
-        catalogue: every card that there is.
-        targets: the devices.
-        recipes: compression recipes by name.
-        cards: the candidates, the most promising first.
-        images: the user's images, or None.
+    ``missing`` says of other cards why their weights cannot be fetched.
     """
+
+    cards: tuple[Card, ...]
+    weights: Mapping[str, WeightsFile | None]
+    missing: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """A question with all its parts: every card that there is, and of it the candidates, the most promising first."""
 
     request: Request
     catalogue: Catalogue
@@ -72,15 +85,16 @@ class Resolved:
         return self.request.execution
 
     @property
-    def names_networks(self) -> bool:
-        """True if the user named cards to try."""
-        return names_networks(self.question, self.catalogue)
+    def runtime(self) -> str:
+        """The runtime that measures, with its version."""
+        return f"{RUNTIME}=={version(RUNTIME)}"
 
     @property
     def cards_to_try(self) -> int:
         """Number of cards that are tried: all if the user named networks; finished files always."""
-        finished = sum(bool(card.form) for card in self.cards)
-        return len(self.cards) if self.names_networks else finished + self.question.of_task.cards
+        if names_networks(self.question, self.catalogue):
+            return len(self.cards)
+        return sum(bool(card.form) for card in self.cards) + self.question.of_task.cards
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -89,7 +103,7 @@ class Resolved:
         return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
-        """Return the search space of cards that have weights; see :class:`Plan` for ``pace``.
+        """Return the search space of cards that have weights; ``pace``: measured over expected seconds of each stage.
 
         A time limit of the search alone limits the fine-tuning of a default search.
         """
@@ -105,34 +119,22 @@ class Resolved:
         return Plan(
             candidates.cards,
             workload,
-            runtime_version(),
+            self.runtime,
             pace or {},
             lead=targets.lead.identity if targets.lead else None,
             cores=self.execution.cores,
             tuning_limited=question.tuning_limited and self.execution.time_limit_s is None,
-            names_networks=self.names_networks,
+            names_networks=names_networks(question, self.catalogue),
         )
 
-    def materials(
-        self, weights: Mapping[str, WeightsFile | None], configurations: int, machine: Host | None = None
-    ) -> Materials:
-        """Return the materials of the stages of a search.
-
-        Args:
-            weights: weights file of each card by name; None for fixed-seed random weights.
-            configurations: size of the search space: files of a large one are timed briefly first.
-            machine: the machine that measures, this one by default.
-        """
-        machine, effort = machine or host.describe(), effort_for(configurations)
-        return Materials(ArtifactCache(), self.images, weights, machine, self.question, effort)
+    def materials(self, candidates: Candidates, plan: Plan, machine: Host | None = None) -> Materials:
+        """Return the materials of the stages, which ``machine`` measures. Files of a large plan are timed briefly."""
+        machine, effort = machine or host.describe(), effort_for(plan.size)
+        return Materials(ArtifactCache(), self.images, candidates.weights, machine, self.question, effort)
 
 
 def resolve_parts(request: Request, say: Say) -> Resolved:
-    """Find and check all parts of a question.
-
-    Raises:
-        UsageError: a part is missing, unknown or damaged, or a package that it needs is not installed.
-    """
+    """Find and check all parts of a question; refuse one that is missing, unknown or damaged, or not installed."""
     require_sampler_installed(request.execution.sampler)
     found = resolve_cards(request)
     images = read_images(request.question, say)
@@ -141,24 +143,90 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
 
 
 def resolve_cards(request: Request) -> Resolved:
-    """Find all parts of a question but its images, which take longest.
-
-    Raises:
-        UsageError: a part is missing, unknown or damaged.
-    """
+    """Find all parts of a question but its images, which take longest."""
     question = request.question
     targets, recipes, catalogue = select_targets(question), chosen_recipes(question), load_catalogue(question.catalog)
     return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
+
+
+def with_files(request: Request) -> Request:
+    """Return a request whose candidates are names of cards: each file is one, in its own catalogue, or is refused."""
+    question = request.question
+    names, catalogs = list[str](), list(question.catalog)
+    for candidate in question.candidates:
+        if not is_file(candidate):
+            names.append(candidate)
+            continue
+        card, catalogue = shipped_card(Path(candidate), question.catalog)
+        names.append(card.name)
+        catalogs.append(catalogue)
+    if len(catalogs) == len(question.catalog):
+        return request
+    written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
+    changed = replace(question, candidates=tuple(names), catalog=tuple(dict.fromkeys(catalogs)))
+    return replace(request, question=changed, written=written)
+
+
+def chosen_recipes(question: Question) -> dict[str, Recipe]:
+    """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
+    task, limited = question.of_task, question.limits.max_drop_points is not None
+    known = {recipe.name: recipe for recipe in RECIPES if task.labelled or recipe.needs < Needs.SCORING}
+    heavier = HEAVIER_RECIPES if question.data is not None and limited and task.labelled else ()
+    names = question.compressions or (*DEFAULT_RECIPES, *heavier)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
+    return {name: known[name] for name in dict.fromkeys(("float32", *names))}
+
+
+def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevices) -> tuple[Card, ...]:
+    """Return the cards of the question, by default all that name a source of weights, the most promising first.
+
+    A user's own file is a card of one task; a search for another one leaves it out unless the user names it.
+    Finished files come first. If the user names nothing else, the other cards are those of a search without names.
+    Cards of which no file may fit on a device are left out where this machine is no device, if others are left.
+    """
+    side, names = question.of_task.side, names_networks(question, catalogue)
+    named = catalogue.select(question.candidates) if names else ()
+    cards = [card for card in named or catalogue.values() if named or card.weights]
+    others = [card for card in cards if card.task not in ("", question.task)]
+    for card in others:
+        if card.name in question.candidates or len(others) == len(cards):
+            raise UsageError(
+                f"--candidates: {card.name} is a file for {card.task}, and the search is for {question.task}",
+                f"add --task {card.task}, or leave it out",
+            )
+    cards = [card for card in cards if card not in others]
+    cards = [card.at(side) for card in cards] if side else cards
+    if not names and not targets.host:
+        pairs = list(product(chosen_recipes(question), targets.devices))
+        cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
+    return tuple(sorted(most_promising_first(cards), key=lambda card: not card.form))
+
+
+def names_networks(question: Question, catalogue: Catalogue) -> bool:
+    """Return whether the user named cards to try; finished files alone leave the usual ones in the search."""
+    return any(not card.form for card in catalogue.select(question.candidates))
+
+
+def require_known_classes(question: Question, cards: Sequence[Card], images: Images | None) -> None:
+    """Refuse a finished file that the user named and that does not know the classes of the images."""
+    for card in cards:
+        if images is None or not card.form or card.name not in question.candidates:
+            continue
+        labels = published_labels(card)
+        try:
+            class_order(images.classes, labels, len(labels))
+        except UsageError as error:
+            message = error.message.removeprefix("--data: ")
+            raise UsageError(f"--candidates: {card.name}: {message}", error.hint) from None
 
 
 def find_weights(resolved: Resolved, say: Say) -> Candidates:
     """Fetch the weights of the cards, several at a time: of all that the user named, else of the first ones.
 
     A card without weights stays a candidate if the user named it and gave no images: latency, memory and operators
-    do not depend on weights.
-
-    Raises:
-        WeightsError: no card is left.
+    do not depend on weights. WeightsError: no card is left.
     """
     from advisor.catalog.weights.fetching import fetch
 
@@ -190,30 +258,76 @@ def find_weights(resolved: Resolved, say: Say) -> Candidates:
         weights.update(dict.fromkeys(errors))
     if not weights:
         raise all_missing(errors, options) if len(errors) > 1 else next(iter(errors.values()))
-    return Candidates(
-        cards=tuple(card for card in cards if card.name in weights)[:at_most],
-        weights=weights,
-        missing={name: error.message for name, error in errors.items()},
-    )
+    chosen = tuple(card for card in cards if card.name in weights)[:at_most]
+    return Candidates(chosen, weights, {name: error.message for name, error in errors.items()})
 
 
-def with_files(request: Request) -> Request:
-    """Return a request whose candidates are names of cards: each file is one, in a catalogue of its own.
+def read_images(question: Question, say: Say) -> Images | None:
+    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them."""
+    if question.data is None:
+        return None
+    say(f"reading images of {question.data}")
+    images = question.of_task.read(question, say)
+    require_classes(question.guarantees, images.classes)
+    require_metrics(question, images)
+    return images
 
-    Raises:
-        UsageError: a file is missing or cannot take part.
-    """
-    question = request.question
-    names, catalogs = list[str](), list(question.catalog)
-    for candidate in question.candidates:
-        if not is_file(candidate):
-            names.append(candidate)
-            continue
-        card, catalogue = shipped_card(Path(candidate), question.catalog)
-        names.append(card.name)
-        catalogs.append(catalogue)
-    if len(catalogs) == len(question.catalog):
-        return request
-    written = {**request.written, "candidates": names, "catalog": [str(path) for path in catalogs]}
-    changed = replace(question, candidates=tuple(names), catalog=tuple(dict.fromkeys(catalogs)))
-    return replace(request, question=changed, written=written)
+
+def undivided(dataset: Dataset, seed: int) -> Images:
+    """Return images that are all held out."""
+    return Images(dataset, Split((), (), tuple(range(len(dataset.images))), seed))
+
+
+def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
+    """Return divided images, and say what is notable about the parts."""
+    split, leaks = division.split, division.leaks
+    for note in notes:
+        say(note)
+    if leaks:
+        what = counted(len(leaks), "image or group lies", "images or groups lie")
+        say(f"{what} in several parts of the split")
+    return Images(dataset, split, leaks, SUBSET_IMAGES, division.groups, division.grouping, notes)
+
+
+def require_metrics(question: Question, images: Images) -> None:
+    """Refuse a metric that counts or is limited, and that cannot be computed on the images."""
+    limited = dict.fromkeys(dict(question.limits.min_metrics), "--min-accuracy")
+    asked = {question.metric: "--metric", **limited}
+    if question.costs is not None:
+        rows = question.costs.of(images.classes)
+        if COST_SAVED in asked:
+            _require_costs(rows, images)
+    for name, option in asked.items():
+        if name == TOP5 and len(images.classes) <= FIRST:
+            raise UsageError(
+                f"{option}: {TOP5} needs more than {FIRST} classes, and the images have {len(images.classes)}",
+                "take top1, balanced-accuracy or macro-f1",
+            )
+        if name == WORST_GROUP:
+            _require_groups(option, images)
+
+
+def _require_costs(rows: Sequence[Sequence[float]], images: Images) -> None:
+    """Refuse parts of the images on which one answer costs nothing."""
+    for role, part in PARTS.items():
+        seen = set(images.part(role).labels)
+        free = [name for label, name in enumerate(images.classes) if not any(rows[true][label] for true in seen)]
+        if free:
+            raise UsageError(
+                f"--costs: always answering '{free[0]}' costs nothing on the {part}, so no cost can be saved there",
+                "add images of the other classes, or take another --metric",
+            )
+
+
+def _require_groups(option: str, images: Images) -> None:
+    """Refuse parts with fewer than two groups of enough images."""
+    for role, part in PARTS.items():
+        sizes = Counter(images.group_names(role))
+        compared = sum(size >= LEAST_GROUP_IMAGES for size in sizes.values())
+        if compared < 2:
+            raise UsageError(
+                f"{option}: {WORST_GROUP} compares groups of at least {LEAST_GROUP_IMAGES} images, and the {part} has "
+                f"{compared} of them",
+                "name cameras or sites in the column 'group' of a manifest; a split keeps groups whole, so name at "
+                "least two for each part, or put images of each group into all parts by the column 'split'",
+            )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
-    from advisor.engine.space.candidates import Say
+    from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
 
 

@@ -20,11 +20,10 @@ from advisor.datasets.division import Overview, divide
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
-from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
+from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, gravest_first
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question
-from advisor.engine.space.candidates import divided, undivided
+from advisor.engine.space.resolved import divided, undivided
 from advisor.training.labels import Suspect
 
 HINT = "name a folder of images of things that are none of your classes"

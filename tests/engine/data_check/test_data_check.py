@@ -9,8 +9,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import UsageError, WeightsError, install_extra
 from advisor.downloads.files import FetchOptions
-from advisor.engine.data_check import LabelChecker, check_data
-from advisor.engine.data_check.label_checker import PREFERRED
+from advisor.engine.data_check import PREFERRED, LabelChecker, check_data
 from benchmarks.data_check import copies_score, labels_score
 from benchmarks.planting import plant
 from tests.requirements import skip_or_fail

@@ -18,7 +18,7 @@ from advisor.core.evaluation_facts import CardFacts, ImageAnswers
 from advisor.core.quantity import Interval
 from advisor.engine.history.compare import Comparison, ComparisonResult, compare
 from advisor.engine.history.differences import Difference, find_differences
-from advisor.engine.history.disagreements import disagreements
+from advisor.engine.history.insights import disagreements
 from advisor.engine.history.loaded_run import load_run
 from advisor.store import RunFolder
 from tests.builders import evaluation, present

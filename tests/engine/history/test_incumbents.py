@@ -13,8 +13,7 @@ from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.history.diagnoses import losing
-from advisor.engine.history.disagreements import ExpectedTuning, expected_tuning, incumbents
+from advisor.engine.history.insights import ExpectedTuning, expected_tuning, incumbents, losing
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.engine.question import resolve
 from advisor.reporting.files import recommendation, render_markdown

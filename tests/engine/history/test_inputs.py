@@ -7,10 +7,11 @@ import pytest
 import yaml
 
 from advisor.catalog.catalogue import load_catalogue, shipped_files
+from advisor.engine.history.changes import find_card_changes
 from advisor.engine.history.loaded_run import CATALOGS, images_folder, keep_inputs, load_run, located
-from advisor.engine.history.reevaluation.changes import find_card_changes
+from advisor.engine.history.manifest import card_hash
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import card_hash, chosen_cards
+from advisor.engine.space.resolved import chosen_cards
 from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 

@@ -23,8 +23,7 @@ from advisor.downloads.files import WeightsFile
 from advisor.engine.history.loaded_run import load_run, stored_request, unfinished_search
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import Candidates
-from advisor.engine.space.resolved import Resolved, resolve_cards
+from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from advisor.tflite.model import read
 from tests.builders import evaluation, present

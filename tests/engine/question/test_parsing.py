@@ -1,7 +1,4 @@
-"""Options become a question, an execution and an output, in base units.
-
-Options as a user writes them: names, types, files. What a search derives from the values of a request.
-"""
+"""Options and request files become a question, an execution and an output, in base units, with metric and costs."""
 
 import re
 from pathlib import Path
@@ -13,8 +10,18 @@ import yaml
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.metrics import PREFERENCES
+from advisor.core.metrics import Costs
+from advisor.core.preference import PREFERENCES
 from advisor.core.tasks import TASKS
-from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, Execution, Question, Request, resolve
+from advisor.engine.question import (
+    FREE_ON_RESUME,
+    QUESTION_OPTIONS,
+    Execution,
+    Question,
+    Request,
+    resolve,
+    resolve_resumed,
+)
 from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, collect_options, read_file
 from advisor.isolation.resources import usable_cores
 
@@ -178,32 +185,6 @@ def test_stop_below_is_a_share(written: str, share: float | None) -> None:
     assert resolve({"stop_below": written}).execution.stop_below == share
 
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"budget": "50"}, "'50' has no unit"),
-        ({"budget": "-1ms"}, "not above zero"),
-        ({"budget": "0ms"}, "not above zero"),
-        ({"task": "image-clasification"}, "did you mean 'image-classification'"),
-        ({"task": "detection"}, "did you mean 'object-detection'"),
-        ({"sampler": "tpee"}, "did you mean 'tpe'"),
-        ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
-        ({"licence": "<b>"}, "--licence: '<b>' is no"),
-        ({"confidence": "40%"}, "--confidence: '40%' is not between 50% and 99%"),
-        ({"confidence": "0.9"}, "--confidence: '0.9' has no unit"),
-        ({"objective": "robust"}, "did you mean 'robust-accuracy'"),
-        ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
-        ({"time_limit": "10"}, "'10' has no unit"),
-        ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
-        ({"storage": "jornal"}, "did you mean 'journal'"),
-    ],
-)
-def test_a_wrong_value_is_named(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(words)) as refused:
-        resolve(options)
-    assert refused.value.hint
-
-
 def test_options_that_are_not_given_have_their_defaults() -> None:
     defaults = collect_options({}).values
     assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
@@ -302,3 +283,83 @@ def test_the_least_gain_depends_on_the_space_unless_it_is_given(
 
 def test_workers_default_to_the_cores() -> None:
     assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+
+
+TABLE = OTHER_VALUES["costs"]
+PHOTOS = {"data": "photos"}
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Return the path of a table of costs."""
+    file = tmp_path / "costs.csv"
+    file.write_text(TABLE)
+    return str(file)
+
+
+def test_top_1_counts_by_default() -> None:
+    question = resolve(PHOTOS).question
+    assert (question.metric, question.costs, question.of_task.metric) == ("top1", None, "top-1")
+
+
+def test_the_task_says_what_counts() -> None:
+    task = resolve({**PHOTOS, "metric": "balanced-accuracy"}).question.of_task
+    assert (task.metric, task.heading) == ("balanced accuracy", "Balanced accuracy")
+
+
+def test_costs_alone_count(table: str) -> None:
+    request = resolve({**PHOTOS, "costs": table})
+    assert request.question.metric == "cost-saved"
+    assert request.question.costs == Costs(("cat", "dog"), ((0, 1), (5, 0)))
+    assert request.written["costs"] == TABLE
+
+
+def test_costs_beside_another_metric_are_kept(table: str) -> None:
+    question = resolve({**PHOTOS, "costs": table, "metric": "macro-f1"}).question
+    assert question.metric == "macro-f1"
+    assert question.costs is not None
+
+
+def test_a_request_keeps_the_content_of_the_costs(table: str) -> None:
+    request = resolve({**PHOTOS, "costs": table})
+    Path(table).unlink()
+    assert resolve(request.written) == request
+
+
+def test_a_resumed_run_notices_other_costs(table: str) -> None:
+    stored = {"schema_version": 1, **resolve({**PHOTOS, "costs": table}).written}
+    assert resolve_resumed(stored, {"costs": table}) == resolve_resumed(stored, {})
+    Path(table).write_text(TABLE.replace("5", "6"))
+    with pytest.raises(UsageError, match="begun with --costs of other content, not this one"):
+        resolve_resumed(stored, {"costs": table})
+
+
+def test_a_resumed_run_keeps_its_metric() -> None:
+    stored = {"schema_version": 1, **resolve({**PHOTOS, "metric": "macro-f1"}).written}
+    with pytest.raises(UsageError, match="begun with --metric macro-f1, not top5"):
+        resolve_resumed(stored, {"metric": "top5"})
+
+
+@pytest.mark.parametrize(
+    ("text", "metric", "least", "others"),
+    [
+        ("85%", "top1", 85, ()),
+        ("top1=85%", "top1", 85, ()),
+        ("85%", "macro-f1", 85, ()),
+        ("85%, worst-group = 70%", "top1", 85, (("worst-group", 70),)),
+        ("top5=95%,top1=80%", "macro-f1", None, (("top1", 80), ("top5", 95))),
+        ("", "top1", None, ()),
+    ],
+)
+def test_least_values_of_metrics(text: str, metric: str, least: float | None, others: tuple[Any, ...]) -> None:
+    limits = resolve({**PHOTOS, "min_accuracy": text, "metric": metric}).question.limits
+    assert (limits.min_accuracy, limits.min_metrics) == (least, others)
+
+
+def test_least_values_may_be_a_list() -> None:
+    asked = resolve({**PHOTOS, "min_accuracy": ("85%", "worst-group=70%")})
+    assert asked.question == resolve({**PHOTOS, "min_accuracy": "85%,worst-group=70%"}).question
+
+
+def test_a_least_value_of_what_counts_needs_no_images() -> None:
+    assert resolve({"min_accuracy": "top1=70%"}).question.limits.min_accuracy == 70

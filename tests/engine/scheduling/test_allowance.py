@@ -10,11 +10,9 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.allowance import HEADS_SHARE, NO_TIME, Allowance, TimeLimit
-from advisor.engine.scheduling.cost_estimates import NOTHING_LEFT_S, CostEstimates, also_shown
 from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE, Scheduler
-from advisor.engine.scheduling.suggesting import candidate_table
+from advisor.engine.scheduling.scheduler import HEADS_SHARE, NO_TIME, OVER_ALLOWANCE, Allowance, Scheduler, TimeLimit
+from advisor.engine.scheduling.suggesting import NOTHING_LEFT_S, CostEstimates, also_shown, candidate_table
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import changed, planned

@@ -21,17 +21,9 @@ from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
 from advisor.engine.question import resolve
 from advisor.engine.question.values import LEAST_GAIN
-from advisor.engine.scheduling.allowance import Allowance
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
-from advisor.engine.scheduling.scheduler import Scheduler
-from advisor.engine.scheduling.stopping import (
-    CONSECUTIVE,
-    ExpectedGainRule,
-    captured,
-    finalists,
-    max_trials_reached,
-    time_limit_reached,
-)
+from advisor.engine.scheduling.scheduler import Allowance, Scheduler
+from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, captured, ended_early, finalists
 from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import Plan, prior_accuracy
 from tests.builders import RUNTIME, evaluation, present
@@ -160,10 +152,7 @@ def test_an_expensive_card_is_left_out_where_another_is_picked_though_its_head_w
 
 @pytest.mark.parametrize(
     ("accuracies", "why"),
-    [
-        ((90.0,) * (LEAST_RESULTS - 1), "too few results"),
-        ((50.0,) * LEAST_RESULTS, "it may be far more accurate"),
-    ],
+    [((90.0,) * (LEAST_RESULTS - 1), "too few results"), ((50.0,) * LEAST_RESULTS, "it may be far more accurate")],
 )
 def test_an_expensive_card_is_evaluated_where_it_may_be_picked(accuracies: tuple[float, ...], why: str) -> None:
     heads = [_head(card, accuracy) for card, accuracy in zip(CARDS, accuracies, strict=False)]
@@ -322,5 +311,6 @@ def test_a_share_that_cannot_be_held_is_refused(options: dict[str, str], words: 
 
 
 def test_reasons_say_what_was_left() -> None:
-    assert time_limit_reached("10min", 3).text == "stopped at --time-limit 10min: 3 configurations not evaluated"
-    assert max_trials_reached(40, 1).text == "stopped at --max-trials 40: 1 configuration not evaluated"
+    late, counted = ended_early("time_limit", "at --time-limit 10min", 3), ended_early("", "at --max-trials 40", 1)
+    assert late.text == "stopped at --time-limit 10min: 3 configurations not evaluated"
+    assert counted.text == "stopped at --max-trials 40: 1 configuration not evaluated"

@@ -12,9 +12,9 @@ from advisor.core.decision import front
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.scheduling import halving as module
-from advisor.engine.scheduling.cost_estimates import constraints
 from advisor.engine.scheduling.halving import REDUCTION_FACTOR, CardTraining, SuccessiveHalving
 from advisor.engine.scheduling.promotion import STAGE, FrontBound, dominated
+from advisor.engine.scheduling.study import constraints
 from tests.builders import configuration, evaluation
 from tests.engine.plans import planned
 

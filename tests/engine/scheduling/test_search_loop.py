@@ -19,8 +19,7 @@ from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.rules import rules_of
 from advisor.engine.scheduling import stopping as finalists
-from advisor.engine.scheduling.allowance import NO_TIME
-from advisor.engine.scheduling.scheduler import OVER_ALLOWANCE
+from advisor.engine.scheduling.scheduler import NO_TIME, OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine.scheduling.study import Study

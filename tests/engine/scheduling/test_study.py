@@ -26,11 +26,10 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.names import ADVISOR, NSGA2, RANDOM, SAMPLERS, TPE
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
-from advisor.engine.scheduling.cost_estimates import configuration_of
-from advisor.engine.scheduling.halving import SuccessiveHalving, unlimited
+from advisor.engine.scheduling.halving import SuccessiveHalving
 from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.storage import journal
-from advisor.engine.scheduling.study import Study
+from advisor.engine.scheduling.study import Study, configuration_of
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME as BUILDERS_RUNTIME, evaluation, present
@@ -220,7 +219,7 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
         for recipe in PLAN.recipes:
             configuration = PLAN.configuration(CARDS_OF_SUGGESTING[0], recipe, 1)
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
-        made.prepare(unlimited)
+        made.prepare(lambda _: True)
         assert isinstance(made.sampler, AdvisorSampler)
         order.append(study_of_suggesting(made).ask({**made.sampler.distributions}).params["card"])
     assert order == CARDS_OF_SUGGESTING

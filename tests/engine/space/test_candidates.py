@@ -20,10 +20,16 @@ from advisor.engine.pipeline.images import LARGE, Images, Role
 from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.question import Question, Request, resolve
-from advisor.engine.scheduling.stopping import max_trials_reached
-from advisor.engine.space.candidates import DEFAULT_RECIPES, HEAVIER_RECIPES, Candidates, chosen_recipes, read_images
+from advisor.engine.scheduling.stopping import ended_early
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
-from advisor.engine.space.resolved import resolve_cards
+from advisor.engine.space.resolved import (
+    DEFAULT_RECIPES,
+    HEAVIER_RECIPES,
+    Candidates,
+    chosen_recipes,
+    read_images,
+    resolve_cards,
+)
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
@@ -223,7 +229,7 @@ EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(Evaluation(PLAN.configuration(EVALUATED, "float32", 1), Status.OK, "mobilenet_v1"))
-    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     return run
 
 
@@ -242,7 +248,7 @@ def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
 
 def test_nothing_is_named_twice(run: RunFolder) -> None:
     before = len(run.evaluations())
-    record_unevaluated(run, PLAN, max_trials_reached(1, 7).reason)
+    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     assert len(run.evaluations()) == before
 
 

@@ -22,11 +22,10 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine.pipeline.names import StageName
+from advisor.engine.preview import CachedResults, cached_results, latency_estimates
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import Candidates
-from advisor.engine.space.estimates import CachedResults, cached_results, latency_estimates
 from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy
-from advisor.engine.space.resolved import resolve_parts
+from advisor.engine.space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.plans import changed, planned
@@ -131,8 +130,9 @@ def test_a_training_that_was_not_done_is_not_begun(
     monkeypatch.setattr(ChildPool, "call", refuse)
     request = resolve({"data": str(photos), "candidates": [SMALLEST], "training": ["finetune_top", "finetune_all"]})
     resolved = resolve_parts(request, lambda _: None)
-    plan = resolved.plan(Candidates((card,), {SMALLEST: weights}, {}))
-    materials = resolved.materials({SMALLEST: weights}, plan.size)
+    chosen = Candidates((card,), {SMALLEST: weights}, {})
+    plan = resolved.plan(chosen)
+    materials = resolved.materials(chosen, plan)
     found = cached_results(materials, plan.workload, {SMALLEST: card})
     done = {stage.name for stage in found[SMALLEST].done}
     assert with_images.code == 0

@@ -11,8 +11,14 @@ from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.engine.pipeline.images import Images
 from advisor.engine.question import Question, resolve
-from advisor.engine.space.candidates import Candidates, read_images, require_known_classes
-from advisor.engine.space.resolved import Resolved, resolve_cards, with_files
+from advisor.engine.space.resolved import (
+    Candidates,
+    Resolved,
+    read_images,
+    require_known_classes,
+    resolve_cards,
+    with_files,
+)
 from advisor.tasks import CLASSIFICATION
 from tests.catalog.user_models.test_finished_files import SIDE, kept
 from tests.datasets.folders import make

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from advisor.engine.history.reevaluation.changes import host_manifest
+from advisor.engine.history.changes import host_manifest
 from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view

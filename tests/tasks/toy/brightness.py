@@ -24,7 +24,7 @@ class Brightness(Task):
     def read(self, question: Question, say: Any) -> Images:
         from advisor.datasets.division import divide
         from advisor.datasets.survey import survey
-        from advisor.engine.space.candidates import divided
+        from advisor.engine.space.resolved import divided
 
         read = survey(question.require_data())
         alike = tuple(replace(image, label=0) for image in read.dataset.images)

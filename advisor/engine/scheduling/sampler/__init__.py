@@ -7,7 +7,7 @@ far the prior can be trusted, and suggests the entry with the largest expected g
 It needs Optuna and numpy only, and works with any study of two or three objectives.
 """
 
+from advisor.engine.scheduling.sampler.acquisition import ALSO, TEACHES_ONLY, Candidate, Objective, Params
 from advisor.engine.scheduling.sampler.advisor_sampler import AdvisorSampler, CandidatesExhausted
-from advisor.engine.scheduling.sampler.table import ALSO, TEACHES_ONLY, Candidate, Objective, Params
 
 __all__ = ["ALSO", "TEACHES_ONLY", "AdvisorSampler", "Candidate", "CandidatesExhausted", "Objective", "Params"]

@@ -1,20 +1,149 @@
-"""Chooses the next candidate: prior order first, then expected gain of hypervolume a second."""
+"""The table that the sampler chooses from, what is observed of it, and the choice.
 
+The prior order comes first, then the expected gain of hypervolume a second.
+"""
+
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
+from optuna.distributions import BaseDistribution, CategoricalChoiceType, CategoricalDistribution
 
-from advisor.engine.scheduling.sampler.hypervolume import (
-    Floats,
-    expected_gain,
-    hypervolume,
-    hypervolume_improvement,
-    pareto_mask,
-    t4_below,
-)
-from advisor.engine.scheduling.sampler.surrogate import make_design
-from advisor.engine.scheduling.sampler.table import Mask, Observations
+from advisor.engine.scheduling.sampler.hypervolume import Floats, expected_gain, hypervolume, prior_order, t4_below
+from advisor.engine.scheduling.sampler.surrogate import Observations, make_design
+
+Params = Mapping[str, CategoricalChoiceType]
+"""The values of a candidate's parameters, by name."""
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One value of the study's trials, in the study's order; ``name`` is its key in ``Candidate.known``.
+
+    ``log`` takes the logarithm for the hypervolume, as for latency and size; the values must be positive.
+    """
+
+    name: str
+    direction: str = "minimize"
+    log: bool = False
+
+    def to_loss(self, value: float) -> float:
+        """Return the value on the scale where less is better, ``nan`` if it has no logarithm."""
+        if self.log:
+            value = float(np.log(value)) if value > 0 else float("nan")
+        return -value if self.direction == "maximize" else value
+
+    def finite_loss(self, value: float) -> float:
+        """Return the loss of a value that must have one: a number, and a positive one if a logarithm is taken."""
+        loss = self.to_loss(value)
+        if not np.isfinite(loss):
+            positive = "a positive number" if self.log else "a number"
+            raise ValueError(f"{value!r} for the objective {self.name!r}: it must be {positive}")
+        return loss
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One entry of the table.
+
+    Attributes:
+        params: the value of each of the study's parameters, unique within the table.
+        prior: expected value of the one unknown objective, in its unit or in one that rises with it.
+        known: the known or predicted value of every other objective, by name.
+        features: what the unknown objective may depend on beyond the prior: numbers as they are (take logarithms
+            of counts), strings (such as the family) as groups.
+        cost_s: seconds that evaluating it is expected to take.
+    """
+
+    params: Params
+    prior: float
+    known: Mapping[str, float]
+    features: Mapping[str, float | str] = field(default_factory=dict)
+    cost_s: float = 1.0
+
+
+class Table:
+    """The candidates by row, and their objectives as losses with the revealed one last; ``known`` are the others.
+
+    There is at least one candidate. Of two or three objectives, exactly one is missing in ``Candidate.known``.
+    """
+
+    def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> None:
+        self.objectives = tuple(objectives)
+        self._revealed = _revealed(candidates, self.objectives)
+        self.known = [o for position, o in enumerate(self.objectives) if position != self._revealed]
+        self.params = [dict(candidate.params) for candidate in candidates]
+        self.names = tuple(self.params[0])
+        _check_params(self.params)
+        self._by_values = {tuple(params[name] for name in self.names): row for row, params in enumerate(self.params)}
+
+    def __len__(self) -> int:
+        return len(self.params)
+
+    @property
+    def distributions(self) -> dict[str, BaseDistribution]:
+        """Each parameter with its values in order of appearance."""
+        return {name: CategoricalDistribution(tuple({p[name]: None for p in self.params})) for name in self.names}
+
+    def row_of(self, params: Params) -> int | None:
+        """Return the row with these parameters, None if there is none. Other names are ignored."""
+        if any(name not in params for name in self.names):
+            return None
+        return self._by_values.get(tuple(params[name] for name in self.names))
+
+    def axis(self, name: str) -> int:
+        """Return the position of a known objective among the losses."""
+        positions = {objective.name: position for position, objective in enumerate(self.known)}
+        if name not in positions:
+            raise ValueError(f"{name!r} is not one of the known objectives {', '.join(positions)}")
+        return positions[name]
+
+    def revealed_loss(self, value: float) -> float:
+        """Return the loss of a value of the objective that evaluating reveals."""
+        return self.objectives[self._revealed].to_loss(value)
+
+    def losses(self, values: Sequence[float]) -> list[float]:
+        """Return a trial's values as losses (d,), the revealed one last."""
+        losses = [objective.to_loss(value) for objective, value in zip(self.objectives, values, strict=True)]
+        losses.append(losses.pop(self._revealed))
+        return losses
+
+
+def _revealed(candidates: Sequence[Candidate], objectives: Sequence[Objective]) -> int:
+    """Return the position of the objective that evaluating reveals."""
+    if not candidates:
+        raise ValueError("the table of candidates is empty")
+    if len(objectives) not in (2, 3):
+        raise ValueError(f"{len(objectives)} objectives: the sampler takes two or three")
+    names = [objective.name for objective in objectives]
+    unknown = [i for i, name in enumerate(names) if any(name not in c.known for c in candidates)]
+    if len(unknown) != 1 or any(names[unknown[0]] in c.known for c in candidates):
+        raise ValueError(f"each candidate must have a known value for all but one of the objectives {', '.join(names)}")
+    return unknown[0]
+
+
+def _check_params(params: Sequence[Params]) -> None:
+    for other in params:
+        if set(other) != set(params[0]):
+            raise ValueError(
+                f"candidates differ in the names of their parameters: {sorted(other)}, {sorted(params[0])}"
+            )
+    values, count = Counter(tuple(each[name] for name in params[0]) for each in params).most_common(1)[0]
+    if count > 1:
+        same = dict(zip(params[0], values, strict=True))
+        raise ValueError(f"two candidates have the same parameters: {same}")
+
+
+ALSO = "advisor:also"
+"""User attribute of a trial: what its evaluation has shown of other candidates."""
+
+TEACHES_ONLY = "advisor:teaches-only"
+"""User attribute of a trial that is no answer itself, such as a first look: it does not count for the front."""
+
+Mask = NDArray[np.bool_]
+
 
 Rows = NDArray[np.intp]
 
@@ -29,31 +158,18 @@ _HINTED_SD = 0.05
 """Share of the deviation that is left to a candidate whose revealed loss another evaluation has shown."""
 _EXACT_ROWS = 256
 """Candidates that are scored exactly."""
-_SPREAD = 48
-"""Members of a front that are ordered by what each adds to those before it."""
 
 
 class Acquisition:
-    """Scores a table of candidates.
+    """Scores a table of candidates: known losses (n, d - 1), prior (n,) of the revealed one, expected seconds (n,).
 
-    Args:
-        known: (n, d - 1) known or predicted losses.
-        prior: (n,) prior of the revealed loss.
-        features: what the revealed loss may depend on, one mapping for each candidate.
-        cost_s: (n,) expected seconds of an evaluation.
-        seed: decides between equals.
+    ``features`` are what the revealed loss may depend on. ``seed`` decides between equals.
     """
 
     def __init__(
-        self,
-        known: Floats,
-        prior: Floats,
-        features: Sequence[Mapping[str, float | str]],
-        cost_s: Floats,
-        seed: int,
+        self, known: Floats, prior: Floats, features: Sequence[Mapping[str, float | str]], cost_s: Floats, seed: int
     ) -> None:
-        self.known, self.prior, self.cost_s = known, prior, cost_s
-        self._features = features
+        self.known, self.prior, self.cost_s, self._features = known, prior, cost_s, features
         self._shuffled = np.random.default_rng(seed).permutation(len(prior))
         self._changed = False
         self._refresh()
@@ -71,10 +187,7 @@ class Acquisition:
     def choose(self, observations: Observations, pending: Sequence[int], allowed: Mask) -> int:
         """Return the row to evaluate next among those allowed (n,), of which there is at least one.
 
-        Args:
-            observations: of the study.
-            pending: rows that are being evaluated. They count as if their results were as expected.
-            allowed: bool (n,), the candidates to choose from.
+        ``pending`` rows are being evaluated; they count as if their results were as expected.
         """
         self._apply_changes(observations)
         turn = observations.evaluated + len(pending)
@@ -184,53 +297,3 @@ def _less_where_hinted(observations: Observations, rows: Rows, deviations: Float
     hinted = np.isin(rows, list(observations.hints))
     reduced: Floats = np.where(hinted, _HINTED_SD * deviations, deviations)
     return reduced
-
-
-def prior_order(points: ArrayLike) -> Iterator[int]:
-    """Yield the row numbers of (n, d) minimised points, the most promising first: the order before there are results.
-
-    The Pareto front comes first, then the front of the rest, and so on. Within a front the next point is the one that
-    adds most hypervolume to those before it, so that the whole front is known coarsely first. Equal gains keep the
-    order of the rows. The order is computed while it is drawn.
-
-    On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of the hypervolume of the
-    whole pool. Random order needs 79 to 218 (``benchmarks/results/sampler_timm_pool.md``).
-
-    Args:
-        points: (n, d) with d 2 or 3: the known or predicted costs and the negated prior accuracy.
-    """
-    values = _unit_range(np.asarray(points, dtype=float))
-    left = np.arange(len(values))
-    while len(left):
-        on_front = pareto_mask(values[left])
-        yield from _spread(values, left[on_front])
-        left = left[~on_front]
-
-
-def _spread(values: Floats, front: NDArray[np.intp]) -> Iterator[int]:
-    """Yield a front's members by falling gain of hypervolume.
-
-    After the first ones the gains are tiny: the rest follows by the gain that it had then.
-    """
-    reference = np.full(values.shape[1], 1.1)
-    taken: list[int] = []
-    left = front
-    while len(left) and len(taken) < _SPREAD:
-        gains = hypervolume_improvement(values[left], values[taken], reference)
-        best = int(np.argmax(gains))
-        taken.append(int(left[best]))
-        yield taken[-1]
-        left = np.delete(left, best)
-    if len(left):
-        gains = hypervolume_improvement(values[left], values[taken], reference)
-        yield from (int(row) for row in left[np.argsort(-gains, kind="stable")])
-
-
-def _unit_range(values: Floats) -> Floats:
-    """Scale each objective to 0..1 over the pool, so that hypervolume weighs them equally."""
-    if len(values) == 0:
-        return values.reshape(0, 2)
-    low = values.min(axis=0)
-    span = values.max(axis=0) - low
-    scaled: Floats = (values - low) / np.where(span > 0, span, 1.0)
-    return scaled

@@ -11,23 +11,87 @@ from optuna.samplers import BaseSampler, RandomSampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial, TrialState
 
-from advisor.engine.scheduling.sampler.acquisition import Acquisition
-from advisor.engine.scheduling.sampler.table import (
+from advisor.engine.scheduling.sampler.acquisition import (
     ALSO,
     TEACHES_ONLY,
+    Acquisition,
     Candidate,
     Mask,
     Objective,
-    Observations,
     Params,
     Table,
-    TrialIndex,
-    fixed_params,
 )
+from advisor.engine.scheduling.sampler.surrogate import Observations
 
 
 class CandidatesExhausted(RuntimeError):
     """Every candidate of the table was evaluated or is being evaluated: nothing is left to suggest."""
+
+
+class TrialIndex:
+    """Reads a study's trials incrementally and allocates candidates to new ones: rows by trial, running, enqueued."""
+
+    def __init__(self, study_id: object, table: Table) -> None:
+        self.study_id, self._table = study_id, table
+        self.allocated: dict[int, int] = {}
+        self.running: set[int] = set()
+        self.waiting: list[int | None] = []
+        self._finished = np.zeros(len(table), dtype=bool)
+        self._unfinished: list[int] = []
+        self._count = 0
+
+    def read(self, trials: Sequence[FrozenTrial]) -> list[tuple[int, FrozenTrial]]:
+        """Read what is new and return the rows completed since the last call, with their trials."""
+        fresh = [*self._unfinished, *range(self._count, len(trials))]
+        self._count = len(trials)
+        self.running, self.waiting, self._unfinished = set(), [], []
+        completed = []
+        for position in fresh:
+            trial = trials[position]
+            row = self.allocated.get(trial.number)
+            row = self._table.row_of({**fixed_params(trial), **trial.params}) if row is None else row
+            if trial.state.is_finished():
+                self.allocated.pop(trial.number, None)
+                if row is not None:
+                    self._finished[row] = True
+                    completed += [(row, trial)] if trial.state == TrialState.COMPLETE else []
+                continue
+            self._unfinished.append(position)
+            if trial.state == TrialState.WAITING:
+                self.waiting.append(row)
+            elif row is not None:
+                self.running.add(row)
+        return completed
+
+    def allowed(self, trial: FrozenTrial) -> Mask:
+        """Return bool (n,): the free candidates that agree with the parameters that a trial was enqueued with.
+
+        There are none if it was enqueued with every parameter: it keeps these, even if they repeat a candidate.
+        """
+        fixed = fixed_params(trial)
+        if not fixed:
+            return self.free()
+        if all(name in fixed for name in self._table.names):
+            return np.zeros(len(self._table), bool)
+        agree = [all(fixed.get(name, value) == value for name, value in each.items()) for each in self._table.params]
+        return self.free() & agree
+
+    def allocate(self, trial: FrozenTrial, row: int) -> None:
+        """Allocate a candidate to a trial."""
+        self.allocated[trial.number] = row
+        self.running.add(row)
+
+    def free(self) -> Mask:
+        """Return bool (n,): the candidates that no trial has, runs or waits for."""
+        free = ~self._finished
+        free[[*self.running, *(row for row in self.waiting if row is not None)]] = False
+        return free
+
+
+def fixed_params(trial: FrozenTrial) -> Params:
+    """Return the parameters that a trial was enqueued with."""
+    fixed: Params = trial.system_attrs.get("fixed_params", {})
+    return fixed
 
 
 class AdvisorSampler(BaseSampler):
@@ -46,17 +110,11 @@ class AdvisorSampler(BaseSampler):
         ValueError: a table or objectives that do not fit this description.
     """
 
-    def __init__(
-        self,
-        candidates: Sequence[Candidate],
-        objectives: Sequence[Objective],
-        *,
-        seed: int = 0,
-    ) -> None:
+    def __init__(self, candidates: Sequence[Candidate], objectives: Sequence[Objective], *, seed: int = 0) -> None:
         self._table = Table(candidates, objectives)
         self._acquisition = Acquisition(
-            known=self._table.known_losses(candidates),
-            prior=self._table.prior_losses(candidates),
+            known=np.array([[o.finite_loss(each.known[o.name]) for o in self._table.known] for each in candidates]),
+            prior=np.array([self._table.revealed_loss(each.prior) for each in candidates]),
             features=[candidate.features for candidate in candidates],
             cost_s=np.array([candidate.cost_s for candidate in candidates], dtype=float),
             seed=seed,
@@ -73,11 +131,7 @@ class AdvisorSampler(BaseSampler):
         return self._table.distributions
 
     def update_known(self, params: Params, values: Mapping[str, float], cost_s: float | None = None) -> None:
-        """Replace predictions by measurements, such as ``{"latency": 12.5}``, and the expected seconds.
-
-        Raises:
-            ValueError: parameters that are not in the table, or a value of no known objective.
-        """
+        """Replace predictions by measurements, such as ``{"latency": 12.5}``, and the expected seconds."""
         row = self._table.row_of(params)
         if row is None:
             raise ValueError(f"no candidate has the parameters {dict(params)!r}")
@@ -89,14 +143,7 @@ class AdvisorSampler(BaseSampler):
                 self._acquisition.cost_s[row] = cost_s
 
     def block(self, blocked: Mask) -> None:
-        """Suggest no blocked candidate until the next call.
-
-        Args:
-            blocked: bool (n,), in the order of the candidates.
-
-        Raises:
-            ValueError: not one value for each candidate.
-        """
+        """Suggest no blocked candidate (bool (n,), in the order of the candidates) until the next call."""
         if len(blocked) != len(self._table):
             raise ValueError(f"{len(blocked)} values for {len(self._table)} candidates")
         with self._lock:
@@ -106,7 +153,7 @@ class AdvisorSampler(BaseSampler):
         """Return how many more trials ``Study.ask`` can answer: free candidates and enqueued trials."""
         with self._lock:
             index = self._read(study)
-            return int(index.free().sum()) + index.waiting()
+            return int(index.free().sum()) + len(index.waiting)
 
     def expected_gain(self, study: Study, seconds: float = 3600.0) -> float:
         """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume.
@@ -123,20 +170,17 @@ class AdvisorSampler(BaseSampler):
         self._independent.reseed_rng()
 
     def before_trial(self, study: Study, trial: FrozenTrial) -> None:
-        """Choose the trial's candidate.
-
-        Raises:
-            CandidatesExhausted: nothing is left, and the trial was asked for outside ``Study.optimize``.
-            ValueError: the study's directions are not those of the objectives.
-        """
-        self._check_directions(study)
+        """Choose the trial's candidate; CandidatesExhausted outside ``Study.optimize`` if nothing is left."""
+        wanted = [objective.direction for objective in self._table.objectives]
+        if wanted != [direction.name.lower() for direction in study.directions]:
+            raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
         with self._lock:
             index = self._read(study)
-            if index.allocated(trial) is not None:
+            if trial.number in index.allocated:
                 return
             allowed = index.allowed(trial) & ~self._blocked
             if allowed.any():
-                index.allocate(trial, self._acquisition.choose(self._observations, index.running(), allowed))
+                index.allocate(trial, self._acquisition.choose(self._observations, sorted(index.running), allowed))
                 return
         if not fixed_params(trial) and not _stop(study):
             study.tell(trial.number, state=TrialState.FAIL)
@@ -163,7 +207,7 @@ class AdvisorSampler(BaseSampler):
         """
         if param_name not in self._table.names:
             return self._independent.sample_independent(study, trial, param_name, param_distribution)
-        row = self._index.allocated(trial)
+        row = self._index.allocated.get(trial.number)
         if row is not None:
             return self._table.params[row][param_name]
         if fixed := fixed_params(trial):
@@ -191,10 +235,14 @@ class AdvisorSampler(BaseSampler):
             _observe(self._observations, self._table, row, trial)
         return self._index
 
-    def _check_directions(self, study: Study) -> None:
-        wanted = [objective.direction for objective in self._table.objectives]
-        if wanted != [direction.name.lower() for direction in study.directions]:
-            raise ValueError(f"the study's directions are not those of the sampler's objectives, {wanted}")
+
+def _stop(study: Study) -> bool:
+    """Stop the optimize loop; return False if there is none, as under ask and tell."""
+    try:
+        study.stop()
+    except RuntimeError:
+        return False
+    return True
 
 
 def _observe(observations: Observations, table: Table, row: int, trial: FrozenTrial) -> None:
@@ -206,12 +254,3 @@ def _observe(observations: Observations, table: Table, row: int, trial: FrozenTr
         other, loss = table.row_of(params), table.revealed_loss(float(value))
         if other is not None and np.isfinite(loss):
             observations.hint(other, loss)
-
-
-def _stop(study: Study) -> bool:
-    """Stop the optimize loop; return False if there is none, as under ask and tell."""
-    try:
-        study.stop()
-    except RuntimeError:
-        return False
-    return True

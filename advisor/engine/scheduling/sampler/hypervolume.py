@@ -10,6 +10,7 @@ boxes, and over each box the front has one *level*, the smallest last objective 
 improvement is exact.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,16 +23,15 @@ _WORK = 200_000
 """Points times boxes that a step of :func:`expected_gain` may score."""
 _COARSE_FRONTS = (6, 12, 24)
 """Points of the front in each step."""
+_SPREAD = 48
+"""Members of a front that are ordered by what each adds to those before it."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """The front as boxes with a level in the last objective.
+    """The front as boxes, from ``lower`` to ``upper`` (b, d - 1), with a level (b,) in the last objective.
 
-    Attributes:
-        lower: (b, d - 1) lower corner of each box, ``-inf`` if the box is open.
-        upper: (b, d - 1) upper corner, never above the reference.
-        level: (b,) smallest last objective of the front over the box, the reference if there is none.
+    A box may be open below (``-inf``), and ends at the reference, which is the level of a box without a point.
     """
 
     lower: Floats
@@ -59,11 +59,7 @@ def pareto_mask(points: ArrayLike) -> NDArray[np.bool_]:
 
 
 def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
-    """Cut the space below the reference into boxes over which ``front`` (m, d) has one level in the last objective.
-
-    Raises:
-        ValueError: d is not 2 or 3, or a value is not a number.
-    """
+    """Cut the space below the reference into boxes over which ``front`` (m, d) has one level in the last objective."""
     ref = np.asarray(reference, dtype=float)
     values = _matrix(front, len(ref))
     if len(ref) not in (2, 3) or values.shape[1] != len(ref):
@@ -84,11 +80,7 @@ def columns(front: ArrayLike, reference: ArrayLike) -> Columns:
 
 
 def hypervolume(points: ArrayLike, reference: ArrayLike) -> float:
-    """Return the hypervolume of (n, d) minimised points, d being 2 or 3, below the reference (d,).
-
-    Raises:
-        ValueError: another number of objectives, or a value that is not a number.
-    """
+    """Return the hypervolume of (n, d) minimised points, d being 2 or 3, below the reference (d,)."""
     worst = np.asarray(reference, dtype=float)[-1]
     boxes = columns(points, reference)
     covered = boxes.level < worst
@@ -172,3 +164,45 @@ def _matrix(points: ArrayLike, width: int = 2) -> Floats:
     if np.isnan(values).any():
         raise ValueError("an objective value is not a number (NaN)")
     return values
+
+
+def prior_order(points: ArrayLike) -> Iterator[int]:
+    """Yield the row numbers of (n, d) minimised points, the most promising first: the order before there are results.
+
+    The Pareto front comes first, then the front of the rest, and so on. Within a front the next point is the one that
+    adds most hypervolume to those before it, so that the whole front is known coarsely first. The order is computed
+    while it is drawn.
+
+    On 337 published ImageNet classifiers this order alone needs 5 to 10 evaluations for 95 % of the hypervolume of the
+    whole pool. Random order needs 79 to 218 (``benchmarks/results/sampler_timm_pool.md``).
+    """
+    values = np.asarray(points, dtype=float)
+    if len(values) == 0:
+        return
+    low = values.min(axis=0)
+    span = values.max(axis=0) - low
+    values = (values - low) / np.where(span > 0, span, 1.0)  # so that hypervolume weighs all objectives equally
+    left = np.arange(len(values))
+    while len(left):
+        on_front = pareto_mask(values[left])
+        yield from _spread(values, left[on_front])
+        left = left[~on_front]
+
+
+def _spread(values: Floats, front: NDArray[np.intp]) -> Iterator[int]:
+    """Yield a front's members by falling gain of hypervolume.
+
+    After the first ones the gains are tiny: the rest follows by the gain that it had then.
+    """
+    reference = np.full(values.shape[1], 1.1)
+    taken: list[int] = []
+    left = front
+    while len(left) and len(taken) < _SPREAD:
+        gains = hypervolume_improvement(values[left], values[taken], reference)
+        best = int(np.argmax(gains))
+        taken.append(int(left[best]))
+        yield taken[-1]
+        left = np.delete(left, best)
+    if len(left):
+        gains = hypervolume_improvement(values[left], values[taken], reference)
+        yield from (int(row) for row in left[np.argsort(-gains, kind="stable")])

@@ -17,7 +17,7 @@ from itertools import combinations_with_replacement
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.engine.scheduling.sampler.hypervolume import Floats
+from advisor.engine.scheduling.sampler.hypervolume import Floats, pareto_mask
 
 _CLIP = 4.0
 _CURVED_AT_MOST = 6
@@ -25,12 +25,9 @@ _CURVED_AT_MOST = 6
 
 @dataclass(frozen=True)
 class Design:
-    """The candidates as a matrix.
+    """The candidates as a matrix (n, p) of columns of about unit size, with their squares.
 
-    Attributes:
-        matrix: (n, p) columns of about unit size.
-        squares: (n, p) their squares, kept because every suggestion needs them.
-        blocks: name -> the columns that share one prior width; the name up to ``:`` is the block's kind.
+    ``blocks`` are the columns that share one prior width, by name; the name up to ``:`` is the block's kind.
     """
 
     matrix: Floats
@@ -114,8 +111,7 @@ class Surrogate:
     """
 
     def __init__(self, design: Design) -> None:
-        self._rows: list[int] = []
-        self._values: list[float] = []
+        self._rows, self._values = list[int](), list[float]()
         self._widths: dict[str, float] = {}
         self.replace_design(design)
 
@@ -162,15 +158,12 @@ class Surrogate:
 
     def _fit(self) -> _Fit:
         if self._fitted is None:
-            self._absorb()
+            gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
+            self._gram, self._moment, self._sums = self._gram + gram, self._moment + moment, self._sums + sums
+            self._absorbed = len(self._rows)
             self._tune()
             self._fitted = _fit(self._moments(len(self._rows)), self._root(self._widths))
         return self._fitted
-
-    def _absorb(self) -> None:
-        gram, moment, sums = self._sums_over(self._absorbed, len(self._rows))
-        self._gram, self._moment, self._sums = self._gram + gram, self._moment + moment, self._sums + sums
-        self._absorbed = len(self._rows)
 
     def _sums_over(self, start: int, stop: int) -> tuple[Floats, Floats, Floats]:
         part = self.design.matrix[self._rows[start:stop]]
@@ -197,10 +190,11 @@ class Surrogate:
             return
         self._tuned_at = count
         moments = self._moments(count)
-        self._widths = {name: _options(name)[0] for name in self.design.blocks}
+        options = {name: _WIDTHS[name.partition(":")[0]] for name in self.design.blocks}
+        self._widths = {name: first for name, (first, *_) in options.items()}
         best = _log_evidence(moments, self._root(self._widths))
         for name in [*self._widths, *self._widths]:
-            for option in _options(name):
+            for option in options[name]:
                 trial = {**self._widths, name: option}
                 if option != self._widths[name] and (found := _log_evidence(moments, self._root(trial))) > best:
                     best, self._widths = found, trial
@@ -216,11 +210,7 @@ class Surrogate:
 class _Moments:
     """Moments of the data; the values are standardised by ``location`` and ``scale``.
 
-    Attributes:
-        gram: (p, p) sum of the rows' outer products.
-        moment: (p,) sum of the rows times their values.
-        total: sum of the squared values.
-        count: number of values.
+    ``gram`` (p, p) sums the rows' outer products, ``moment`` (p,) the rows times their values, ``total`` their squares.
     """
 
     gram: Floats
@@ -289,5 +279,49 @@ def _tuning_count(count: int) -> int:
     return last if count >= _TUNE_ALWAYS_BELOW else count
 
 
-def _options(name: str) -> tuple[float, ...]:
-    return _WIDTHS[name.partition(":")[0]]
+class Observations:
+    """Results of the trials of one study, kept incrementally.
+
+    ``front`` (m, d) has the non-dominated feasible losses, the revealed one last, and ``worst`` is the largest revealed
+    one. ``hints`` are revealed losses by row of candidates that were not evaluated themselves.
+    """
+
+    def __init__(self, design: Design, objectives: int) -> None:
+        self.front: Floats = np.zeros((0, objectives))
+        self.worst = -np.inf
+        self.evaluated = 0
+        self.hints: dict[int, float] = {}
+        self._seen: set[int] = set()
+        self.revealed = Surrogate(design)
+        self.constraints: dict[str, Surrogate] = {}
+
+    def add(
+        self, row: int, losses: Sequence[float], constraints: Mapping[str, float], teaches_only: bool = False
+    ) -> None:
+        """Add one finished evaluation; losses (d,) with the revealed one last.
+
+        If it breaks a constraint or only teaches, it is not part of the front.
+        """
+        self.evaluated += 1
+        self.hint(row, losses[-1])
+        self.hints.pop(row, None)
+        for name, value in constraints.items():
+            if np.isfinite(value):
+                self.constraints.setdefault(name, Surrogate(self.revealed.design)).add(row, value)
+        counts = not teaches_only and all(value <= 0 for value in constraints.values())
+        if counts and not (self.front <= losses).all(axis=1).any():
+            points = np.vstack([self.front, losses])
+            self.front = points[pareto_mask(points)]
+
+    def hint(self, row: int, loss: float) -> None:
+        """Add a candidate's revealed loss that another evaluation has shown. Repeats count once."""
+        if row not in self._seen:
+            self._seen.add(row)
+            self.hints[row] = loss
+            self.revealed.add(row, loss)
+            self.worst = max(self.worst, loss)
+
+    def replace_design(self, design: Design) -> None:
+        """Hand a changed design to the surrogates."""
+        for surrogate in (self.revealed, *self.constraints.values()):
+            surrogate.replace_design(design)

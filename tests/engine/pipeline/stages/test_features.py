@@ -34,7 +34,7 @@ from advisor.engine.pipeline.stages import jobs as stages_jobs
 from advisor.engine.pipeline.stages.backbone import features, require_classes
 from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
 from advisor.engine.question import resolve
-from advisor.engine.space.candidates import read_images
+from advisor.engine.space.resolved import read_images
 from advisor.isolation import ChildPool
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata, write_metadata

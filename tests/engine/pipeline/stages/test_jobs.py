@@ -35,9 +35,8 @@ from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, 
 from advisor.engine.progress import Progress
 from advisor.engine.question import resolve
 from advisor.engine.run import run_search
-from advisor.engine.space import candidates as reading
-from advisor.engine.space.candidates import Candidates
-from advisor.engine.space.resolved import Resolved, resolve_cards
+from advisor.engine.space import resolved as reading
+from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store.files import sha256_json
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read

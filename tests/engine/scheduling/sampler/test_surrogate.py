@@ -12,13 +12,13 @@ from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 from optuna._hypervolume import compute_hypervolume
 
-from advisor.engine.scheduling.sampler.acquisition import prior_order
 from advisor.engine.scheduling.sampler.hypervolume import (
     Floats,
     expected_gain,
     hypervolume,
     hypervolume_improvement,
     pareto_mask,
+    prior_order,
 )
 from advisor.engine.scheduling.sampler.surrogate import Surrogate, make_design
 

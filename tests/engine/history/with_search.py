@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation, Session
+from advisor.engine.history.compare import Reevaluation
+from advisor.engine.history.reevaluate import Devices, Session
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.run import run_search

@@ -1,8 +1,4 @@
-"""Options that contradict each other are refused.
-
-Wanted shares for all classes and for single ones, as a user writes them. A resumed run keeps its question; how it
-is answered may change.
-"""
+"""Options, requests and resumed runs that are refused, and what to do; wanted shares as a user writes them."""
 
 import re
 from pathlib import Path
@@ -13,66 +9,112 @@ from hypothesis import given, strategies as st
 
 from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError
-from advisor.engine.question import FREE_ON_RESUME, QUESTION_OPTIONS, require_classes, resolve, resolve_resumed
-from advisor.engine.question.validation import parse_guarantees
-from advisor.engine.space.candidates import read_images
+from advisor.engine.question import (
+    FREE_ON_RESUME,
+    QUESTION_OPTIONS,
+    parse_guarantees,
+    require_classes,
+    resolve,
+    resolve_resumed,
+)
+from advisor.engine.space.resolved import read_images
 from tests.engine.conftest import write_photos
 
+TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
+PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}
 
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
-        ({"min_precision": "95%"}, "--min-precision: the threshold is chosen on images, and --data is not given"),
-        ({"min_recall": "trash=90%"}, "--min-recall: the threshold is chosen on images, and --data is not given"),
-        ({"min_coverage": "80%"}, "--min-coverage: the threshold is chosen on images, and --data is not given"),
-        ({"min_precision": "101%", "data": "photos"}, "--min-precision: '101%' is above 100%"),
-        ({"min_precision": "100%", "data": "photos"}, "--min-precision: '100%' is not between 50% and 99.5%"),
-        (
-            {"task": "object-detection", "data": "boxes", "min_precision": "95%"},
-            "--min-precision: models for --task object-detection have no probability of a class",
-        ),
-        (
-            {"task": "object-counting", "data": "boxes", "min_recall": "cat=95%"},
-            "--min-recall: models for --task object-counting have no probability of a class",
-        ),
-        ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
-        (
-            {"objective": "robust-accuracy"},
-            "--objective: robust accuracy is measured on images",
-        ),
-        ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
-        (
-            {"tune_training": 4, "data": "photos", "training": ["head"]},
-            "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
-        ),
-        ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
-        (
-            {"task": "object-detection", "data": "boxes", "training": ["finetune_cached"]},
-            "--training: 'finetune_cached' is not for --task object-detection",
-        ),
-        (
-            {"task": "object-detection", "data": "boxes", "training": ["none"]},
-            "--training: 'none' is not for --task object-detection",
-        ),
-        (
-            {"task": "object-detection", "data": "boxes", "objective": "robust-accuracy"},
-            "--objective: robust accuracy is not for --task object-detection",
-        ),
-        (
-            {"task": "object-detection", "data": "boxes", "training": ["finetune_top"], "tune_training": 4},
-            "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
-        ),
-        ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
-        ({"workers": 1001}, "--workers: 1001 is more than 1000"),
-        ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
-        ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
-    ],
-)
-def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
-    with pytest.raises(UsageError, match=re.escape(words)) as refused:
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"budget": "50"}, "'50' has no unit"),
+    ({"budget": "-1ms"}, "not above zero"),
+    ({"budget": "0ms"}, "not above zero"),
+    ({"task": "image-clasification"}, "did you mean 'image-classification'"),
+    ({"task": "detection"}, "did you mean 'object-detection'"),
+    ({"sampler": "tpee"}, "did you mean 'tpe'"),
+    ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
+    ({"licence": "<b>"}, "--licence: '<b>' is no"),
+    ({"confidence": "40%"}, "--confidence: '40%' is not between 50% and 99%"),
+    ({"confidence": "0.9"}, "--confidence: '0.9' has no unit"),
+    ({"objective": "robust"}, "did you mean 'robust-accuracy'"),
+    ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
+    ({"time_limit": "10"}, "'10' has no unit"),
+    ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
+    ({"storage": "jornal"}, "did you mean 'journal'"),
+    ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
+    ({"min_precision": "95%"}, "--min-precision: the threshold is chosen on images, and --data is not given"),
+    ({"min_recall": "trash=90%"}, "--min-recall: the threshold is chosen on images, and --data is not given"),
+    ({"min_coverage": "80%"}, "--min-coverage: the threshold is chosen on images, and --data is not given"),
+    ({"stop_below": "0.5"}, "has no unit"),
+    ({"min_precision": "101%", "data": "photos"}, "--min-precision: '101%' is above 100%"),
+    ({"min_precision": "100%", "data": "photos"}, "--min-precision: '100%' is not between 50% and 99.5%"),
+    (
+        {**BOXES, "min_precision": "95%"},
+        "--min-precision: models for --task object-detection have no probability of a class",
+    ),
+    (
+        {"task": "object-counting", "data": "boxes", "min_recall": "cat=95%"},
+        "--min-recall: models for --task object-counting have no probability of a class",
+    ),
+    ({"training": ["head"]}, "--training: 'head' learns from images, and --data is not given"),
+    ({"objective": "robust-accuracy"}, "--objective: robust accuracy is measured on images"),
+    ({"training": ["none"], "data": "photos"}, "--training none cannot be combined with --data"),
+    (
+        {"tune_training": 4, "data": "photos", "training": ["head"]},
+        "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
+    ),
+    ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
+    (
+        {**BOXES, "training": ["finetune_cached"]},
+        "--training: 'finetune_cached' is not for --task object-detection",
+    ),
+    ({**BOXES, "training": ["none"]}, "--training: 'none' is not for --task object-detection"),
+    ({**BOXES, "objective": "robust-accuracy"}, "--objective: robust accuracy is not for --task object-detection"),
+    (
+        {**BOXES, "training": ["finetune_top"], "tune_training": 4},
+        "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
+    ),
+    ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
+    ({"workers": 1001}, "--workers: 1001 is more than 1000"),
+    ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
+    ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
+    ({"metric": "ballanced-accuracy", **PHOTOS}, "--metric: unknown 'ballanced-accuracy' (did you mean 'balanced-"),
+    ({"metric": "macro-f1"}, "--metric: this metric is measured on images, and --data is not given"),
+    ({"metric": "top1"}, "--metric: this metric is measured on images, and --data is not given"),
+    ({"metric": "cost-saved", **PHOTOS}, "--metric: cost-saved needs the cost of each answer"),
+    ({"metric": "top1", **BOXES}, "are judged by mAP@0.5"),
+    ({"metric": "macro-f1", "task": "object-counting", "data": "boxes"}, "only classifiers by other metrics"),
+    ({"metric": "macro-f1", "objective": "robust-accuracy", **PHOTOS}, "--objective robust-accuracy is top-1"),
+    ({"costs": TABLE, "objective": "robust-accuracy", **PHOTOS}, "and --costs asks for cost-saved"),
+    ({"costs": TABLE}, "--costs: this metric is measured on images, and --data is not given"),
+    ({"costs": TABLE, **BOXES}, "--costs: models for --task object-detection"),
+    ({"costs": "no-such.csv", **PHOTOS}, "--costs: no-such.csv: cannot be read"),
+    ({"costs": TABLE.replace("5", "-5"), **PHOTOS}, "--costs: line 3 of the table: the answer 'cat'"),
+    ({"min_accuracy": "macrof1=80%", **PHOTOS}, "--min-accuracy: unknown 'macrof1' (did you mean 'macro-f1'?)"),
+    ({"min_accuracy": "80%,top1=85%", **PHOTOS}, "--min-accuracy: '80%,top1=85%' has two limits of top1"),
+    ({"min_accuracy": "top5=80%,top5=80%", **PHOTOS}, "has two limits of top5"),
+    ({"min_accuracy": "macro-f1=101%", **PHOTOS}, "--min-accuracy: '101%' is above 100%"),
+    ({"min_accuracy": "macro-f1=0.8", **PHOTOS}, "--min-accuracy: '0.8' has no unit"),
+    ({"min_accuracy": "macro-f1=", **PHOTOS}, "--min-accuracy: '' is not a number with a unit"),
+    ({"min_accuracy": "cost-saved=20%", **PHOTOS}, "--min-accuracy: cost-saved needs the cost of each answer"),
+    ({"min_accuracy": "macro-f1=80%"}, "--min-accuracy macro-f1=...: this metric is measured on images"),
+    (
+        {"min_accuracy": "macro-f1=80%", **BOXES},
+        "--min-accuracy macro-f1=...: models for --task object-detection are judged by mAP@0.5",
+    ),
+]
+
+
+@pytest.mark.parametrize(("options", "words"), REFUSED)
+def test_what_cannot_be_asked_is_refused_with_what_to_do(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError) as refused:
         resolve(options)
+    assert words in refused.value.message
     assert refused.value.hint
+
+
+def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
+    with pytest.raises(UsageError) as refused:
+        resolve({**BOXES, "training": ["head", "finetune_cached"]})
+    assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"
 
 
 @pytest.mark.parametrize(
@@ -81,8 +123,8 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
         {"training": ["none"]},
         {"tune_training": 4, "data": "photos", "training": ["finetune_top"]},
         {"tune_training": 4, "data": "photos"},
-        {"task": "object-detection", "data": "boxes", "training": ["head", "finetune_top", "finetune_all"]},
-        {"task": "object-detection", "data": "boxes", "max_drop": "1pt"},
+        {**BOXES, "training": ["head", "finetune_top", "finetune_all"]},
+        {**BOXES, "max_drop": "1pt"},
         {"stop_below": "never", "sampler": "tpe"},
         {"workers": 1000},
         {"executor": "ray", "shared_folder": "."},
@@ -90,12 +132,6 @@ def test_a_contradiction_is_refused_with_what_to_do(options: dict[str, Any], wor
 )
 def test_options_that_go_together_are_accepted(options: dict[str, Any]) -> None:
     assert resolve(options)
-
-
-def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
-    with pytest.raises(UsageError) as refused:
-        resolve({"task": "object-detection", "data": "boxes", "training": ["head", "finetune_cached"]})
-    assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"
 
 
 def precision(*texts: str) -> Shares:

@@ -1,4 +1,6 @@
-"""Everything that changed since a run: this machine, other devices of its question, the catalogue."""
+"""Everything that changed since a run (this machine, devices, the catalogue), and the run that is made for it."""
+
+from __future__ import annotations
 
 import json
 import re
@@ -13,8 +15,9 @@ from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import HOST, Evaluation, evaluation_to_json
 from advisor.devices.profiles.runtimes import runtime_of
 from advisor.engine.history.loaded_run import CATALOGS, INPUTS, LoadedRun, section
+from advisor.engine.history.manifest import card_hash
 from advisor.engine.pipeline.materials import versions
-from advisor.engine.space.candidates import RUNTIME, card_hash, chosen_cards
+from advisor.engine.space.resolved import RUNTIME, chosen_cards
 from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
 from advisor.measurement import host
@@ -28,13 +31,9 @@ ENVIRONMENTS = "targets"
 
 @dataclass(frozen=True)
 class CardChanges:
-    """Differences of the catalogue from the one that a run used.
+    """Differences of the catalogue from the one that a run used, with the hash of every card of the question.
 
-    Attributes:
-        hashes: hash of every card that the question asks for, as it is now.
-        added: names of cards that are new.
-        changed: names of cards that the run evaluated and whose content is another.
-        remark: why this is not known, or empty.
+    Only cards that the run evaluated count as changed. ``remark`` says why this is not known.
     """
 
     hashes: Mapping[str, str]
@@ -50,15 +49,9 @@ class CardChanges:
 
 @dataclass(frozen=True)
 class Changes:
-    """Everything that changed since a run.
+    """What changed since a run: this machine in words, cards, and devices whose predictions would be others now.
 
-    Attributes:
-        run: the run.
-        host: the changes of this machine, in words; empty where its measurements still hold.
-        cards: model cards that were added or changed.
-        devices: other devices of the question whose predictions would be others now.
-        environments: hash of what the predictions depend on now, by device.
-        device_remark: why that is not known, or empty.
+    ``environments`` hash what the predictions depend on now, by device; ``device_remark`` says why that is not known.
     """
 
     run: LoadedRun
@@ -82,11 +75,8 @@ class Changes:
     def causes(self) -> tuple[str, ...]:
         """The changes in words."""
         causes = [*self.host, *(f"the device {device.label} was changed" for device in self.devices)]
-        if self.cards.added:
-            causes.append(f"new in the catalogue: {', '.join(self.cards.added)}")
-        if self.cards.changed:
-            causes.append(f"changed in the catalogue: {', '.join(self.cards.changed)}")
-        return tuple(causes)
+        cards = {"new": self.cards.added, "changed": self.cards.changed}
+        return (*causes, *(f"{how} in the catalogue: {', '.join(names)}" for how, names in cards.items() if names))
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -116,13 +106,8 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
     """Compare what a run's figures depended on with what they would depend on now.
 
     A device that was measured over its connection keeps its measurements, unless it is a runtime of this machine.
-
-    Args:
-        run: the run.
-        load_predictor: called only where the run has predictions.
     """
-    here = find_host_changes(run) if HOST in run.question.devices else ()
-    changes = Changes(run, here, find_card_changes(run))
+    changes = Changes(run, _host_changes(run) if HOST in run.question.devices else (), find_card_changes(run))
     then = section(run.manifest, ENVIRONMENTS)
     measured = {e.configuration.target.device for e in run.evaluations if e.remote is not None}
     names = [name for name in then if name != HOST and (name not in measured or runtime_of(name) is not None)]
@@ -132,12 +117,12 @@ def find_changes(run: LoadedRun, load_predictor: Callable[[], DevicePredictor]) 
         devices = select_devices(names, run.question.profiles, "--device")
     except UsageError as error:
         return replace(changes, device_remark=f"the devices of the run cannot be read: {error.message}")
-    now = find_environments(load_predictor, devices)
+    now = {device.label: environment_of(device, load_predictor) for device in devices}
     changed = tuple(device for device in devices if then[device.label] != now[device.label])
     return replace(changes, devices=changed, environments={**then, **now})
 
 
-def find_host_changes(run: LoadedRun) -> tuple[str, ...]:
+def _host_changes(run: LoadedRun) -> tuple[str, ...]:
     """Return why the measurements of a run are outdated, in words; empty where they are not."""
     changes = []
     then, now = section(run.manifest, "versions").get(RUNTIME), versions(RUNTIME)[RUNTIME]
@@ -155,16 +140,10 @@ def host_manifest(versions_before: Mapping[str, str]) -> dict[str, object]:
     return {"versions": {**versions_before, **versions(RUNTIME)}, "host": host.describe().to_json()}
 
 
-def find_environments(load_predictor: Callable[[], DevicePredictor], devices: Sequence[TargetDevice]) -> dict[str, str]:
-    """Return the hash of what the latencies on each device depend on, by its name."""
-    return {device.label: environment_of(device, load_predictor) for device in devices}
-
-
 def find_card_changes(run: LoadedRun) -> CardChanges:
     """Compare the cards that the run considered with the catalogue."""
-    considered = run.manifest.get("cards")
+    considered, question = run.manifest.get("cards"), run.question
     try:
-        question = run.question
         targets = TargetDevices(host=True) if HOST in question.devices else select_targets(question)
         cards = chosen_cards(question, load_catalogue(question.catalog), targets)
     except AdvisorError as error:
@@ -174,27 +153,15 @@ def find_card_changes(run: LoadedRun) -> CardChanges:
         return CardChanges(now, remark="the run does not say which cards it considered")
     evaluated = {evaluation.configuration.card for evaluation in run.evaluations}
     known = [name for name in now if name in evaluated and name in considered]
-    return CardChanges(
-        now,
-        added=tuple(name for name in now if name not in considered),
-        changed=tuple(name for name in known if considered[name] != now[name]),
-    )
-
-
-_STAMP = re.compile(r"^\d{8}-\d{6}-")
+    added = tuple(name for name in now if name not in considered)
+    return CardChanges(now, added, tuple(name for name in known if considered[name] != now[name]))
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of a run, as its manifest says.
+    """The origin of a run, as its manifest says: names of its parent, empty for a search, and of the first search.
 
-    Attributes:
-        path: the run folder.
-        parent: name of the run that it was made from, empty for a search.
-        root: name of the search at the beginning; a search is its own root.
-        device: the device that it answers for.
-        environment: hash of what its figures depend on, empty for a search.
-        updated: when the manifest was written, as ISO 8601.
+    ``environment`` hashes what its figures for ``device`` depend on, empty for a search. ``updated`` is in ISO 8601.
     """
 
     path: Path
@@ -207,26 +174,18 @@ class Origin:
 
 def read_origins(out: Path) -> tuple[Origin, ...]:
     """Return the origin of every run under ``out``, oldest first; incomplete run folders are left out."""
-    origins = [
-        read_origin(path)
-        for path in sorted(out.iterdir() if out.is_dir() else ())
-        if not path.is_symlink() and (path / "request.yaml").is_file()
-    ]
+    paths = sorted(out.iterdir()) if out.is_dir() else []
+    origins = [read_origin(path) for path in paths if not path.is_symlink() and (path / "request.yaml").is_file()]
     return tuple(sorted(origins, key=lambda origin: (origin.updated, origin.path.name)))
 
 
 def read_origin(path: Path) -> Origin:
     """Return the origin of one run."""
     manifest = RunFolder(path).read_json("manifest.json")
+    usual = {"parent": "", "root": path.name, "device": HOST, "environment": ""}
     facts = section(manifest, "reevaluated")
-    return Origin(
-        path=path,
-        parent=str(facts.get("parent", "")),
-        root=str(facts.get("root", path.name)),
-        device=str(facts.get("device", HOST)),
-        environment=str(facts.get("environment", "")),
-        updated=str(manifest.get("updated", "")),
-    )
+    known = {name: str(facts.get(name, value)) for name, value in usual.items()}
+    return Origin(path, **known, updated=str(manifest.get("updated", "")))
 
 
 def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin | None:
@@ -236,15 +195,10 @@ def latest_descendant(root: str, device: str, known: Sequence[Origin]) -> Origin
 
 @dataclass(frozen=True)
 class Child:
-    """The content of a run that is made from another one.
+    """The content of a run that is made from another one, for a device.
 
-    Attributes:
-        evaluations: all of them.
-        device: the device that it answers for.
-        environment: hash of what its figures depend on.
-        manifest: entries of the manifest that differ from the parent's.
-        answers: new answers on the hold-out by path within the run; other answers are shared with the parent.
-        sources: further runs to take files from.
+    ``manifest`` has the entries that differ from the parent's, ``answers`` the new answers on the hold-out by path
+    within the run. Files are taken from the parent and from ``sources``.
     """
 
     evaluations: Sequence[Evaluation]
@@ -256,18 +210,13 @@ class Child:
 
 
 def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
-    """Write a new run beside its parent; files that did not change are shared with it.
-
-    The request is written last: a run folder without one is incomplete.
-
-    Args:
-        parent: the run that it is made from.
-        origin: the parent's origin.
-        child: the content.
-    """
-    name = _STAMP.sub("", origin.root)
+    """Write a new run beside its parent, with which it shares unchanged files; the request is written last."""
+    name = re.sub(r"^\d{8}-\d{6}-", "", origin.root)
     run = RunFolder.create(parent.folder.path.parent, f"{name[:20]} {child.device}")
-    run.write_json("manifest.json", _manifest(parent, origin, child))
+    facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
+    updated = datetime.now(UTC).isoformat(timespec="microseconds")
+    entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}
+    run.write_json("manifest.json", entries)
     for file, labels in child.answers.items():
         run.keep_answers(Path(file).stem, labels)
     for source in (parent.folder.path, *child.sources):
@@ -277,17 +226,6 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     device = parent.request.written["device"] if child.device == HOST else child.device
     run.write_request({**parent.request.written, "device": device})
     return run
-
-
-def _manifest(parent: LoadedRun, origin: Origin, child: Child) -> dict[str, object]:
-    facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
-    return {
-        **parent.manifest,
-        **child.manifest,
-        "advisor": __version__,
-        "updated": datetime.now(UTC).isoformat(timespec="microseconds"),
-        "reevaluated": facts,
-    }
 
 
 def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]) -> None:

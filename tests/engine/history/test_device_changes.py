@@ -7,13 +7,13 @@ import pytest
 from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import on_device
 from advisor.devices.profiles.listing import add_profile
+from advisor.engine.history.changes import ENVIRONMENTS, host_manifest
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluation.changes import ENVIRONMENTS, find_environments, host_manifest
-from advisor.engine.history.reevaluation.reevaluate import Devices
-from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.history.reevaluate import Devices
+from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine.targets.target_devices import select_devices
 from advisor.store import RunFolder
-from tests.engine.history.reevaluation.with_search import reevaluate
+from tests.engine.history.with_search import reevaluate
 from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
 
@@ -37,7 +37,7 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
     """A search for this machine and the kiosk."""
     (place,) = select_devices([KIOSK], [devices], "--device")
     predictor = DevicePredictor()
-    manifest = {**host_manifest({}), ENVIRONMENTS: find_environments(lambda: predictor, [place])}
+    manifest = {**host_manifest({}), ENVIRONMENTS: {place.label: environment_of(place, lambda: predictor)}}
     found: list[Evaluation] = [*rows(), *predictor.evaluate(rows(), place, 150.0)]
     request = {"budget": "150ms", "device": f"host,{KIOSK}", "profiles": [str(devices)]}
     return write_run(tmp_path / "runs", found, request=request, manifest=manifest)

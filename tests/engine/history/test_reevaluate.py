@@ -13,15 +13,15 @@ import yaml
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
-from advisor.engine.history.compare import ComparisonResult
+from advisor.engine.history.changes import find_card_changes, host_manifest
+from advisor.engine.history.compare import ComparisonResult, Reevaluation
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluation.changes import find_card_changes, host_manifest
-from advisor.engine.history.reevaluation.reevaluate import Devices, Reevaluation
+from advisor.engine.history.reevaluate import Devices
 from advisor.store import RunFolder
 from advisor.store.run_folder import integrity_problems
 from tests.builders import present
 from tests.engine.conftest import Searched
-from tests.engine.history.reevaluation.with_search import reevaluate, reevaluate_all
+from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 

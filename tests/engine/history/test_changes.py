@@ -14,8 +14,7 @@ from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.listing import known_devices
-from advisor.engine.history.loaded_run import LoadedRun, load_run
-from advisor.engine.history.reevaluation.changes import (
+from advisor.engine.history.changes import (
     Child,
     Origin,
     find_card_changes,
@@ -26,8 +25,8 @@ from advisor.engine.history.reevaluation.changes import (
     read_origins,
     write_child,
 )
-from advisor.engine.history.reevaluation.reevaluate import Devices, Session, evaluate_cards, merge_evaluations
-from advisor.engine.history.reevaluation.remeasurement import run_here
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.reevaluate import Devices, Session, evaluate_cards, merge_evaluations, run_here
 from advisor.engine.question import Request
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.target_devices import TargetDevice

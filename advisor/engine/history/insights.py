@@ -1,0 +1,299 @@
+"""What a finished run shows beside its decision.
+
+Compare the pick with its float32 file and with what ships now, expect what fine-tuning would add, and diagnose why
+compressed forms of the best cards lose accuracy.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.compression.diagnosis.diagnose import run_in_child
+from advisor.core.errors import AdvisorError
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, network_of, variant_of
+from advisor.core.posterior import FLOAT
+from advisor.core.quantity import Provenance, Quantity, paired
+from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
+from advisor.core.units import show_seconds
+from advisor.datasets.split import HOLDOUT, VALIDATION
+from advisor.engine.decide import correct_answers, kept_array
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stages.finetuning import training_s
+from advisor.store import ArtifactCache, RunFolder
+from advisor.store.files import sha256_file
+from advisor.store.jsonfile import read_json
+
+PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
+"""Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
+
+LEAST_POINTS = 0.5
+"""Fine-tuning that is expected to add less than this is not mentioned."""
+
+LEAST_IMAGES = 300
+"""Training images below which no gain is stated. With 400 of TrashNet, MobileNets gained nothing
+(``benchmarks/results/tuning_promotion_table.csv``), but hand signs gained 3 points with 866: validation decides."""
+
+DIAGNOSES = "diagnosis.json"
+
+MOST = 2
+"""Most forms to diagnose, each of another card."""
+
+IMAGES, SECONDS = 8, 8.0
+"""Training images and time for the diagnosis of one form; an image that was begun is finished."""
+
+CLEAR_POINTS = 2.0
+"""An estimated loss counts from this number of points on."""
+
+
+@dataclass(frozen=True)
+class ImageAnswer:
+    """An answer: the number of the class, from 0, and its probability (0-1), None if that is not known."""
+
+    label: int
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """One image (path within the data set), its class, and the answers of the compressed and of the float32 file."""
+
+    path: str
+    sha256: str
+    label: int
+    own: ImageAnswer
+    floats: ImageAnswer
+
+    @property
+    def right(self) -> tuple[bool, bool]:
+        """Return whether the compressed file is right, and whether the float32 file is."""
+        return self.own.label == self.label, self.floats.label == self.label
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """All images of one part (``hold-out`` or ``validation``, of so many) with two answers, one of a compressed form.
+
+    First come the images on which only float32 is right, then those on which only the form is, then the others.
+    """
+
+    form: str
+    part: str
+    images: int
+    rows: tuple[Disagreement, ...]
+
+    @property
+    def sentence(self) -> str:
+        """A sentence with the number of images that differ, and on how many of them each file is right."""
+        if not self.rows:
+            return f"{self.form} and {FLOAT} give the same answer on each of {self.images} {self.part} images."
+        own, floats = (sum(each) for each in zip(*(row.right for row in self.rows), strict=True))
+        return (
+            f"{self.form} and {FLOAT} differ on {len(self.rows)} of {self.images} {self.part} images: "
+            f"{self.form} is right on {own} of them, {FLOAT} on {floats}."
+        )
+
+
+def disagreements(run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None) -> Disagreements | None:
+    """Return the images on which the pick and its float32 file disagree, None where they have no answers to compare.
+
+    They are of the hold-out if both files ran there, otherwise of the validation part.
+    """
+    if pick is None or pick.configuration.compression == FLOAT:
+        return None
+    floats = [each for each in evaluations if variant_of(each) == (*network_of(pick), FLOAT)]
+    split = run.read_json("split.json")
+    for part, name in PARTS.items():
+        images = _images(split, part)
+        own = _answers(run, pick, part, images)
+        other = next(filter(None, (_answers(run, each, part, images) for each in floats)), ())
+        if own and other:
+            rows = [Disagreement(*image, *pair) for image, *pair in zip(images, own, other, strict=True)]
+            differing = [row for row in rows if row.own.label != row.floats.label]
+            differing.sort(key=lambda row: (not any(row.right), row.right[0]))
+            return Disagreements(pick.configuration.compression, name, len(images), tuple(differing))
+    return None
+
+
+def _answers(
+    run: RunFolder, evaluation: Evaluation, part: str, images: Sequence[tuple[str, str, int]]
+) -> list[ImageAnswer]:
+    """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
+    judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
+    labels = kept_array(run.path / judged.file) if judged and judged.file else None
+    if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
+        return []
+    mistakes = judged.confidence.mistakes if judged.confidence else ()
+    known = {mistake.sha256: mistake.probability for mistake in mistakes}
+    return [ImageAnswer(int(label), known.get(sha256)) for label, (_, sha256, _) in zip(labels, images, strict=True)]
+
+
+def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
+    """Return path, hash and label of the images of a part; none where the split is missing or damaged."""
+    try:
+        label_of = {name: label for label, name in enumerate(split["classes"])}
+        return [(str(row["path"]), str(row["sha256"]), label_of[row["class"]]) for row in split[part]]
+    except (KeyError, TypeError):
+        return []
+
+
+@dataclass(frozen=True)
+class Incumbent:
+    """A file that the user ships today, beside the pick, with the threads of the pick if it was measured with them.
+
+    ``points`` is the accuracy of the pick less that of the file on the same images (``part`` in words), with a 95 %
+    interval; None if it is not known.
+    """
+
+    evaluation: Evaluation
+    picked: bool
+    points: Quantity | None = None
+    part: str = ""
+
+
+def incumbents(
+    run: RunFolder, evaluations: Sequence[Evaluation], pick: Evaluation | None, robust: bool = False
+) -> tuple[Incumbent, ...]:
+    """Return the files that the user ships, in the order of their names.
+
+    Accuracies are compared on the hold-out if both files ran there and ``robust`` accuracy does not count, otherwise on
+    validation.
+    """
+    if pick is None:
+        return ()
+    target = pick.configuration.target
+    shipped = [each for each in evaluations if each.status is Status.OK and each.card_facts.as_it_is]
+    there = [each for each in shipped if each.configuration.target.device == target.device]
+    # With the threads of the pick, or the fastest.
+    there.sort(key=lambda each: (each.configuration.target.threads != target.threads, latency_of(each)))
+    nearest = {each.configuration.card: each for each in reversed(there)}
+    return tuple(_compared(run, own, pick, robust) for _, own in sorted(nearest.items()))
+
+
+def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -> Incumbent:
+    if own.configuration.card == pick.configuration.card:
+        return Incumbent(own, picked=True)
+    for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
+        ours, theirs = correct_answers(run, own, part), correct_answers(run, pick, part)
+        if ours and theirs:
+            gained = paired(theirs, ours)
+            value, low, high = (100 * each for each in (gained.value, gained.low, gained.high))
+            points = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
+            return Incumbent(own, False, points, PARTS[part])
+    return Incumbent(own, picked=False)
+
+
+@dataclass(frozen=True)
+class ExpectedTuning:
+    """Expected points of top-1 by fine-tuning the pick's card, and rough seconds of one core on this machine.
+
+    From ``low`` to ``high`` are two thirds of the gains seen on other sets.
+    """
+
+    points: float
+    low: float
+    high: float
+    seconds: float
+    card: str
+
+    def command(self, folder: str) -> str:
+        """Return the command that fine-tunes the card; its head comes from the cache."""
+        return (
+            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"--candidates {self.card}"
+        )
+
+    def sentence(self, folder: str) -> str:
+        """Return the expectation in words, with the command."""
+        return (
+            f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
+            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
+        )
+
+
+def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
+    """Return what fine-tuning is expected to add to the pick; None if it was fine-tuned, or cannot be or gain."""
+    pick, train = run.decision.pick, run.dataset.get("train")
+    if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
+        return None
+    name = pick.configuration.card
+    tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
+    if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):
+        return None
+    try:
+        card = load_catalogue(run.question.catalog).get(name)
+    except AdvisorError:
+        return None
+    tuning, room = recipe_of(FINETUNE_CACHED), 100.0 - accuracy_of(pick)
+    if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
+        return None
+    rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
+    seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
+    low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
+    return ExpectedTuning(middle, low, high, seconds, name)
+
+
+def diagnose_run(folder: RunFolder) -> None:
+    """Write ``diagnosis.json`` where a form of a card on the front loses clearly and can be diagnosed."""
+    run, found = load_run(folder.path), []
+    forms = losing(run)
+    images = _training_images(run) if forms else ()
+    files = {variant_of(row): run.folder.path / row.artefact for row in reversed(run.evaluations) if row.artefact}
+    for row in forms:
+        origin = files.get((*network_of(row), FLOAT))
+        if origin is not None and origin.is_file():
+            with suppress(AdvisorError, OSError, KeyError, TypeError, ValueError):
+                diagnosis = _diagnosis(run.folder.path / row.artefact, origin, images, row)
+                found.append({"key": row.configuration.key, "diagnosis": diagnosis})
+    if found:
+        folder.write_json(DIAGNOSES, {"forms": found})
+
+
+def losing(run: LoadedRun) -> tuple[Evaluation, ...]:
+    """Return the forms to diagnose: of each card on the front the one that loses most, the largest loss first."""
+    front = {row.configuration.card for row in (run.decision.front or ())}
+    limit = run.question.limits.max_drop_points
+    rows = [row for row in run.evaluations if row.configuration.card in front and _lost(row, limit)]
+    rows.sort(key=lambda row: -(row.drop.value if row.drop else 0.0))
+    by_card: dict[str, Evaluation] = {}
+    for row in rows:
+        by_card.setdefault(row.configuration.card, row)
+    return tuple(by_card.values())[:MOST]
+
+
+def _lost(row: Evaluation, limit: float | None) -> bool:
+    floats = row.configuration.compression in ("float32", "float16")
+    if row.status is not Status.OK or row.drop is None or floats or not row.artefact:
+        return False
+    if limit is not None and row.drop.value > limit:
+        return True
+    return row.drop.low > 0 if row.drop.low is not None else row.drop.value >= CLEAR_POINTS
+
+
+def _training_images(run: LoadedRun) -> tuple[Path, ...]:
+    """Return a few training images, evenly drawn; none where they are no longer available."""
+    rows, root = run.folder.read_json("split.json").get("train") or [], run.question.data
+    if not rows or root is None:
+        return ()
+    chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
+    paths = tuple((root if root.is_dir() else root.parent) / str(row.get("path")) for row in chosen)
+    return paths if all(path.is_file() for path in paths) else ()
+
+
+def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
+    spec, pictures = input_spec(row), [sha256_file(path) for path in images]
+    source = f"{len(images)} training images" if images else "bundled photographs"
+
+    def make(folder: Path) -> None:
+        found = run_in_child(model, origin, images, spec, source, SECONDS).to_json()
+        document = {**found, "model": model.name, "against": origin.name}
+        (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
+
+    inputs = {"model": row.artefact_sha256, "origin": sha256_file(origin), "pictures": pictures}
+    return read_json(ArtifactCache().get("diagnosis-2", inputs, make) / DIAGNOSES)
