@@ -17,14 +17,13 @@ from advisor.core.errors import StageError
 from advisor.core.names import require_known
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.boxes import Box
+from advisor.datasets.checks import kept_together
 from advisor.datasets.checks.boxes import ObjectSizes
-from advisor.datasets.checks.findings import Finding, Kind
-from advisor.datasets.checks.fix import writable
+from advisor.datasets.checks.findings import Finding, Kind, writable
 from advisor.datasets.checks.image_quality import MeasureDistribution
-from advisor.datasets.checks.repeated import kept_together
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.division import Overview
-from advisor.datasets.look_alikes import Pair
+from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
 from advisor.datasets.survey import Progress, Survey
 from advisor.downloads.files import FetchOptions, WeightsFile
@@ -277,8 +276,7 @@ def find_faults(
     ``parts`` are ``.npy`` files of its features, in order. Only labels of ``checked`` images are checked. Images of one
     group of ``together`` show the same or belong together.
     """
-    from advisor.datasets.checks.repeated import cropped_copies
-    from advisor.datasets.look_alikes import groups
+    from advisor.datasets.duplicates import cropped_copies, groups
     from advisor.training.features import joined
 
     features = joined(parts)

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
-from advisor.core.evaluation import Evaluation, Status, describe
+from advisor.core.evaluation import Evaluation, Status, describe, network_of
 from advisor.core.expectation import on_device, with_required_figures, worst_case
-from advisor.core.figures import describe, network_of
 from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation

@@ -36,7 +36,7 @@ from advisor.engine.space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 
 if TYPE_CHECKING:
-    from advisor.devices.prediction.predictor import Prediction
+    from advisor.devices.prediction import Prediction
     from advisor.devices.profiles import DeviceProfile
 
 THIS_MACHINE = "this-machine"
@@ -281,7 +281,7 @@ def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, P
     if not machine.measurements:
         return {}
     from advisor.devices.latency.features import load_features
-    from advisor.devices.prediction.predictor import device_predictor
+    from advisor.devices.prediction import device_predictor
 
     table = load_features()
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]

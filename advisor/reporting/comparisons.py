@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from advisor.core.evaluation import show_figure
 from advisor.core.quantity import Quantity
 from advisor.core.units import markdown as escaped, plain, plural
-from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison
-from advisor.engine.history.reevaluation.reevaluate import Reevaluation
-from advisor.reporting.frames import Rows, rows_of
 from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison, Reevaluation
-from advisor.reporting.selection import Rows, rows_of
+from advisor.reporting.frames import Rows, rows_of
 from advisor.reporting.text import finite
 from advisor.reporting.view import typed_path
 

@@ -17,7 +17,6 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.units import markdown as escaped
-from advisor.engine.history.insights import Incumbent
 from advisor.isolation import Scratch
 from advisor.reporting import blocks, phrases, text
 from advisor.reporting.answer import alternatives, headline, other_risks, written_table

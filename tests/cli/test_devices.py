@@ -11,12 +11,9 @@ from advisor.devices.prediction import CALIBRATED, device_predictor
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.listing import add_profile, known_devices
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
-from advisor.engine.history.reevaluation.reevaluate import Devices
+from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.listings import DEVICES, print_device
 from tests.cli.conftest import Advisor, Said, ended, refused
-from advisor.engine.history.reevaluate import Devices
-from advisor.reporting.devices_table import DEVICES, print_device
-from tests.cli.conftest import Advisor, Said, refused
 
 BOARD = """\
 name: our-board

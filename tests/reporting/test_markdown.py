@@ -11,8 +11,6 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.core.units import markdown
 from advisor.datasets.boxes.values import Box
-from advisor.engine.history.disagreements import Disagreement, Disagreements, ImageAnswer
-from advisor.datasets.boxes import Box
 from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.files import render_markdown
 from advisor.reporting.outlines import COLOURS, DRAWN, outlines

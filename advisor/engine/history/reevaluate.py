@@ -46,7 +46,7 @@ from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.store import ArtifactCache, RunFolder
-from advisor.store.integrity import artefact_problem
+from advisor.store.run_folder import artefact_problem
 
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""

@@ -8,11 +8,10 @@ from pathlib import Path
 from advisor.core import units
 from advisor.core.budget import Budget, parse_licences
 from advisor.core.errors import UsageError, install_extra
-from advisor.core.figures import HOST
-from advisor.core.metrics import COST_SAVED, METRICS, TOP1, parse_costs
+from advisor.core.evaluation import HOST
+from advisor.core.metrics import BALANCED, COST_SAVED, METRICS, TOP1, parse_costs
 from advisor.core.names import ADVISOR, ALL, GP, LOCAL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
-from advisor.core.preference import BALANCED
 from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order, recipe_of

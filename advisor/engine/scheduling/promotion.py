@@ -9,9 +9,16 @@ from itertools import product
 from statistics import mean, median
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Configuration, Evaluation, Status, accuracy_of, describe, latency_of, size_of
-from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.figures import accuracy_of, describe, latency_of, size_of, variant_of
+from advisor.core.evaluation import (
+    Configuration,
+    Evaluation,
+    Status,
+    accuracy_of,
+    describe,
+    latency_of,
+    size_of,
+    variant_of,
+)
 from advisor.core.forms import FORM_GAIN, most_shrinkage, most_speedup
 from advisor.core.metrics import BALANCED, Preference
 from advisor.core.quantity import Quantity

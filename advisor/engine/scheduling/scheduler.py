@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Configuration, Status
-from advisor.core.figures import accuracy_of, latency_of, size_of
-from advisor.core.preference import BALANCED, Preference
+from advisor.core.evaluation import Configuration, Status, accuracy_of, latency_of, size_of
+from advisor.core.metrics import BALANCED, Preference
 from advisor.core.training import HEAD, recipe_of
 from advisor.engine.pipeline.cost import rough_ms
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity

@@ -9,9 +9,7 @@ from dataclasses import dataclass
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Evaluation, Status, accuracy_of
-from advisor.core.evaluation import Evaluation, Status
-from advisor.core.figures import accuracy_of, network_of, variant_of
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, network_of, variant_of
 from advisor.core.training import recipe_of
 from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.scorer import Scorer

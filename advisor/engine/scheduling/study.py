@@ -6,9 +6,9 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.expectation import without_holdout
 from advisor.core.training import recipe_of
 from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.scheduling.suggesting import also_shown, make_suggester, parameters

@@ -15,9 +15,6 @@ from advisor.datasets.checks.findings import Finding, write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.engine.data_check.label_checker import SEED
-from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
-from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images
 from advisor.engine.question import Question

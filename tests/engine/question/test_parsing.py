@@ -9,9 +9,7 @@ import yaml
 
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
-from advisor.core.metrics import PREFERENCES
-from advisor.core.metrics import Costs
-from advisor.core.preference import PREFERENCES
+from advisor.core.metrics import PREFERENCES, Costs
 from advisor.core.tasks import TASKS
 from advisor.engine.question import (
     FREE_ON_RESUME,

@@ -20,11 +20,8 @@ from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import Pool, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.question import Question, resolve
-from advisor.engine.space.candidates import read_images
-from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.engine.space.resolved import read_images
-from advisor.measurement.accuracy import Detector, load
-from advisor.measurement.counting import CentreFinder
+from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection.stages import detections, detector
