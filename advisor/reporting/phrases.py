@@ -15,7 +15,7 @@ from advisor.core.figures import accuracy_of, latency_of, show_figure, variant_o
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, percent
 from advisor.core.units import plural, show_ms, show_seconds
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.reporting import text
 from advisor.reporting.blocks import DataTable, Span, columns
 

@@ -24,8 +24,8 @@ from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, 
 from advisor.engine import decide as module
 from advisor.engine.decide import Answer, answering
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Role
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.question import resolve
 from advisor.engine.run import _disturbed, _priorities, _slug, refuse_what_cannot_work
 from advisor.engine.scheduling.cost_estimates import CostEstimates

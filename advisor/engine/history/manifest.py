@@ -13,8 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.core.names import without_password
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import versions
+from advisor.engine.pipeline.materials import Images, versions
 from advisor.engine.space.candidates import Candidates, card_hash, runtime_version
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import Resolved

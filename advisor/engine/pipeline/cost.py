@@ -1,7 +1,7 @@
 """Rough seconds of the stages of a search on a reference machine.
 
 The figures order candidates and price plans. They never filter, and they are never shown as a latency. Ratios that this
-machine has measured correct them, see :mod:`advisor.engine.pipeline.cost_calibration`.
+machine has measured correct them, see :mod:`advisor.engine.pipeline.cost_model`.
 """
 
 from collections.abc import Mapping
@@ -75,14 +75,8 @@ def judging_s(card: Card, images: int) -> float:
 
 
 def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int = 0) -> float:
-    """Return the seconds of one fine-tuning, without its start.
-
-    Args:
-        card: the network.
-        training: the recipe.
-        images: number of images that are trained on.
-        epochs: largest number of epochs.
-        maps: number of cached maps of each image.
+    """Return the seconds of at most ``epochs`` epochs on ``images`` images, ``maps`` cached maps of each; without its
+    start.
     """
     passes = epochs * recipe_of(training).step + maps * MAP_PASSES
     return passes * images * rough_latency_ms(card, "float32") / 1e3

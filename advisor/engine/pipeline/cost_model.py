@@ -1,26 +1,33 @@
-"""Prices of the stages of a search: rough seconds, corrected by what this machine has measured."""
+"""Prices of the stages of a search: rough seconds, corrected by what earlier searches took on this machine."""
 
+from __future__ import annotations
+
+import json
+import statistics
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from advisor.catalog.cards import Card
-from advisor.engine.pipeline.graph import stages_of, with_all_before
+from advisor.core.codec import parse
+from advisor.core.errors import UsageError
+from advisor.core.training import recipe_of
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Variant, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
+from advisor.measurement import host
+from advisor.store import cache_root
+from advisor.store.files import write_atomically
+from advisor.store.jsonfile import read_json
 
 Stages = tuple[Stage[Any], ...]
 
 
 @dataclass(frozen=True)
 class CardCosts:
-    """Seconds of the evaluation of one card.
-
-    Attributes:
-        shared_s: of the stages that everything of the card shares.
-        trained_s: of the stages of each training.
-        own_s: of the stages of each variant alone.
+    """Seconds of the evaluation of one card: of stages that all its variants share, of each training's, of each
+    variant's own.
     """
 
     shared_s: float
@@ -31,9 +38,7 @@ class CardCosts:
 class CostModel:
     """Rough seconds of the stages of one search: of one core, or of the machine where a stage runs alone.
 
-    Args:
-        workload: what is done for each card.
-        pace: what a stage took on this machine over its rough cost; 1 where nothing is known.
+    ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
     """
 
     def __init__(self, workload: Workload, pace: Mapping[StageName, float] | None = None) -> None:
@@ -64,7 +69,7 @@ class CostModel:
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> Stages:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""
         wanted = self.workload.variants_of(card) if variants is None else variants
-        chosen = [stages_of(card, *variant, self.workload) for variant in wanted]
+        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
         return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
 
     def sharers(self, stage: Stage[Any]) -> int:
@@ -95,7 +100,7 @@ class CostModel:
     def _counted(self, card: Card) -> CardCosts:
         workload = self.workload
         graphs = {
-            variant: with_all_before(stages_of(card, *variant, workload).evaluation)
+            variant: with_all_before(VariantStages(card, *variant, workload).evaluation)
             for variant in workload.variants_of(card)
         }
         every = dict.fromkeys(stage for stages in graphs.values() for stage in stages)
@@ -114,3 +119,108 @@ class CostModel:
 
 def _is_of_training(stage: Stage[Any], training: str) -> bool:
     return stage.scope.training == training and not stage.scope.compression
+
+
+MOST = 30.0
+"""A ratio beyond this says more about a disturbance than about the machine."""
+
+SEARCHES = 7
+"""Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
+
+
+class CostRatio(NamedTuple):
+    """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
+
+    value: float
+    disturbed: bool = False
+
+
+class CostCalibration:
+    """Seconds that stages took over their rough price, by stage, stored for the next plan.
+
+    Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
+    ``file`` is by default one for each machine, in the cache.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
+        self._ratios = _read(self._file)
+        self.pace: Mapping[StageName, float] = _with_trainings(
+            {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
+        )
+        self._worked: dict[Stage[Any], tuple[float, float]] = {}
+
+    def note(self, event: StageEvent, price_s: float) -> None:
+        """Record what happened to a stage, of which the plan expected ``price_s`` seconds.
+
+        A training that a limit or an interrupt ends counts with its finished epochs and their share of the price.
+        """
+        done, planned = event.epochs
+        if event.kind is EventKind.CACHED:
+            self._worked.pop(event.stage, None)
+        elif event.kind is EventKind.DONE and not planned:
+            self._worked[event.stage] = price_s, event.seconds
+        elif event.kind in (EventKind.DONE, EventKind.EPOCH):
+            self._worked[event.stage] = price_s * done / planned, event.seconds
+
+    def observed(self) -> float:
+        """Return the seconds that a stage of this search took over those that its plan expected; 1 before any.
+
+        It is the median over the kinds of stages: some depend on more than the speed of the machine.
+        """
+        ratios = [seconds / price_s for price_s, seconds in self._by_stage().values() if price_s > 0]
+        return statistics.median(ratios) if ratios else 1.0
+
+    def _by_stage(self) -> dict[StageName, tuple[float, float]]:
+        """Return the expected seconds of each kind of stage, and those that it took."""
+        found: dict[StageName, tuple[float, float]] = {}
+        for stage, (price_s, seconds) in self._worked.items():
+            before_s, took_s = found.get(stage.name, (0.0, 0.0))
+            found[stage.name] = before_s + price_s, took_s + seconds
+        return found
+
+    def keep(self, disturbed: bool = False) -> None:
+        """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
+        new = dict(self._ratios)
+        for stage, (price, seconds) in self._by_stage().items():
+            if price > 0 and seconds > 0:
+                ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
+                bounded = CostRatio(min(max(ratio, 1 / MOST), MOST), disturbed)
+                new[stage] = _latest((*new.get(stage, ()), bounded))
+        if new != self._ratios:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
+            write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:
+    """Return the ratios, with those of fine-tunings that were never run here.
+
+    Such a fine-tuning has the ratio of the others, else the median of all stages.
+    """
+    trainings = [stage for stage in StageName if recipe_of(stage).tunes_backbone]
+    known = [pace[stage] for stage in trainings if stage in pace]
+    if not known and StageName.FEATURES in pace:
+        known = list(pace.values())
+    return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
+
+
+def _latest(ratios: tuple[CostRatio, ...]) -> tuple[CostRatio, ...]:
+    """Return the last ratios of each kind, so that a busy week does not displace the quiet ones."""
+    quiet = [ratio for ratio in ratios if not ratio.disturbed]
+    disturbed = [ratio for ratio in ratios if ratio.disturbed]
+    return (*quiet[-SEARCHES:], *disturbed[-SEARCHES:])
+
+
+def _typical(ratios: tuple[CostRatio, ...]) -> float:
+    quiet = [ratio.value for ratio in ratios if not ratio.disturbed]
+    return statistics.median(quiet or [ratio.value for ratio in ratios])
+
+
+def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
+    """Return the ratios by stage; none if the file is missing or damaged."""
+    try:
+        rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
+    except (UsageError, ValueError, TypeError):
+        return {}
+    return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}

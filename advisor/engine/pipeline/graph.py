@@ -6,38 +6,34 @@ has the stage that makes its float file, and the one that runs its files over im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe, lighter_recipes
+from advisor.compression.recipes import Recipe, lighter_recipes, recipe
+from advisor.compression.recipes.base import Needs
 from advisor.core.evaluation import Status
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted
+from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Role, Workload, input_spec
+from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
     CardForms,
     calibrated,
     compressed,
-    decides_on_scores,
     shares_calibration,
     with_confidence,
 )
 from advisor.engine.pipeline.stages.backbone import features, taken
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
-from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
-from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
-from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
+from advisor.engine.pipeline.stages.head import TrainedHead, WithUnknown, expected, fitted, probed, scored, with_unknown
+from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, checked_in, measured_in
 from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 FLOAT = "float32"
@@ -53,7 +49,8 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
-    if purpose is Purpose.SHIP and workload.images and decides_on_scores(compression):
+    if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
+        # The file that ships reuses the decision of the compared one.
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
@@ -66,30 +63,34 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
     source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
-    given = CardForms(card, training, purpose)
-    return calibrated(scope, source, given, workload.recipes_of(training), earlier)
+    return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card: a training recipe and a compression recipe."""
+    """The stages of one variant of a card: a training recipe and a compression recipe.
+
+    A user's finished file has one variant: it is taken, scored and timed, and no byte of it changes.
+    """
 
     card: Card
     training: str
     compression: str
     workload: Workload
 
-    made_here: ClassVar[bool] = True
-    """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+    @property
+    def made_here(self) -> bool:
+        """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+        return not self.card.form
 
     @property
     def optional(self) -> bool:
         """True if rules may leave the file out once float32 is known."""
-        return self.compression != FLOAT
+        return self.made_here and self.compression != FLOAT
 
     def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the compression recipes that come before this one."""
-        return lighter_recipes(self.compression, recipes, named)
+        """Return the names of the compression recipes that come before this one; a finished file has its only form."""
+        return lighter_recipes(self.compression, recipes, named) if self.made_here else ()
 
     @property
     def reference(self) -> VariantStages:
@@ -97,38 +98,46 @@ class VariantStages:
 
         A finished file is compared with itself.
         """
-        return VariantStages(self.card, self.training, FLOAT, self.workload)
+        return replace(self, compression=FLOAT) if self.made_here else self
 
     @cached_property
     def made(self) -> Stage[Artefact]:
         """The stage that makes the file that ships, before its probabilities are calibrated; this changes no time."""
-        return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
+        return self._made(Purpose.SHIP)
+
+    def _made(self, purpose: Purpose) -> Stage[Artefact]:
+        if not self.made_here:
+            return taken(self.card, self._scope, self.workload)
+        return variant(self.card, self.training, self.compression, purpose, self.workload)
 
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """The stage that makes the file that ships."""
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or recipe_of(self.training).first_look:
+        if bare or not self.made_here or recipe_of(self.training).first_look:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
         """The stage that makes the file that candidates are compared by; of images alone."""
-        return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
+        return self._made(Purpose.COMPARE)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
         """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
-        untrained = not self.workload.images or recipe_of(self.training).tunes_backbone
+        untrained = not self.made_here or not self.workload.images or recipe_of(self.training).tunes_backbone
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
-        """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out."""
-        task, judged = self.workload.question.of_task, self.workload.judged(self.training)
+        """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out.
+
+        It is None for a finished file: nothing is known of how it was trained.
+        """
+        task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.conditions:
             return None
         return expected(self.card, self.workload)
@@ -165,10 +174,9 @@ class VariantStages:
         expected = cost.export_bytes(self.card, self.compression)
         return measured_in(self._scope, self.ships, target, export_bytes=expected)
 
-    @cached_property
-    def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:
-        """Returns for a runtime the stage that checks the file that ships in its interpreter."""
-        return cache(partial(checked_in, self._scope, self.ships))
+    def checked_in(self, runtime: str) -> Stage[MicroCheck]:
+        """Return the stage that checks the file that ships in the interpreter of a runtime."""
+        return checked_in(self._scope, self.ships, runtime)
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
@@ -183,7 +191,13 @@ class VariantStages:
 
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
-        """The stage that adds a class to the file that ships, for images of unknown things."""
+        """The stage that adds a class to the file that ships, for images of unknown things.
+
+        Raises:
+            StageAborted: it is a finished file.
+        """
+        if not self.made_here:
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
         seconds = cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
         own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
@@ -209,10 +223,8 @@ class VariantStages:
     @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        robust = self.workload.question.robust and bool(self.workload.images)
-        expected = (self.expected,) if self.expected else ()
-        captured = (self.captured,) if robust else ()
-        return (self.answers, *captured, *expected, self.timed, self.ships, *self.in_other_runtimes)
+        captured = (self.captured,) if self.workload.question.robust and self.workload.images else ()
+        return (self.answers, *captured, *after(self.expected), self.timed, self.ships, *self.in_other_runtimes)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:
@@ -224,11 +236,11 @@ class VariantStages:
         """
         if not self.workload.judged(self.training):
             return ()
-        card, images, spec = self.card, self.workload.images, input_spec(self.card)
+        card, images = self.card, self.workload.images
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
-        tried = capture(network, spec, self.ships, Role.CAPTURED, judging_s)
+        tried = capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
         return (scored, tried) if self.workload.question.robust else (scored,)
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
@@ -238,65 +250,6 @@ class VariantStages:
     @property
     def _scope(self) -> Scope:
         return Scope(self.card.name, self.training, self.compression)
-
-
-@dataclass(frozen=True)
-class FinishedFile(VariantStages):
-    """The stages of a user's finished file: it is taken, scored and timed, and no byte of it changes."""
-
-    made_here = False
-
-    @property
-    def optional(self) -> bool:
-        """False: the file is there."""
-        return False
-
-    def lighter(self, _recipes: Mapping[str, Recipe], _named: Collection[str]) -> tuple[str, ...]:
-        """Return nothing: the file has its only form."""
-        return ()
-
-    @property
-    def reference(self) -> VariantStages:
-        """The file itself."""
-        return self
-
-    @cached_property
-    def made(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return taken(self.card, self._scope, self.workload)
-
-    @property
-    def ships(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return self.made
-
-    @property
-    def compared(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return self.made
-
-    @property
-    def head(self) -> None:
-        """None: nothing is trained."""
-
-    @property
-    def expected(self) -> None:
-        """None: nothing is known of how it was trained."""
-
-    @property
-    def with_unknown(self) -> Stage[WithUnknown]:
-        """See :class:`VariantStages`.
-
-        Raises:
-            StageAborted: always.
-        """
-        raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
-
-
-def stages_of(card: Card, training: str, compression: str, workload: Workload) -> VariantStages:
-    """Return the stages of a variant of a card."""
-    kind = FinishedFile if card.form else VariantStages
-    return kind(card, training, compression, workload)
 
 
 def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from advisor.core.beliefs import without_holdout
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import StageAborted
+from advisor.engine.pipeline.stage import StageAborted, StageName
 
 
 class RuleNeeds(StrEnum):
@@ -30,7 +29,6 @@ class Known:
     """The facts that a search has when it asks a rule; the last five are there for rules that need them.
 
     Attributes:
-        limits: the budget.
         results: the results so far, without the hold-out.
         backbone_ms: CPU time of the float backbone for an image.
         floats: the evaluation of the float32 file of the same network.

@@ -47,11 +47,8 @@ EPOCHS_EVERY_S = 2.0
 class Workers:
     """The places where the jobs of a search run.
 
-    Attributes:
-        machine: hands out cores and memory.
-        pools: child processes by pool; a pool that is missing is not needed.
-        on_device: calls a measurement on the machine with the device.
-        priority: card name to its place in the queue for cores.
+    ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a measurement on the
+    machine with the device. ``priority``: card name to its place in the queue for cores.
     """
 
     machine: Machine
@@ -63,13 +60,8 @@ class Workers:
 class Walker:
     """Runs the stages of a graph, each once in a search, and caches their results for the next search.
 
-    The cost of a search is the sum of its stages, never the product of its choices.
-
-    Args:
-        materials: inputs that the stages share.
-        workers: where their jobs run.
-        listener: called with each event.
-        remeasure: take cached timings again.
+    The cost of a search is the sum of its stages, never the product of its choices. ``remeasure`` takes cached timings
+    again.
     """
 
     def __init__(
@@ -293,7 +285,6 @@ class _EndedEarly(Exception):
 
 
 def _copied(source: Path, target: Path) -> Path:
-    """Copy the files of a folder into ``target``, in place of earlier ones, and return it."""
     shutil.rmtree(target, ignore_errors=True)
     shutil.copytree(source, target)
     return target

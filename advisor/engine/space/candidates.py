@@ -18,7 +18,7 @@ from advisor.datasets.dataset import Dataset, class_order
 from advisor.datasets.division import Division
 from advisor.datasets.split import Split
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
+from advisor.engine.pipeline.materials import SUBSET_IMAGES, Images, Role
 from advisor.engine.question import Question, require_classes
 from advisor.engine.space.plan import most_promising_first
 from advisor.engine.targets.device_prediction import card_rejection

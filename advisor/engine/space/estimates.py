@@ -12,10 +12,9 @@ from advisor.catalog.cards import Card
 from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms
-from advisor.engine.pipeline.graph import stages_of
+from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Materials, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.pipeline.walker import Lookup
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.device_prediction import LatencyEstimate
@@ -65,7 +64,7 @@ def cached_results(
 
 
 def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) -> CachedResults:
-    variants = [stages_of(card, *variant, workload) for variant in workload.variants_of(card)]
+    variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
     done = lookup.done(stage for each in variants for stage in each.evaluation)
     # The search that scored a file has judged its finalists, which nearly all files are.
     judged = {stage for each in variants if each.answers in done for stage in each.judging}

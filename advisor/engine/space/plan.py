@@ -14,10 +14,9 @@ from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
 from advisor.engine.pipeline.cost_model import CostModel
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Variant, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Role, Variant, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.device_prediction import least_size
 from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder

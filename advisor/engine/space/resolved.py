@@ -13,9 +13,8 @@ from advisor.compression.recipes import Recipe
 from advisor.core.errors import WeightsError
 from advisor.core.training import HEAD_SUBSET
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Materials, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Images, Materials, Workload
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_sampler_installed
 from advisor.engine.space.candidates import (

@@ -16,8 +16,8 @@ from advisor.core.forms import form_of
 from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, percent
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
 from advisor.measurement import host
 from advisor.store.files import sha256_json

@@ -19,9 +19,8 @@ from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.execution import Executor
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage, StageAborted
-from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures, memory_of, remote_facts
+from advisor.engine.pipeline.stage import Stage, StageAborted, StageName
+from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of

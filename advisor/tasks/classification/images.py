@@ -24,7 +24,7 @@ from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check.label_checker import SEED, LabelCheck, LabelChecker
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
 from advisor.engine.space.candidates import divided, undivided
 from advisor.training.labels import Suspect

@@ -18,7 +18,7 @@ from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.look_alikes import Pair, near_duplicates
 from advisor.engine.data_check.label_checker import SEED
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
-from advisor.engine.pipeline.images import Boxes, Images
+from advisor.engine.pipeline.materials import Boxes, Images
 from advisor.engine.question import Question
 from advisor.engine.space.candidates import divided, undivided
 from advisor.measurement.average_precision import require_coco

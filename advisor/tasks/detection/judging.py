@@ -13,7 +13,7 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval, Quantity, paired_shares
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

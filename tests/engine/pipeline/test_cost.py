@@ -18,13 +18,10 @@ from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.cost import FINETUNE_START_S, detector_s, detector_tuning_s
-from advisor.engine.pipeline.cost_calibration import MOST, CostCalibration
-from advisor.engine.pipeline.cost_model import CostModel
+from advisor.engine.pipeline.cost_model import MOST, CostCalibration, CostModel
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent
+from advisor.engine.pipeline.materials import Images, Workload
+from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune.tuning import WEIGHTS
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts

@@ -17,10 +17,9 @@ from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import MODEL, FloatModel, LocalTarget, Purpose, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Results
+from advisor.engine.pipeline.materials import MODEL, FloatModel, Images, LocalTarget, Purpose, Role, Workload
+from advisor.engine.pipeline.stage import Results, StageName
+from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
 from advisor.store.files import sha256_file
 from advisor.tasks import DETECTION
@@ -267,5 +266,5 @@ def test_boxes_are_counted_by_class_and_part() -> None:
     assert images.boxes is not None
     assert images.boxes.counts == {"cat": 12, "dog": 6}
     assert images.boxes.among([0, 2, 3]) == {"cat": 3, "dog": 1}
-    assert images.overview.boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}
-    assert _images(()).overview.boxes == {}
+    assert overview_of(images).boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}
+    assert overview_of(_images(())).boxes == {}

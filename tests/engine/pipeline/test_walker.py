@@ -15,7 +15,6 @@ from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import Materials
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     EventKind,
     Folders,
@@ -28,6 +27,7 @@ from advisor.engine.pipeline.stage import (
     Stage,
     StageAborted,
     StageEvent,
+    StageName,
 )
 from advisor.engine.pipeline.walker import Lookup
 from advisor.store import ArtifactCache

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Materials
+from advisor.engine.pipeline.materials import Images, Materials
 from advisor.engine.pipeline.stage import Pool, Stage, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question

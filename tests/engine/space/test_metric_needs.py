@@ -11,7 +11,7 @@ from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping, Source
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import resolve
 from advisor.engine.space.candidates import read_images, require_metrics
 from tests.datasets.folders import fill

@@ -20,7 +20,7 @@ from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.connections.settings import ConnectionSettings
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation

@@ -18,10 +18,9 @@ from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known
-from advisor.engine.pipeline.stage import Scope
-from advisor.engine.pipeline.stages import other_runtimes_jobs
+from advisor.engine.pipeline.stage import Scope, StageName
+from advisor.engine.pipeline.stages import other_runtimes as other_runtimes_jobs
 from advisor.engine.pipeline.stages.other_runtimes import measured_in
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question, resolve

@@ -9,7 +9,7 @@ import pytest
 from advisor.core.box_facts import BoxFacts, ClassBoxes, JudgedBox
 from advisor.core.quantity import Provenance
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.accuracy import Detections, load, save
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.counting.centres import ByCentres

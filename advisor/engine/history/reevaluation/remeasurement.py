@@ -11,10 +11,8 @@ from advisor.engine.execution.machine import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Materials
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Pool, StageAborted, StageEvent
+from advisor.engine.pipeline.materials import Images, Materials, Role
+from advisor.engine.pipeline.stage import Pool, StageAborted, StageEvent, StageName
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine

@@ -17,9 +17,8 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
-from advisor.engine.pipeline.graph import stages_of
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
+from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
@@ -33,13 +32,9 @@ if TYPE_CHECKING:
 
 
 def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
-    """Return the facts with those of the file's answers.
+    """Return the facts with those of the file's answers to the hold-out, and to images of other things if any.
 
-    Args:
-        facts: of the file.
-        holdout: ``.npy`` of its probabilities on the hold-out, float32 (N, C + 1); the last column is that of unknown.
-        labels: the true classes of the hold-out.
-        others: the same of images of other things; None if there are none.
+    Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
     """
     import numpy as np
 
@@ -70,14 +65,7 @@ def _scores(probabilities: Floats) -> Floats:
 
 
 class Scorer:
-    """Runs the files of finalists over images that chose nothing.
-
-    Args:
-        walker: runs the stages.
-        workload: the work for each card.
-        cards: by name.
-        run: stores the artefacts and the answers.
-    """
+    """Runs the files of finalists over images that chose nothing."""
 
     def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
         self._walker, self._workload, self._cards, self._run = walker, workload, cards, run
@@ -129,7 +117,7 @@ class Scorer:
         """
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
-        made = await self._walker.run(stages_of(card, own.training, own.compression, self._workload).with_unknown)
+        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):

@@ -18,7 +18,7 @@ from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
 from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.measurement.confidence import tempered
 from tests.builders import present
 

@@ -19,11 +19,9 @@ from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
-from advisor.engine.pipeline.stage import Stage, aborted
+from advisor.engine.pipeline.stage import Stage, StageName, aborted
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.engine.pipeline.walker import Walker, run_coroutine

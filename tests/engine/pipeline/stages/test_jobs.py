@@ -25,10 +25,9 @@ from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.engine.decide import decide_run
-from advisor.engine.pipeline import images as images_module
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import input_spec
-from advisor.engine.pipeline.stages import head_jobs, jobs
+from advisor.engine.pipeline import materials as images_module
+from advisor.engine.pipeline.materials import Images, Role, input_spec
+from advisor.engine.pipeline.stages import jobs
 from advisor.engine.pipeline.stages.artefacts import STAND_IN_CROPS, metadata_of
 from advisor.engine.pipeline.stages.backbone import CONVERT_LIMITS, convert_resources
 from advisor.engine.pipeline.stages.unknown_jobs import HeadSpec, LearntImages, add_unknown, probe
@@ -94,9 +93,9 @@ def test_a_float_head_is_scored_from_features_as_its_file_is_on_images(classifie
     np.save(tmp_path / "features.npy", features)
     weights = np.random.default_rng(0).normal(size=(features.shape[1], 3)).astype(np.float32)
     np.savez(tmp_path / "head.npz", weights=weights, bias=np.array([0.1, 0.0, -0.1], np.float32))
-    head_jobs.join(tmp_path / "backbone.tflite", tmp_path / "head.npz", tmp_path / "joined.tflite")
+    jobs.join(tmp_path / "backbone.tflite", tmp_path / "head.npz", tmp_path / "joined.tflite")
     jobs.score(tmp_path / "joined.tflite", paths[2:5], spec, tmp_path / "file.npy")
-    head_jobs.score_head([tmp_path / "features.npy"], [2, 3, 4], tmp_path / "head.npz", tmp_path / "head.npy")
+    jobs.score_head([tmp_path / "features.npy"], [2, 3, 4], tmp_path / "head.npz", tmp_path / "head.npy")
     np.testing.assert_allclose(np.load(tmp_path / "head.npy"), np.load(tmp_path / "file.npy"), atol=1e-4)
 
 

@@ -13,9 +13,8 @@ from advisor.core.quantity import Provenance
 from advisor.devices.profiles import MICRO_RUNTIME, runtimes
 from advisor.devices.profiles.runtimes import installed_version, local_runtimes
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted, StageEvent
-from advisor.engine.pipeline.stages import other_runtimes_jobs
+from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted, StageEvent, StageName
+from advisor.engine.pipeline.stages import other_runtimes as other_runtimes_jobs
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser.connection import LITERT, ONNXRUNTIME
