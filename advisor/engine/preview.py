@@ -16,8 +16,7 @@ from advisor.core.units import show_seconds
 from advisor.datasets.division import Overview
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.cost import rough_size
-from advisor.engine.pipeline.cost_model import CostCalibration
+from advisor.engine.pipeline.cost import CostCalibration, rough_size
 from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Images, Variant
 from advisor.engine.pipeline.rule import RuleNeeds

@@ -16,7 +16,7 @@ from advisor.core.units import show_seconds
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
 from advisor.engine.history.loaded_run import LoadedRun
-from advisor.engine.pipeline.cost_model import CostCalibration
+from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
 from advisor.engine.scheduling.promotion import PERFECT

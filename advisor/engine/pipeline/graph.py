@@ -1,4 +1,4 @@
-"""Stage graph of a variant: from a model card to a file that could ship, and to its figures.
+"""Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
 
 Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
 has the stage that makes its float file, and the one that runs its files over images.
@@ -20,7 +20,16 @@ from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Role, Workload, input_spec
+from advisor.engine.pipeline.materials import (
+    Artefact,
+    FloatModel,
+    LocalTarget,
+    Purpose,
+    Role,
+    Variant,
+    Workload,
+    input_spec,
+)
 from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
@@ -94,10 +103,7 @@ class VariantStages:
 
     @property
     def reference(self) -> VariantStages:
-        """The float32 variant of the same card and training, with which every compression is compared.
-
-        A finished file is compared with itself.
-        """
+        """The float32 variant of the same card and training; a finished file is compared with itself."""
         return replace(self, compression=FLOAT) if self.made_here else self
 
     @cached_property
@@ -133,9 +139,8 @@ class VariantStages:
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
-        """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out.
-
-        It is None for a finished file: nothing is known of how it was trained.
+        """The stage that estimates new conditions; None if nothing is judged, by the user's own hold-out, or for a
+        finished file.
         """
         task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.conditions:
@@ -147,15 +152,12 @@ class VariantStages:
         """The stage that runs the file on the validation part."""
         if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
             return scored(self.card, self._scope, self.workload)
-        count = self.workload.images[Role.VALIDATION]
-        seconds = cost.scoring_s(self.card, self.compression, count)
-        return self.scoring(self._scope, self.compared, Role.VALIDATION, seconds)
+        return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
 
     @cached_property
     def captured(self) -> Stage[Path]:
         """The stage that runs the file on the validation part under capture conditions."""
-        count = self.workload.images[Role.VALIDATION]
-        seconds = cost.capturing_s(self.card, self.compression, count)
+        seconds = cost.capturing_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
         return capture(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
 
     @cached_property
@@ -171,8 +173,8 @@ class VariantStages:
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that measures the file that ships in another runtime of this machine."""
-        expected = cost.export_bytes(self.card, self.compression)
-        return measured_in(self._scope, self.ships, target, export_bytes=expected)
+        memory_bytes = cost.export_bytes(self.card, self.compression)
+        return measured_in(self._scope, self.ships, target, export_bytes=memory_bytes)
 
     def checked_in(self, runtime: str) -> Stage[MicroCheck]:
         """Return the stage that checks the file that ships in the interpreter of a runtime."""
@@ -191,16 +193,13 @@ class VariantStages:
 
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
-        """The stage that adds a class to the file that ships, for images of unknown things.
-
-        Raises:
-            StageAborted: it is a finished file.
+        """The stage that adds a class for unknown things to the file that ships; of a finished file, it raises
+        StageAborted.
         """
         if not self.made_here:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
-        seconds = cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
-        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
         return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self.head)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
@@ -230,9 +229,8 @@ class VariantStages:
     def judging(self) -> tuple[Stage[Any], ...]:
         """The stages that judge the variant if it is a finalist, as a plan prices them.
 
-        At most ten files are finalists, about one of each network: the pick, the runner-up and what could still be
-        picked. Pick and runner-up are tested under capture conditions, and for robust accuracy one file of each
-        network, which is the price.
+        At most ten files are finalists, about one of each network. Pick and runner-up are tested under capture
+        conditions, and for robust accuracy one file of each network, which is the price.
         """
         if not self.workload.judged(self.training):
             return ()
@@ -246,6 +244,10 @@ class VariantStages:
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
         return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
+
+    @property
+    def _validation_s(self) -> float:
+        return cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
 
     @property
     def _scope(self) -> Scope:
@@ -265,3 +267,86 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     for stage in stages:
         add(stage)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class CardCosts:
+    """Seconds of the evaluation of one card: of what all variants share, of each training's, of each variant's own."""
+
+    shared_s: float
+    trained_s: Mapping[str, float]
+    own_s: Mapping[Variant, float]
+
+
+class CostModel:
+    """Rough seconds of the stages of one search: of one core, or of the machine where a stage runs alone.
+
+    ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
+    """
+
+    def __init__(self, workload: Workload, pace: Mapping[StageName, float] | None = None) -> None:
+        self.workload = workload
+        self._pace = pace or {}
+        self._by_card: dict[Card, CardCosts] = {}
+
+    def seconds(self, stage: Stage[Any]) -> float:
+        """Return the seconds of one stage, without those that it needs."""
+        return stage.cost_s * self._pace.get(stage.name, 1.0)
+
+    def total_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds of stages."""
+        return sum(map(self.seconds, stages))
+
+    def wall_s(self, stages: Iterable[Stage[Any]], cores: int, done: Collection[Stage[Any]] = ()) -> float:
+        """Return the rough wall time of stages on ``cores`` cores, without those that are done."""
+        left = [stage for stage in stages if stage not in done]
+        alone = self.total_s(stage for stage in left if stage.resources.alone)
+        return alone + (self.total_s(left) - alone) / cores
+
+    def chain_s(self, stages: Iterable[Stage[Any]], cores: int) -> float:
+        """Return the rough wall time of stages that wait for each other; features alone are read side by side."""
+        return sum(self.seconds(each) / (cores if each.name is StageName.FEATURES else 1) for each in stages)
+
+    def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
+        """Return every stage that variants of the card need, all variants by default; judging finalists included."""
+        wanted = self.workload.variants_of(card) if variants is None else variants
+        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
+        return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
+
+    def sharers(self, stage: Stage[Any]) -> int:
+        """Return how many variants of a card share a stage."""
+        scope, workload = stage.scope, self.workload
+        if scope.compression:
+            return 1
+        return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
+
+    def variant_s(self, card: Card, variant: Variant) -> float:
+        """Return the seconds of one variant, with its share of what the card's variants have in common.
+
+        The variants of the lightest training share these seconds, because the others begin only after them.
+        """
+        costs, workload = self.of_card(card), self.workload
+        return (
+            costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
+            + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))
+            + costs.own_s[variant]
+        )
+
+    def of_card(self, card: Card) -> CardCosts:
+        """Return the seconds of one card."""
+        if card in self._by_card:
+            return self._by_card[card]
+        graphs = {
+            variant: with_all_before(VariantStages(card, *variant, self.workload).evaluation)
+            for variant in self.workload.variants_of(card)
+        }
+        trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
+        for stage in dict.fromkeys(stage for stages in graphs.values() for stage in stages):
+            if stage.scope.training in trained and not stage.scope.compression:
+                trained[stage.scope.training] += self.seconds(stage)
+        own = {
+            variant: self.total_s(each for each in stages if each.scope.compression)
+            for variant, stages in graphs.items()
+        }
+        self._by_card[card] = CardCosts(trained.pop(""), trained, own)
+        return self._by_card[card]

@@ -20,6 +20,7 @@ from advisor.datasets.split import HOLDOUT, Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping
 from advisor.devices.profiles import DeviceTarget
 from advisor.downloads.files import WeightsFile
+from advisor.engine.pipeline.stage import MODEL, RESULT
 from advisor.engine.question import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
@@ -92,10 +93,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Boxes:
-    """The boxes in a set of images.
-
-    Classes are in label order, objects are those of each image of the dataset, sizes are width and height of each
-    upright image in pixels.
+    """The boxes in a set of images: classes in label order, and of each upright image its objects, and its sides in
+    pixels.
     """
 
     classes: tuple[str, ...]
@@ -118,14 +117,10 @@ class Images:
     """The user's images and their split.
 
     Attributes:
-        leaks: groups of images that show the same or belong together, and that the user's own split puts into several
-            parts.
-        subset_images: images of a first look, at most.
-        groups: number of the group of each image of the dataset: copies, near duplicates and ``grouping`` together.
-            Empty if each image is a group.
+        leaks: groups of images that belong together, and that the user's own split puts into several parts.
+        groups: number of the group of each image: copies, near duplicates and ``grouping`` together; empty for none.
         grouping: the groups that the split keeps whole, each taken on one occasion.
         notes: a sentence about each thing that a reader may not expect of the split.
-        boxes: the boxes in the images, None where images themselves have classes.
         others: images of things that are none of the classes; nothing is fitted to them.
     """
 
@@ -212,8 +207,6 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
 
 Variant = tuple[str, str]
 """A training recipe and a compression recipe: of one card, one artefact."""
-
-MODEL, RESULT = "model.tflite", "result.json"
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -322,10 +315,8 @@ class FloatModel:
 
 @dataclass(frozen=True)
 class Artefact:
-    """One ``.tflite`` that could ship.
-
-    ``figures``: ``arena_bytes``, ``download_bytes`` (deflated), ``download_zstd_bytes``. ``notes``: what the recipe did
-    and found, where it says more than its name.
+    """One ``.tflite`` that could ship, its sizes by name, and what the recipe did and found, if that is more than its
+    name.
     """
 
     path: Path

@@ -8,13 +8,18 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
-from advisor.engine.pipeline.materials import MODEL, Artefact, Materials, Part
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, LIGHT
+
+if TYPE_CHECKING:
+    from advisor.engine.pipeline.materials import Artefact, Materials, Part
+
+MODEL, RESULT = "model.tflite", "result.json"
+"""The file that a job writes, and what it returned, in the folder of its result."""
 
 
 class StageName(StrEnum):
@@ -223,7 +228,7 @@ class Stage(Generic[Result]):
         return f"{self.doing} {self.scope.card}"
 
 
-Source = Stage[Artefact] | Artefact
+Source: TypeAlias = "Stage[Artefact] | Artefact"
 """A file that a stage will make, or one that is there."""
 
 

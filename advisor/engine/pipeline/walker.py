@@ -21,8 +21,9 @@ from advisor.datasets.images import require_unchanged
 from advisor.engine.execution import OnDevice, call_locally
 from advisor.engine.execution.machine import Machine
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.materials import DAMAGED, RESULT, Materials, read_result
+from advisor.engine.pipeline.materials import DAMAGED, Materials, read_result
 from advisor.engine.pipeline.stage import (
+    RESULT,
     EventKind,
     Folders,
     Listener,

@@ -13,7 +13,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
-from advisor.engine.pipeline.cost_model import CostModel
+from advisor.engine.pipeline.graph import CostModel
 from advisor.engine.pipeline.materials import Role, Variant, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageName

@@ -17,9 +17,8 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.cost import FINETUNE_START_S, detector_s, detector_tuning_s
-from advisor.engine.pipeline.cost_model import MOST, CostCalibration, CostModel
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s, detector_tuning_s
+from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Images, Workload
 from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune.tuning import WEIGHTS

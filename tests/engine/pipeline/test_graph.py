@@ -17,8 +17,8 @@ from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
-from advisor.engine.pipeline.materials import MODEL, FloatModel, Images, LocalTarget, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import Results, StageName
+from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
+from advisor.engine.pipeline.stage import MODEL, Results, StageName
 from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
 from advisor.store.files import sha256_file

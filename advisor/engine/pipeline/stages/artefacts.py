@@ -17,7 +17,6 @@ from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import (
-    RESULT,
     Artefact,
     FloatModel,
     Images,
@@ -28,6 +27,7 @@ from advisor.engine.pipeline.materials import (
     versions,
 )
 from advisor.engine.pipeline.stage import (
+    RESULT,
     WORK_LIMITS,
     Folders,
     Inputs,

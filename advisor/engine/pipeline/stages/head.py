@@ -17,7 +17,6 @@ from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import (
-    MODEL,
     Artefact,
     FloatModel,
     Materials,
@@ -27,7 +26,7 @@ from advisor.engine.pipeline.materials import (
     read_result,
     versions,
 )
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName, after
+from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
 from advisor.engine.pipeline.stages import jobs, unknown_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
