@@ -40,13 +40,9 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class CalibrationImages:
-    """Images to calibrate on, by their files.
+    """Images to calibrate on, by their files; the first ``limit`` of them if it is given.
 
-    Attributes:
-        paths: image files; empty for crops of the bundled photographs.
-        spec: how an image becomes the model's input.
-        seed: draws the bundled photographs' crops.
-        limit: use the first ``limit`` images only; None uses all.
+    Without files, they are crops of the bundled photographs, drawn by ``seed``.
     """
 
     paths: tuple[Path, ...]

@@ -29,7 +29,6 @@ class Sizes:
     """The sizes of a file in bytes.
 
     Attributes:
-        size_bytes: the file.
         download_bytes: deflated, as an app's package carries it.
         download_zstd_bytes: compressed by Zstandard, as a server sends it; None if its package is not installed.
         arena_bytes: memory that the activations need at once, computed from their lifetimes.
@@ -57,15 +56,8 @@ def make_file(
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 
-    Recipes take builtin operators only. So a detector is compressed without its post-processing, and gets it back.
-
-    Args:
-        model: the float ``.tflite``.
-        recipe: name of the recipe.
-        calibration: images or samples to calibrate on; read only if the recipe needs them.
-        inputs: what recipes that score or train use; ``calibration`` in it is replaced.
-        metadata: labels and normalisation for the file; None writes none.
-        out: where to write.
+    Recipes take builtin operators only. So a detector is compressed without its post-processing, and gets it back. The
+    calibration is read only if the recipe needs it, and replaces that in ``inputs``.
 
     Raises:
         UnsupportedRecipe: the recipe does not apply to this model, or needs labelled images and got none.

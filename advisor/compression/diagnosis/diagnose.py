@@ -64,14 +64,9 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Compare a quantized file with its float file.
+    """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
 
-    Args:
-        model: the quantized file.
-        against: the float file.
-        calibration: folder of images; None for the bundled photographs.
-        mean: subtracted from RGB 0..255; None to use the files' metadata.
-        std: divisor of the difference.
+    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata.
 
     Raises:
         UsageError: as :func:`compare` and what reads the images say, or the runtime cannot run a file.
@@ -122,14 +117,10 @@ def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequenc
 def compare(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Compare a quantized file with its float file, layer by layer; detectors without their post-processing.
+    """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
 
-    Args:
-        model: the quantized ``.tflite``.
-        against: the float file that it was made from.
-        images: normalised model inputs, float32 (n, S, S, 3).
-        source: says which images these are.
-        seconds: time limit; no further image is started after it, but at least one is run.
+    Detectors are compared without their post-processing. ``images`` are normalised model inputs, float32 (n, S, S, 3),
+    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run.
 
     Raises:
         UsageError: a file is damaged, or the two do not fit each other.
@@ -169,7 +160,6 @@ def compare(
 
 
 def _builtin(path: Path) -> bytes:
-    """Return a file; a detector comes without its post-processing, so that its first output is the scores."""
     read(path)
     return split_postprocess(path.read_bytes(), path.name)[0]
 

@@ -181,10 +181,6 @@ def has_scale_a_channel(ours: Tensor | None) -> bool | None:
 def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
     """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
 
-    Args:
-        ours: the kernel of the quantized file.
-        theirs: that of the float file.
-
     Returns:
         the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
         for all weights but the zeros, where each stands for several, else None.
@@ -252,16 +248,9 @@ def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factor
 def fitted(
     floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
 ) -> Factors | None:
-    """Return the factor of each output channel of a kernel; None if the kernel was not equalized.
+    """Return the factor of each output channel (``axis``) of a stored kernel over the float one; None if not equalized.
 
     For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
-
-    Args:
-        floats: the float kernel, its inputs as they were scaled.
-        stored: the quantized file's kernel.
-        axis: of the output channels.
-        bias: the quantized file's.
-        float_bias: the float file's.
     """
     import numpy as np
 

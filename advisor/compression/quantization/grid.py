@@ -23,7 +23,6 @@ class Grid:
     """The values that weights are stored as: symmetric, the largest magnitude on the last step.
 
     Attributes:
-        bits: bits of a weight.
         per_channel: one step for each output channel, else one for the tensor.
         power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which deflate well.
         in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits hold the largest
@@ -67,11 +66,8 @@ class Grid:
     ) -> NDArray[np.float64]:
         """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread`).
 
-        Args:
-            kernel: as of :class:`advisor.compression.quantization.layers.Layer`.
-            axis: of its output channels.
-            moments: of the layer, see :class:`advisor.compression.quantization.observe.Observation`; None if it has
-                none.
+        ``axis`` is that of its output channels. The layer's ``moments`` are those of :class:`.observe.Observation`, if
+        any.
         """
         import numpy as np
 
@@ -91,9 +87,7 @@ class Grid:
 class Grids:
     """The grid of each kind of kernel; None leaves the kind unchanged.
 
-    Attributes:
-        dense: convolutions and dense layers.
-        depthwise: depthwise convolutions, which have few weights and are harmed most.
+    Depthwise convolutions have few weights and are harmed most. Dense layers share the grid of other convolutions.
     """
 
     dense: Grid
@@ -109,7 +103,8 @@ BYTES = Grids(Grid(8), Grid(8))
 
 
 def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
-    """Round weights to multiples of their steps, such that a layer's output changes least.
+    """Round weights, (inputs, outputs), to multiples of their steps, (outputs,), such that a layer's output changes
+    least.
 
     Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring pixels and channels
     are correlated. So the weights of an output channel are rounded one after another, and each error is spread over the
@@ -117,16 +112,9 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
     Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
     there).
 
-    Args:
-        weights: (inputs, outputs).
-        steps: of each output channel, (outputs,).
-        moments: covariance of the inputs, (inputs, inputs), or of each output channel's inputs, (outputs, inputs,
-            inputs).
-        last: largest multiple. Weights on it keep it, as the step is computed from the greatest weight. None if the
-            weights stay float.
-
-    Returns:
-        the rounded weights.
+    ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's, (outputs, inputs,
+    inputs). Weights on the largest multiple, ``last``, keep it, as the step is computed from the greatest weight. It is
+    None if the weights stay float.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 

@@ -27,18 +27,14 @@ _SAME = 0
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution or dense layer: its tensors by index, and how its kernel moves over its input.
+    """A convolution or dense layer: its tensors by index, and how its kernel moves over its input, down and across.
 
     Attributes:
         kind: ``CONV_2D`` (kernel: outputs, height, width, inputs), ``DEPTHWISE_CONV_2D`` (1, height, width, outputs) or
             ``FULLY_CONNECTED`` (outputs, inputs).
-        source: its input.
-        kernel: float32 constant.
-        bias: float32 constant.
+        source: its input; ``kernel`` and ``bias`` are float32 constants.
         weights: weights of an output channel.
         size: height and width of its kernel; (0, 0) for a dense layer, which reads the whole input.
-        strides: down and across.
-        dilations: down and across.
         same: the margins are padded with 0 (padding SAME).
     """
 
@@ -63,12 +59,9 @@ class Layer:
         return 3 if self.depthwise else 0
 
     def seen(self, value: Floats, count: int, draw: np.random.Generator) -> Floats:
-        """Return the layer's inputs at ``count`` random positions of its output, float32 (n, kernel, channels).
+        """Return the layer's inputs at ``count`` random positions of its output at most, float32 (n, kernel, channels).
 
-        Args:
-            value: its input, (1, height, width, channels), or (n, features) for a dense layer.
-            count: positions at most.
-            draw: draws the positions.
+        ``value`` is its input, (1, height, width, channels), or (n, features) for a dense layer.
         """
         import numpy as np
 
@@ -159,18 +152,9 @@ def correct(
 ) -> bytes:
     """Return the float model with its kernels on their grids and its biases corrected.
 
-    Storing the weights as integers then loses nothing more.
-
-    Args:
-        data: a float ``.tflite``.
-        grids: how the kernels will be stored.
-        observation: the model's activations.
-        shifted: spread the errors and correct the biases; weights that were trained as integers need neither.
-        known: corrected kernel and bias, by tensor index, of layers that are corrected already, by their kernel's
-            index.
-
-    Raises:
-        UsageError: the file is damaged.
+    Storing the weights as integers then loses nothing more. Weights that were trained as integers are not ``shifted``:
+    their errors are not spread, and their biases not corrected. ``known`` are kernel and bias, by tensor index, of
+    layers that are corrected already, by their kernel's index.
     """
     import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
@@ -222,12 +206,9 @@ def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activa
 
 
 def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
-    """Return the shift of each output channel's mean by an error of the kernel.
+    """Return the shift of each output channel's mean by an error of the kernel, which has the shape of :class:`Layer`.
 
-    Args:
-        error: of the kernel; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
-        mean: mean of each input channel; a dense kernel on a flattened map has several inputs per channel.
-        depthwise: the kernel's kind.
+    ``mean`` is that of each input channel; a dense kernel on a flattened map has several inputs per channel.
     """
     import numpy as np
 

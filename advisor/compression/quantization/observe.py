@@ -40,12 +40,8 @@ WIDE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over all images, by channel (its last axis).
-
-    Attributes:
-        lows: least value, float32 (C,).
-        highs: greatest value, float32 (C,).
-        means: float64 (C,).
+    """One tensor over all images, by channel (its last axis): least, greatest (float32) and mean values (float64), (C,)
+    each.
     """
 
     lows: NDArray[np.float32]
@@ -99,15 +95,10 @@ def widened_for_pixels(whole: Range) -> Range:
 
 
 class Observer:
-    """Keeps the last observation, as the recipes of one model need the same one.
+    """Keeps the last observation, as the recipes of one model need the same one, and that model corrected for each
+    grid.
 
-    Args:
-        only: observation of the only model that it will be called with.
-        corrected: this model corrected for each grid.
-
-    Attributes:
-        only: observation of the only model; None if it observes models.
-        corrected: the model corrected for each grid, kept as long as the observation.
+    ``only`` is the observation of the only model that it will be called with; None if it observes models.
     """
 
     def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
@@ -138,11 +129,7 @@ def observe(
 ) -> Observation:
     """Run a float ``.tflite`` on samples and record every activation.
 
-    Args:
-        data: the file.
-        images: normalised images, or an array for each input.
-        known: activations that are known, by tensor index.
-        done: kernels of layers whose covariances are not needed.
+    ``known`` are activations that are known, by tensor index; ``done`` are kernels whose covariances are not needed.
 
     Raises:
         UsageError: the file is damaged.

@@ -34,12 +34,9 @@ _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError,
 
 
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
-    """Return ``model`` quantized by ai-edge-quantizer.
+    """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
-    Args:
-        model: a float ``.tflite``.
-        rules: the quantizer's rules by operator.
-        ranges: range of each tensor by its index, for rules that quantize activations.
+    ``ranges`` of tensors by their index are for rules that quantize activations.
 
     Raises:
         UnsupportedRecipe: the quantizer refuses the model.
@@ -100,9 +97,7 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
 def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
     """Return an array for each input of the model, its first axis the samples, after checking that they fit.
 
-    Args:
-        model: a float ``.tflite``.
-        given: images for a model of one input, or a tuple of arrays in the order of its inputs.
+    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs.
 
     Raises:
         StageError: arrays are missing, of the wrong shape or type, or not finite.
@@ -157,11 +152,10 @@ def four_bit_rules() -> Rules:
 
 
 def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rules:
-    """Return rules for 8-bit weights and activations.
+    """Return rules for 8-bit weights and activations, one step for each output channel of a kernel or one for the
+    kernel.
 
-    Args:
-        but: names of the output tensors of operators that stay float.
-        per_channel: one step for each output channel of a kernel, else one for the kernel.
+    Operators stay float whose output tensors have the names ``but``.
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
@@ -192,11 +186,8 @@ FACTS, ARRAYS = "prepared.json", "activations.npz"
 class PreparedModel:
     """The calibration of a float model, shared by its recipes.
 
-    Attributes:
-        activations: see :class:`Observation`.
-        source: tensor index of the model's input.
-        corrected: the model corrected for each grid.
-        tensors: hash of all that a tensor depends on, by its index.
+    Its activations, the tensor index of its input, the model corrected for each grid, and, by the index of each tensor,
+    the hash of all that it depends on.
     """
 
     activations: Mapping[int, Activation]
@@ -246,13 +237,9 @@ def _file(number: int) -> str:
 def prepare_all(
     data: bytes, images: NDArray[np.float32], grids: Sequence[Grids], earlier: PreparedModel | None = None
 ) -> PreparedModel:
-    """Observe a float model on normalised images and correct it for each grid.
+    """Observe a float model on normalised images, float32 (n, S, S, 3), and correct it for each grid.
 
-    Args:
-        data: a float ``.tflite``.
-        images: float32 (n, S, S, 3).
-        grids: see :class:`Grids`.
-        earlier: of a similar model, on the same images. What both models have in common is not computed again.
+    What the ``earlier`` similar model, on the same images, has in common with it is not computed again.
 
     Raises:
         UsageError: the file is damaged.

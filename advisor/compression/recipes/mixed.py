@@ -33,9 +33,8 @@ SMALLEST_PROBABILITY = 1e-3
 class Deviation:
     """Difference of a compressed file from its float model.
 
-    Attributes:
-        drop_points: points of top-1 that it loses; without labels, the share in % of images with another answer.
-        divergence: mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
+    Points of top-1 that it loses; without labels, the share in % of images with another answer. The divergence is the
+    mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
     """
 
     drop_points: float
@@ -43,13 +42,7 @@ class Deviation:
 
 
 class FloatComparison:
-    """Compares compressed files with one float model on the same images.
-
-    Args:
-        model: the float ``.tflite``.
-        images: normalised images, float32 (n, S, S, 3).
-        labels: their class indices, or None.
-    """
+    """Compares compressed files with one float model on the same normalised images, float32 (n, S, S, 3)."""
 
     def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
         self._images, self._labels = images, labels
@@ -135,14 +128,7 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 @dataclass(frozen=True)
 class OperatorChoice:
-    """One choice of operators.
-
-    Attributes:
-        floats: operators left in float, by their index in the graph.
-        deviation: how far it is from the float model.
-        float_work: operations that int8 does not have, see :func:`float_work`.
-        data: the file.
-    """
+    """One choice of operators left in float, by their index in the graph; how far its file is from the float model."""
 
     floats: frozenset[int]
     deviation: Deviation

@@ -76,14 +76,11 @@ class Retrained(Recipe):
 
 
 class Pruned(Retrained):
-    """A recipe that sets a share of each kernel's weights to 0 and trains the others.
+    """A recipe that sets a share of each kernel's weights, in percent, to 0 and trains the others.
 
     The weights with the least magnitude times input size become 0. The others are fitted to the layer's former output,
     then trained. The first layer, depthwise kernels and the head are not pruned: they have few weights, and pruning
     harms them most.
-
-    Args:
-        percent: share of weights that become 0.
     """
 
     def __init__(self, percent: int) -> None:
@@ -113,11 +110,7 @@ class Pruned(Retrained):
 
 
 class Clustered(Retrained):
-    """A recipe that gives each kernel a few shared values and trains those.
-
-    Args:
-        values: number of values a kernel.
-    """
+    """A recipe that gives each kernel a few shared values and trains those."""
 
     learning_rate = 1e-4
 
@@ -185,10 +178,7 @@ class PostTraining(Recipe):
     """A recipe that puts weights on a grid, corrects the biases, and stores values as integers.
 
     Args:
-        name: the recipe's name.
-        grids: the values that weights are stored as.
         make_rules: returns the quantizer's rules; None leaves the file float.
-        description: one line.
         bits: of an activation; 0 if activations stay float.
         finish: the last edit of the file.
     """

@@ -83,13 +83,7 @@ class Classifiers:
         return rows
 
     def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
-        """See :class:`TaskFiles`.
-
-        Args:
-            own: (n, classes).
-            floats: the float file's on the same images.
-            labels: true classes; empty if they are not known.
-        """
+        """See :class:`TaskFiles`; answers are float32 (n, classes), and labels are empty if they are not known."""
         import numpy as np
 
         answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
@@ -136,11 +130,6 @@ class Detectors:
         """See :class:`TaskFiles`.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
-
-        Args:
-            own: what the file found in n images.
-            floats: what the float file found.
-            labels: the true boxes; empty if they are not known.
         """
         from advisor.measurement.accuracy import true_boxes
         from advisor.measurement.average_precision import score, shares

@@ -49,13 +49,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples of a file.
-
-    Attributes:
-        path: the ``.npz`` file.
-        inputs: those of the model, in their order.
-        rows: indices of the samples.
-    """
+    """Some samples of an ``.npz`` file, by their indices, for the inputs of a model in their order."""
 
     path: Path
     inputs: tuple[Input, ...]
@@ -85,12 +79,8 @@ class SampleParts:
 def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
 
-    With fewer than twice ``FEWEST`` samples, all of them serve for both.
-
-    Args:
-        path: an ``.npz`` file with an array for each input, by the name of the input.
-        model: the float model.
-        seed: draws the samples.
+    The ``.npz`` file has an array for each input of the float model, by its name. With fewer than twice ``FEWEST``
+    samples, all of them serve for both. ``seed`` draws them.
 
     Raises:
         UsageError: the file cannot be read, lacks an input, or its arrays do not fit the model.

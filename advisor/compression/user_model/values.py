@@ -17,11 +17,9 @@ NAMED = 4
 
 @dataclass(frozen=True)
 class TrueBoxes:
-    """The true boxes in an image.
+    """The true boxes in an image of a height and width in pixels.
 
-    Attributes:
-        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
-        size: height and width of the image in pixels.
+    A row is the class in the order of the model, then top, left, bottom and right in shares of the image.
     """
 
     rows: tuple[tuple[int, float, float, float, float], ...]
@@ -55,12 +53,8 @@ class FileAgreement:
 class Speed:
     """Latency and memory of a file on this machine with one thread.
 
-    Attributes:
-        latency_ms: median of a run.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        memory_bytes: private memory that loading and the first run add; None if the system does not report it.
-        verdict: whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
+    The median of a run with its 95 % interval. The private memory that loading and the first run add; None if the
+    system does not report it. Whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
     """
 
     latency_ms: float
@@ -72,14 +66,10 @@ class Speed:
 
 @dataclass(frozen=True)
 class DelegatedPart:
-    """Part of a file that the target's accelerator runs.
+    """Part of a file that the target's accelerator runs: operators, share of the arithmetic (0-1), number of
+    partitions.
 
-    Attributes:
-        taken: operators that it runs.
-        operators: operators of the file.
-        share: share of the arithmetic that it runs, 0-1.
-        pieces: number of partitions.
-        left: number of operators left to the builtin kernels, by reason.
+    ``left`` is the number of operators left to the builtin kernels, by reason.
     """
 
     taken: int
@@ -93,17 +83,8 @@ class DelegatedPart:
 class RecipeResult:
     """One recipe and its result.
 
-    Attributes:
-        recipe: its name.
-        status: ``ok``, ``skipped`` (does not apply) or ``failed``.
-        reason: why it is not ``ok``, or why it could not be scored or timed.
-        path: the file; empty if there is none.
-        seconds: time to make it.
-        sizes: its sizes.
-        taken: its delegation.
-        agreement: accuracy, or agreement with float.
-        speed: latency and memory; None if it was not timed.
-        notes: what the recipe did and found.
+    ``skipped``: it does not apply. ``reason``: why it is not ``ok``, or why it could not be scored or timed. ``path``
+    is empty if there is no file. ``speed`` is None if it was not timed.
     """
 
     recipe: str
@@ -132,11 +113,8 @@ class Compression:
     """The result of ``advisor compress``.
 
     Attributes:
-        model: the float file as given.
-        folder: where the files are.
-        calibration: the images that activations were calibrated on, in words.
-        scored: the images that the files were scored on, in words.
-        accelerator: the accelerator that ``taken`` is about.
+        calibration: the images that activations were calibrated on, in words; ``scored`` those that files were scored on.
+        accelerator: the accelerator that ``taken`` of the forms is about.
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.
