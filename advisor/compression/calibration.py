@@ -8,16 +8,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import MIN_SIDE, InputSpec, is_candidate, load, quiet
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
 """The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
@@ -71,14 +70,11 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
 
 def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
     """Return images as model input, float32 (n, size, size, 3)."""
-    import numpy as np
-
     return np.stack([spec.read(path) for path in paths])
 
 
 def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     """Return random crops of the photographs in scikit-image and scikit-learn, float32 (n, size, size, 3)."""
-    import numpy as np
     from PIL import Image
 
     draw = random.Random(seed)

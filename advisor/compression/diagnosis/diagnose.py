@@ -6,7 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
 from advisor.compression.diagnosis.pairs import (
@@ -33,10 +35,6 @@ from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import split_postprocess
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 IMAGES = 16
 """Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""

@@ -7,18 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.diagnosis.signals import widest
 from advisor.compression.diagnosis.values import Outlier
 from advisor.tflite.model import Model, Tensor
 from advisor.tflite.values import real_values
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Factors = NDArray[np.float64]
+Factors = NDArray[np.float64]
 
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators that only change how values are stored."""
@@ -161,8 +159,6 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
     """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    import numpy as np
-
     found = kernel(reference, index)
     if found is None or found.dtype != "float32":
         return None
@@ -185,8 +181,6 @@ def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int
         the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
         for all weights but the zeros, where each stands for several, else None.
     """
-    import numpy as np
-
     stored = ours.dtype if ours else ""
     values, floats = values_of(ours), values_of(theirs)
     if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
@@ -202,8 +196,6 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
 
     The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
     """
-    import numpy as np
-
     if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
         return ()
     steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
@@ -252,8 +244,6 @@ def fitted(
 
     For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
     """
-    import numpy as np
-
     first, second = (np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) for values in (floats, stored))
     power = np.maximum((first**2).sum(axis=1), 1e-30)
     factor = (first * second).sum(axis=1) / power

@@ -8,6 +8,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.diagnosis.pairs import CONVERTING, OperatorPair
 from advisor.core.errors import StageError
 from advisor.isolation.agent import one_line
@@ -15,11 +18,9 @@ from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
 
 if TYPE_CHECKING:
-    import numpy as np
     from ai_edge_litert.interpreter import Interpreter
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 class InspectableModel:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.diagnosis.values import Outlier
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
-
+Floats = NDArray[np.float32]
 
 SILENT_DB = -99.0
 """The ratio if the float file has only zeros."""
@@ -49,8 +47,6 @@ class Sums:
 
     def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
         """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
-        import numpy as np
-
         values = floats.astype(np.float64)
         self.count += values.size
         self.total += float(values.sum())
@@ -92,8 +88,6 @@ def widest(ranges: NDArray[np.floating]) -> Outlier | None:
 
     Constant (dead) channels are left out of the median, as they would make every other an outlier.
     """
-    import numpy as np
-
     alive = ranges[ranges > 0]
     if ranges.size < 2 or not alive.size:
         return None

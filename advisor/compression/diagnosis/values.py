@@ -21,7 +21,7 @@ class DiagnosedLayer(Written):
 
     Attributes:
         index: place in the quantized file's main graph.
-        name: the name of its output, shortened; ``shape`` and ``data`` (the type in the quantized file) are its output's.
+        name: the name of its output, shortened; ``shape`` and ``data`` (its stored type) are its output's.
         snr_db: signal to noise of its output, everything before it quantized too; None if nothing differs.
         own_snr_db: the same were everything before it float: what this layer alone adds; None if nothing differs, or if
             it cannot be run by itself.
@@ -91,7 +91,7 @@ class Diagnosis(Written):
         unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
         output_snr_db: signal to noise of the answer; None if both answer alike.
         agreement: part of the images to which both give the same answer, 0-1.
-        delegation: what XNNPACK takes of the quantized file, as a sentence; ``float_delegation`` the same of the float file.
+        delegation: what XNNPACK takes of the quantized file, as a sentence; ``float_delegation`` of the float file.
         verdict: the result in sentences, the most important first.
         channels: the ranges of the worst layers' channels, the worst layer first.
     """

@@ -7,17 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.tflite.model import Model, Operator, Tensor, read
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.grid import Grid, Grids
     from advisor.compression.quantization.observe import Activation, Observation
 
-    Floats = NDArray[np.float32]
-
+Floats = NDArray[np.float32]
 
 CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
 
@@ -63,8 +62,6 @@ class Layer:
 
         ``value`` is its input, (1, height, width, channels), or (n, features) for a dense layer.
         """
-        import numpy as np
-
         if self.kind == DENSE:
             channels = min(value.shape[-1], self.weights)
             return value.reshape(-1, self.weights // channels, channels)
@@ -81,8 +78,6 @@ class Layer:
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
         """Return the rows (or columns) of the input that each row of the output reads, (positions, kernel)."""
-        import numpy as np
-
         kernel, stride, dilation = self.size[axis], self.strides[axis], self.dilations[axis]
         reach = (kernel - 1) * dilation + 1
         count = -(-side // stride) if self.same else (side - reach) // stride + 1
@@ -124,8 +119,6 @@ def _layer(model: Model, operator: Operator) -> Layer | None:
 
 def values(tensor: Tensor) -> NDArray[np.float64]:
     """Return the content of a float constant, float64 in the tensor's shape."""
-    import numpy as np
-
     return np.frombuffer(tensor.buffer, dtype="<f4").reshape(tensor.shape).astype(np.float64)
 
 
@@ -156,7 +149,6 @@ def correct(
     their errors are not spread, and their biases not corrected. ``known`` are kernel and bias, by tensor index, of
     layers that are corrected already, by their kernel's index.
     """
-    import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
@@ -194,8 +186,6 @@ def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activa
     MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty. The weight is computed for 16-bit
     activations: their step is smaller, and the result also holds for 8 bits.
     """
-    import numpy as np
-
     rows = np.moveaxis(kernel.copy(), axis, 0)
     largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
     step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
@@ -210,8 +200,6 @@ def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool
 
     ``mean`` is that of each input channel; a dense kernel on a flattened map has several inputs per channel.
     """
-    import numpy as np
-
     if depthwise:
         # The ``multiplier`` outputs of one input channel are adjacent.
         inputs = np.repeat(mean, error.shape[-1] // len(mean))

@@ -7,14 +7,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.grid import Grids
 
 Range = tuple[float, float]
@@ -205,8 +205,6 @@ class _Notes:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the value of one image, (positions, C)."""
-        import numpy as np
-
         wide, channels = _widened(value), value.shape[1]
         self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
         self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
@@ -215,8 +213,6 @@ class _Notes:
 
     def activation(self) -> Activation:
         """Return the recorded values."""
-        import numpy as np
-
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -234,8 +230,6 @@ class _Sums:
     """Sums the inputs of one layer and their products."""
 
     def __init__(self, layer: Layer) -> None:
-        import numpy as np
-
         self.layer = layer
         self._draw = np.random.default_rng(0)
         self._waiting: list[NDArray[np.float32]] = []
@@ -251,8 +245,6 @@ class _Sums:
             self._flush()
 
     def _flush(self) -> None:
-        import numpy as np
-
         rows = np.concatenate(self._waiting)
         by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
         if self._centre is None:

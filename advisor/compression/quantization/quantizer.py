@@ -12,6 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.layers import correct, layers, values
 from advisor.compression.quantization.observe import Activation, Observation, Observer, observe
@@ -20,11 +23,7 @@ from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 from advisor.tflite.model import Model, read
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.observe import Inputs, Range
-
 
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
@@ -56,8 +55,6 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
     """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
-    import numpy as np
-
     from advisor.tflite.model import read
 
     tensors = read(model).tensors
@@ -75,8 +72,6 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
         UnsupportedRecipe: the model has several inputs, or there are samples instead of images.
         StageError: the images are missing, of the wrong shape, or not finite.
     """
-    import numpy as np
-
     from advisor.tflite.model import read
 
     inputs = read(model).inputs
@@ -102,8 +97,6 @@ def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ..
     Raises:
         StageError: arrays are missing, of the wrong shape or type, or not finite.
     """
-    import numpy as np
-
     from advisor.tflite.model import read
 
     if not isinstance(given, tuple):
@@ -201,8 +194,6 @@ class PreparedModel:
 
     def save(self, folder: Path) -> None:
         """Write the files that :meth:`load` reads."""
-        import numpy as np
-
         arrays: dict[str, Any] = {
             f"{index}-{name}": value for index, one in self.activations.items() for name, value in vars(one).items()
         }
@@ -215,8 +206,6 @@ class PreparedModel:
     @classmethod
     def load(cls, folder: Path) -> PreparedModel:
         """Read what :meth:`save` wrote."""
-        import numpy as np
-
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         by_index: dict[int, dict[str, Any]] = {}
         with np.load(folder / ARRAYS, allow_pickle=False) as kept:

@@ -8,7 +8,10 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
@@ -17,10 +20,6 @@ from advisor.compression.recipes.retrained import prepare
 from advisor.core.errors import UnsupportedRecipe
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, read
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MOST_IMAGES = 500
 """Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6; more take too long."""
@@ -57,8 +56,6 @@ class FloatComparison:
         Raises:
             StageError: the runtime cannot load or run it.
         """
-        import numpy as np
-
         found, floats = answers(form, self._images), self._floats
         ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
         if self._labels is None:

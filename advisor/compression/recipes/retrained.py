@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization.grid import BYTES, Grids, clusters
 from advisor.compression.quantization.layers import correct
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from advisor.training.flatgraph.graph import Change, Graph
     from advisor.training.flatgraph.learning import TrainingSummary
     from advisor.training.flatgraph.refit import Weight
-
 
 MOST_MACS = 5e12
 """Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
@@ -50,8 +51,6 @@ class Retrained(Recipe):
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-        import numpy as np
-
         from advisor.training.flatgraph.graph import read_graph
         from advisor.training.flatgraph.learning import Schedule, learn
         from advisor.training.flatgraph.refit import Weight
@@ -99,8 +98,6 @@ class Pruned(Retrained):
         return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
-        import numpy as np
-
         from advisor.training.flatgraph.graph import read_graph
 
         graph = read_graph(trained)

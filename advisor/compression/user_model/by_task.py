@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.calibration import from_photographs
 from advisor.compression.diagnosis.signals import decibel
 from advisor.compression.user_model.values import FileAgreement, TrueBoxes
@@ -19,9 +22,6 @@ from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.measurement.accuracy import Detections
 
 SCORING_SEED = 1
@@ -72,8 +72,6 @@ class Classifiers:
         Raises:
             StageError: a score is not finite.
         """
-        import numpy as np
-
         from advisor.measurement.accuracy import predict, predict_arrays
 
         crops = () if images else from_photographs(spec, seed + SCORING_SEED)
@@ -84,8 +82,6 @@ class Classifiers:
 
     def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
         """See :class:`TaskFiles`; answers are float32 (n, classes), and labels are empty if they are not known."""
-        import numpy as np
-
         answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))

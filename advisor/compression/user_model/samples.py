@@ -7,7 +7,10 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.calibration import CALIBRATION, FEWEST
 from advisor.compression.diagnosis.signals import decibel
@@ -21,10 +24,6 @@ from advisor.store.files import UNREADABLE_ZIP
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.values import Tensor
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SCORED = 200
 """Samples that a form is compared on, at most."""
@@ -57,8 +56,6 @@ class Samples:
 
     def read(self) -> tuple[NDArray[Any], ...]:
         """Return an array for each input, (n, *shape), in the type of the tensor."""
-        import numpy as np
-
         rows = np.asarray(self.rows)
         with np.load(self.path, allow_pickle=False) as arrays:
             return tuple(
@@ -118,8 +115,6 @@ def _divided(path: Path, inputs: tuple[Input, ...], count: int, seed: int) -> Sa
 
 def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     """Return the arrays of a file by their names."""
-    import numpy as np
-
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
@@ -157,8 +152,6 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
 
 def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
     """Return the number of samples of one input."""
-    import numpy as np
-
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
@@ -191,8 +184,6 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
         RuntimeRefusal: the runtime cannot load or run the form.
         StageError: an output is not finite, or of another size.
     """
-    import numpy as np
-
     form, floats = _Runner(path), _Runner(reference)
     rows = []
     for sample in zip(*samples.read(), strict=True):
@@ -253,8 +244,6 @@ class _Runner:
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Return every output for one sample of each input."""
-        import numpy as np
-
         try:
             for detail, value in zip(self._inputs, sample, strict=True):
                 stored = quantize(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])

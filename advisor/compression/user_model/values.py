@@ -113,7 +113,7 @@ class Compression:
     """The result of ``advisor compress``.
 
     Attributes:
-        calibration: the images that activations were calibrated on, in words; ``scored`` those that files were scored on.
+        calibration: the images for calibration, in words; ``scored`` those that files were scored on.
         accelerator: the accelerator that ``taken`` of the forms is about.
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.

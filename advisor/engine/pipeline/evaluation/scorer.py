@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.core.box_facts import OtherThings, UnknownFacts
@@ -24,11 +27,7 @@ from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder, answers_file
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating[Any]]
 
 
 def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
@@ -36,8 +35,6 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 
     Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
     """
-    import numpy as np
-
     from advisor.measurement.unknown import auroc
 
     known = np.load(holdout, allow_pickle=False)
@@ -57,8 +54,6 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 
 def _scores(probabilities: Floats) -> Floats:
     """Return by how much the logit of unknown exceeds the largest other one."""
-    import numpy as np
-
     logits = np.log(np.maximum(probabilities, 1e-12))
     found: Floats = logits[:, -1] - logits[:, :-1].max(axis=1)
     return found
