@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from advisor.compression.quantization.observe import Inputs
+from advisor.compression.recipes import recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs
+from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.metadata import Metadata
+from advisor.tflite.metadata_writer import write_metadata
+from advisor.tflite.model import read
+from advisor.tflite.postprocess import put_back, split_postprocess
 
 DEFLATE_LEVEL = 6
 """The default of zip tools, and so the level in an app's package."""
@@ -64,10 +69,6 @@ def make_file(
         StageError: the recipe failed.
         UsageError: there is no recipe of that name, or the file is damaged.
     """
-    from advisor.compression.recipes import recipe as find_recipe
-    from advisor.tflite.metadata_writer import write_metadata
-    from advisor.tflite.postprocess import put_back, split_postprocess
-
     chosen = find_recipe(recipe)
     needs_images = inputs.observer.only is None or chosen.needs > Needs.CALIBRATION
     arrays = calibration.read() if chosen.needs_calibration and needs_images else None
@@ -94,9 +95,6 @@ def arena_bytes(path: Path) -> int:
     Raises:
         UsageError: the file is damaged.
     """
-    from advisor.tflite.arena import activation_arena_bytes
-    from advisor.tflite.model import read
-
     return activation_arena_bytes(read(path.read_bytes(), path.name))
 
 

@@ -16,6 +16,8 @@ from advisor.core.errors import StageError
 from advisor.isolation.agent import one_line
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
+from advisor.tflite.rewrite import unpack
+from advisor.tflite.surgery import operator_alone
 
 if TYPE_CHECKING:
     from ai_edge_litert.interpreter import Interpreter
@@ -70,9 +72,6 @@ class Alone:
 
 def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
-    from advisor.tflite.rewrite import unpack
-    from advisor.tflite.surgery import operator_alone
-
     tables = unpack(data)
     feeds = _feeds(quantized, reference, found)
     runs: dict[int, Alone] = {}

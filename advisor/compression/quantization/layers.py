@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.tflite.model import Model, Operator, Tensor, read
+from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
 if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grid, Grids
@@ -150,8 +151,6 @@ def correct(
     layers that are corrected already, by their kernel's index.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-
-    from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
     model, tables = read(data), unpack(data)
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
+from advisor.tflite.rewrite import pack, unpack
 
 if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grids
@@ -184,8 +185,6 @@ def _float_tensors(data: bytes) -> tuple[tuple[int, ...], list[int], list[Layer]
 def _with_outputs(data: bytes, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
-
-    from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
     model.subgraphs[0].outputs, model.signatureDefs = outputs, []

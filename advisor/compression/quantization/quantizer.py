@@ -55,8 +55,6 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
     """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
-    from advisor.tflite.model import read
-
     tensors = read(model).tensors
     found = {}
     for index, (low, high) in ranges.items():
@@ -72,8 +70,6 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
         UnsupportedRecipe: the model has several inputs, or there are samples instead of images.
         StageError: the images are missing, of the wrong shape, or not finite.
     """
-    from advisor.tflite.model import read
-
     inputs = read(model).inputs
     if len(inputs) != 1 or isinstance(images, tuple):
         raise UnsupportedRecipe(
@@ -97,8 +93,6 @@ def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ..
     Raises:
         StageError: arrays are missing, of the wrong shape or type, or not finite.
     """
-    from advisor.tflite.model import read
-
     if not isinstance(given, tuple):
         return (fitting_images(model, given),)
     wanted = read(model).inputs

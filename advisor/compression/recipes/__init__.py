@@ -8,16 +8,16 @@ from advisor.compression.recipes.base import Edit, Recipe, lighter_recipes
 from advisor.compression.recipes.mixed import Mixed
 from advisor.compression.recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
 from advisor.core.errors import UsageError, nearest
+from advisor.tflite.levels import to_float16
+from advisor.tflite.quantization import to_float_io
 
 
 def _float16(model: bytes) -> bytes:
-    from advisor.tflite.levels import to_float16
 
     return to_float16(model)
 
 
 def _float_io(model: bytes) -> bytes:
-    from advisor.tflite.quantization import to_float_io
 
     return to_float_io(model)
 

@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression.recipes.retrained import prepare
 from advisor.core.errors import UnsupportedRecipe
+from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, read
 
@@ -68,8 +70,6 @@ class FloatComparison:
 
 def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
-    from advisor.measurement.accuracy import predict_arrays
-
     with as_file(model) as path:
         return predict_arrays(path, images)
 
@@ -89,8 +89,6 @@ def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
     Raises:
         StageError: there are no images, or they have another shape than the model's input.
     """
-    from advisor.compression.calibration import choose, from_images
-
     images = inputs.images
     if images is None or not images.validation_paths:
         return FloatComparison(model, fitting_images(model, inputs.calibration), None)

@@ -17,11 +17,11 @@ from advisor.compression.quantization.quantizer import Rules, eight_bit_rules, f
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from advisor.training.flatgraph.graph import Change, Graph, read_graph
+from advisor.training.flatgraph.refit import Masked, Rounded, Shared, Weight, refit, rounded_activation
 
 if TYPE_CHECKING:
-    from advisor.training.flatgraph.graph import Change, Graph
     from advisor.training.flatgraph.learning import TrainingSummary
-    from advisor.training.flatgraph.refit import Weight
 
 MOST_MACS = 5e12
 """Multiply-accumulates of the training images in one run of the float model: about ten minutes, as 203 steps of
@@ -51,9 +51,7 @@ class Retrained(Recipe):
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-        from advisor.training.flatgraph.graph import read_graph
         from advisor.training.flatgraph.learning import Schedule, learn
-        from advisor.training.flatgraph.refit import Weight
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -88,8 +86,6 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Masked, Weight, refit
-
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
         chosen = choose(images.labels, FITTED_IMAGES, images.seed)
@@ -98,8 +94,6 @@ class Pruned(Retrained):
         return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
-        from advisor.training.flatgraph.graph import read_graph
-
         graph = read_graph(trained)
         kernels = [graph.constants[at] for at in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
@@ -117,8 +111,6 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Shared
-
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
 
@@ -143,8 +135,6 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            from advisor.training.flatgraph.refit import rounded_activation
-
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
         trained, course = self._learn(model, inputs, as_integers)
@@ -152,8 +142,6 @@ class QuantizationAware(Retrained):
         return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.refit import Rounded
-
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 

@@ -18,6 +18,8 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Interval, paired_difference, paired_shares, wilson
 from advisor.core.tasks import TASKS
 from advisor.datasets.images import InputSpec
+from advisor.measurement.accuracy import Detector, predict, predict_arrays, true_boxes
+from advisor.measurement.average_precision import require_coco, score, shares
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
 
@@ -72,8 +74,6 @@ class Classifiers:
         Raises:
             StageError: a score is not finite.
         """
-        from advisor.measurement.accuracy import predict, predict_arrays
-
         crops = () if images else from_photographs(spec, seed + SCORING_SEED)
         rows = predict(path, images, spec) if images else predict_arrays(path, crops)
         if not np.isfinite(rows).all():
@@ -105,15 +105,11 @@ class Detectors:
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
         """See :class:`TaskFiles`."""
-        from advisor.measurement.average_precision import require_coco
-
         require_coco()
         return cut_postprocess(data, name)[1].classes
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
         """See :class:`TaskFiles`."""
-        from advisor.measurement.accuracy import Detector
-
         with tempfile.TemporaryDirectory() as folder:
             named = Path(folder) / path.name
             named.write_bytes(with_named_outputs(path.read_bytes(), path.name))
@@ -127,9 +123,6 @@ class Detectors:
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
-        from advisor.measurement.accuracy import true_boxes
-        from advisor.measurement.average_precision import score, shares
-
         expected = [one.above(SURE) for one in floats]
         alike = FileAgreement(len(own), _precision(expected, own, [SIDES] * len(own)))
         if not labels:
@@ -151,8 +144,6 @@ class Detectors:
 
 def _precision(true: list[Detections], found: list[Detections], sizes: list[tuple[int, int]]) -> Interval:
     """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
-    from advisor.measurement.average_precision import score
-
     places = _places(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)

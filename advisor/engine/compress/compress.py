@@ -28,6 +28,8 @@ from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Execution
 from advisor.isolation import CallLimits, Children, Scratch
 from advisor.isolation.pool import trainers
+from advisor.measurement.accelerators.delegation import delegate
+from advisor.measurement.accelerators.rules import accelerator
 from advisor.measurement.latency.findings import FileBenchmark
 from advisor.measurement.latency.session import benchmark
 from advisor.store import ArtifactCache, require_cache
@@ -150,10 +152,6 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
 
 def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
     """Return the sizes of a file, and how much of it an accelerator runs."""
-    from advisor.measurement.accelerators.delegation import delegate
-    from advisor.measurement.accelerators.rules import accelerator
-    from advisor.tflite.model import read
-
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
     return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.prediction.predictor import device_predictor
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes, require_runtime
+from advisor.engine.targets.target_devices import prefer_tflite
+from advisor.measurement.latency.timing import effort_named
+from advisor.measurement.on_device.benchmark import benchmark_on_device
+from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes, benchmark_on_gpu
 
 if TYPE_CHECKING:
     from advisor.devices.connections.settings import ConnectionSettings
@@ -41,18 +48,9 @@ def benchmark_device(
         return _in_runtimes(models, names, threads, effort, tell)
     (device,) = names
     _check(device, accelerator, settings)
-    from advisor.measurement.latency.timing import effort_named
-
     effort_named(effort)
     if device in ("", HOST):
-        from advisor.measurement.on_device.runtimes import benchmark_on_gpu
-
         return benchmark_on_gpu(models, effort, tell)
-    from advisor.devices.prediction.predictor import device_predictor
-    from advisor.devices.profiles.listing import known_devices
-    from advisor.engine.targets.target_devices import prefer_tflite
-    from advisor.measurement.on_device.benchmark import benchmark_on_device
-
     profile, target = known_devices(profiles).select(device)
     runtime = require_runtime(profile)
     if profile.kind == "microcontroller":
@@ -80,10 +78,6 @@ def _in_runtimes(
     models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
 ) -> DeviceBenchmark:
     """Measure files in several runtimes of this machine, in turn."""
-    from advisor.devices.connections.host import HostConnection
-    from advisor.devices.profiles.listing import known_devices
-    from advisor.measurement.on_device.runtimes import RuntimeHere, benchmark_in_runtimes
-
     profiles, chosen = known_devices(), []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)

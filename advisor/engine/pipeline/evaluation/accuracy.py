@@ -12,6 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity, paired_difference, paired_shares, wilson
 from advisor.engine.pipeline.stages.figures import Answer
+from advisor.measurement.accuracy import robustness
 
 Captured = Any
 """int64 (T, N): labels of N images under T tests."""
@@ -73,8 +74,6 @@ def robust(
     ``answers`` are the artefact's labels, int (T, N), with a row for each of :data:`advisor.datasets.capture.TESTS`;
     ``float_answers`` those of the float32 artefact of the same card. ``source`` names the image set.
     """
-    from advisor.measurement.accuracy import robustness
-
     found = robustness(answers, labels)
     share = found.accuracy
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread

@@ -21,8 +21,9 @@ from advisor.core.metrics import LOG_LOSS, METRICS, Costs
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
-from advisor.measurement.confidence import crossfitted
+from advisor.measurement.confidence import crossfitted, reliability, temperature, tempered
 from advisor.measurement.metrics import Judged, Score, scores
+from advisor.measurement.thresholds import at_recall, at_score, covering, curve, reachable, recalling, threshold
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -102,8 +103,6 @@ class ClassProbabilities:
 
         An answer that is none of the classes, which only a user's own file gives, never counts.
         """
-        from advisor.measurement.thresholds import at_score
-
         if limits.plain is None and not limits.by_class:
             return None
         further = self.rows.shape[1] - len(self.classes)
@@ -124,9 +123,6 @@ def chosen(
     ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
     thresholds; those for a precision are chosen without a wish too. There are no ``folds`` without cross-validation.
     """
-    from advisor.measurement.confidence import reliability, temperature
-    from advisor.measurement.thresholds import covering, curve, reachable, recalling, threshold
-
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
     seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
@@ -175,9 +171,6 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
 
     ``probabilities`` is the ``.npy`` of that file, whose head has the temperature, float32 (N, C).
     """
-    from advisor.measurement.confidence import reliability, tempered
-    from advisor.measurement.thresholds import at_recall, at_score, curve
-
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
     seen = ClassProbabilities(rows, labels, images.classes)

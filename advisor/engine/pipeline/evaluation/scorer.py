@@ -25,6 +25,7 @@ from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, 
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
+from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder, answers_file
 
 Floats = NDArray[np.floating[Any]]
@@ -35,8 +36,6 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 
     Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
     """
-    from advisor.measurement.unknown import auroc
-
     known = np.load(holdout, allow_pickle=False)
     answers, last = known.argmax(axis=1), known.shape[1] - 1
     kept, right = answers != last, answers == np.asarray(labels)
