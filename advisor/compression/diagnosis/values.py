@@ -9,7 +9,12 @@ from advisor.measurement.accelerators.delegation import Delegation
 
 @dataclass(frozen=True)
 class Outlier:
-    """The channel whose range is widest: its place along the tensor's last axis, and its range over the median's."""
+    """The channel whose range is widest.
+
+    Attributes:
+        channel: its place along the tensor's last axis (a kernel's output channel).
+        ratio: its range over the median of all channels.
+    """
 
     channel: int
     ratio: float
@@ -21,7 +26,10 @@ class DiagnosedLayer(Written):
 
     Attributes:
         index: place in the quantized file's main graph.
-        name: the name of its output, shortened; ``shape`` and ``data`` (its stored type) are its output's.
+        operator: its name, such as ``CONV_2D``.
+        name: the name of its output, shortened.
+        shape: of its output.
+        data: type of its output in the quantized file.
         snr_db: signal to noise of its output, everything before it quantized too; None if nothing differs.
         own_snr_db: the same were everything before it float: what this layer alone adds; None if nothing differs, or if
             it cannot be run by itself.
@@ -31,8 +39,8 @@ class DiagnosedLayer(Written):
         steps: how many of the file's steps one standard deviation of the values spans; None for float outputs.
         channels: the output channel with the widest range of values; None if there is one channel only.
         kernel: the kernel's output channel with the widest weights; None for layers without a kernel.
-        per_channel: the kernel has one scale a channel; None if it is not stored in integers.
         lost: output channels whose bias does not fit into its 32 bits, as their weights are next to nothing.
+        per_channel: the kernel has one scale a channel; None if it is not stored in integers.
         weights: type that its kernel is stored as; empty for layers without one.
         zeros: part of its weights that are 0 and are not in the float file, 0-1.
         few: how many values stand for all of its weights but the zeros, where each stands for several; else None.
@@ -74,7 +82,13 @@ class DiagnosedLayer(Written):
 
 @dataclass(frozen=True)
 class Channels:
-    """The least and greatest value of each channel of one layer's output in the float file."""
+    """The range of each channel of one layer's output in the float file.
+
+    Attributes:
+        index: the layer's.
+        least: least value of each channel.
+        most: greatest value of each channel.
+    """
 
     index: int
     least: tuple[float, ...]
@@ -83,15 +97,19 @@ class Channels:
 
 @dataclass(frozen=True)
 class Diagnosis(Written):
-    """The differences of a quantized file from its float file, with their causes; both files as given.
+    """The differences of a quantized file from its float file, with their causes.
 
     Attributes:
-        images: how many images both were run on; ``source`` says which.
+        model: the quantized file as given.
+        against: the float file as given.
+        images: how many images both were run on.
+        source: which images these were.
         layers: operators that both files have, in the order of the quantized file.
         unmatched: operators of the quantized file for which the float file has none (but QUANTIZE and DEQUANTIZE).
         output_snr_db: signal to noise of the answer; None if both answer alike.
         agreement: part of the images to which both give the same answer, 0-1.
-        delegation: what XNNPACK takes of the quantized file, as a sentence; ``float_delegation`` of the float file.
+        delegation: what XNNPACK takes of the quantized file, as a sentence.
+        float_delegation: the same of the float file.
         verdict: the result in sentences, the most important first.
         channels: the ranges of the worst layers' channels, the worst layer first.
     """

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from advisor.compression.make import Sizes
+from advisor.compression.recipes import Sizes
 from advisor.core.quantity import Interval
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 
@@ -17,9 +17,11 @@ NAMED = 4
 
 @dataclass(frozen=True)
 class TrueBoxes:
-    """The true boxes in an image of a height and width in pixels.
+    """The true boxes in an image.
 
-    A row is the class in the order of the model, then top, left, bottom and right in shares of the image.
+    Attributes:
+        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
+        size: height and width of the image in pixels.
     """
 
     rows: tuple[tuple[int, float, float, float, float], ...]
@@ -53,8 +55,12 @@ class FileAgreement:
 class Speed:
     """Latency and memory of a file on this machine with one thread.
 
-    The median of a run with its 95 % interval. The private memory that loading and the first run add; None if the
-    system does not report it. Whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
+    Attributes:
+        latency_ms: median of a run.
+        low: lower end of its 95 % interval.
+        high: upper end.
+        memory_bytes: private memory that loading and the first run add; None if the system does not report it.
+        verdict: whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
     """
 
     latency_ms: float
@@ -66,10 +72,14 @@ class Speed:
 
 @dataclass(frozen=True)
 class DelegatedPart:
-    """Part of a file that the target's accelerator runs: operators, share of the arithmetic (0-1), number of
-    partitions.
+    """Part of a file that the target's accelerator runs.
 
-    ``left`` is the number of operators left to the builtin kernels, by reason.
+    Attributes:
+        taken: operators that it runs.
+        operators: operators of the file.
+        share: share of the arithmetic that it runs, 0-1.
+        pieces: number of partitions.
+        left: number of operators left to the builtin kernels, by reason.
     """
 
     taken: int
@@ -83,8 +93,17 @@ class DelegatedPart:
 class RecipeResult:
     """One recipe and its result.
 
-    ``skipped``: it does not apply. ``reason``: why it is not ``ok``, or why it could not be scored or timed. ``path``
-    is empty if there is no file. ``speed`` is None if it was not timed.
+    Attributes:
+        recipe: its name.
+        status: ``ok``, ``skipped`` (does not apply) or ``failed``.
+        reason: why it is not ``ok``, or why it could not be scored or timed.
+        path: the file; empty if there is none.
+        seconds: time to make it.
+        sizes: its sizes.
+        taken: its delegation.
+        agreement: accuracy, or agreement with float.
+        speed: latency and memory; None if it was not timed.
+        notes: what the recipe did and found.
     """
 
     recipe: str
@@ -113,8 +132,11 @@ class Compression:
     """The result of ``advisor compress``.
 
     Attributes:
-        calibration: the images for calibration, in words; ``scored`` those that files were scored on.
-        accelerator: the accelerator that ``taken`` of the forms is about.
+        model: the float file as given.
+        folder: where the files are.
+        calibration: the images that activations were calibrated on, in words.
+        scored: the images that the files were scored on, in words.
+        accelerator: the accelerator that ``taken`` is about.
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
         notes: what the reader must know.

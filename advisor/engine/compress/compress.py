@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, CalibrationImages
-from advisor.compression.make import Sizes, sizes_of
-from advisor.compression.recipes import Recipe
+from advisor.compression.recipes import Recipe, Sizes, sizes_of
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model.by_task import answer
 from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare

@@ -21,7 +21,7 @@ from advisor.datasets.look_alikes import Pair
 from advisor.datasets.split import Split
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.data_check.result import DataCheck, Say
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.engine.pipeline.materials import Images, Materials, Role, versions
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageEvent, StageName
 from advisor.engine.pipeline.stages.backbone import features

@@ -18,8 +18,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Status
 from advisor.core.figures import HOST
 from advisor.datasets.images import require_unchanged
-from advisor.engine.execution import OnDevice, call_locally
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine, OnDevice, call_locally
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import DAMAGED, Materials, read_result
 from advisor.engine.pipeline.stage import (

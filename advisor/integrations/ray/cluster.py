@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from advisor.core.errors import StageError, UsageError, last_line
 from advisor.core.figures import HOST
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.integrations.ray import Roster, connect, node as ray_node, resource_of
 from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents
 from advisor.isolation import CallLimits, Pause

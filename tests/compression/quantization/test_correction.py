@@ -4,7 +4,6 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.make import deflated_bytes
 from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
 from advisor.compression.quantization.layers import correct
 from advisor.compression.quantization.observe import (
@@ -15,7 +14,7 @@ from advisor.compression.quantization.observe import (
     observe,
     widened_for_pixels,
 )
-from advisor.compression.recipes import recipe
+from advisor.compression.recipes import deflated_bytes, recipe
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
 

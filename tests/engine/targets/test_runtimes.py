@@ -16,7 +16,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.features import features_of
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.runtimes import local_runtimes
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
 from advisor.engine.pipeline.rule import Known
 from advisor.engine.pipeline.stage import Scope, StageName

@@ -7,7 +7,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.expectation import with_new_conditions
 from advisor.datasets.split import HOLDOUT
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.engine.history.loaded_run import LoadedRun, input_spec
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of

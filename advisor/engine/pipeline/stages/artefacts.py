@@ -9,8 +9,7 @@ from typing import Any, Protocol
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import published_labels
 from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
-from advisor.compression.make import CalibrationSource
-from advisor.compression.recipes import recipe as find_recipe
+from advisor.compression.recipes import CalibrationSource, recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of

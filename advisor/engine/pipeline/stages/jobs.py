@@ -16,8 +16,8 @@ from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.make import CalibrationSource
     from advisor.compression.quantization.grid import Grids
+    from advisor.compression.recipes import CalibrationSource
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.downloads.files import WeightsFile
     from advisor.measurement.latency.results import LatencyResult
@@ -92,8 +92,8 @@ def compress(
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
         the recipe's ``notes``.
     """
-    from advisor.compression.make import arena_bytes, make_file, sizes_of
     from advisor.compression.quantization.quantizer import PreparedModel
+    from advisor.compression.recipes import arena_bytes, make_file, sizes_of
     from advisor.compression.recipes.base import RecipeInputs
 
     given = inputs or RecipeInputs()
@@ -112,7 +112,7 @@ def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     Raises:
         StageError: the file is not available.
     """
-    from advisor.compression.make import sizes_of
+    from advisor.compression.recipes import sizes_of
     from advisor.core.errors import StageError
 
     if weights is None:

@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, strategies as st
 
 from advisor.compression.calibration import CalibrationImages, choose, from_images, from_photographs
-from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
+from advisor.compression.recipes import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.datasets.images import InputSpec, load
 from advisor.tflite.metadata import Metadata, read_metadata
