@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,8 @@ PHOTOGRAPHS_VERSION = 2
 """Raised when the drawn crops change."""
 
 CROPS_A_PHOTOGRAPH = 12
+
+_EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
 
 CALIBRATION = 100
 FEWEST = 10
@@ -69,7 +70,6 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
 
 
 def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
-    """Return images as model input, float32 (n, size, size, 3)."""
     return np.stack([spec.read(path) for path in paths])
 
 
@@ -79,7 +79,9 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
 
     draw = random.Random(seed)
     crops = []
-    for photograph in _photographs():
+    files = [_folder_of("sklearn") / "datasets" / "images" / name for name in SAMPLES]
+    files += [_folder_of("skimage") / "data" / name for name in PHOTOGRAPHS]
+    for photograph in (Image.open(file).convert("RGB") for file in files):
         for _ in range(CROPS_A_PHOTOGRAPH):
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
@@ -87,15 +89,6 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
             crop = photograph.resize((spec.size, spec.size), Image.Resampling.BILINEAR, box=box)
             crops.append(spec.normalise(np.asarray(crop)))
     return np.stack(crops)
-
-
-def _photographs() -> list[Any]:
-    """Return colour photographs that need no download."""
-    from PIL import Image
-
-    files = [_folder_of("sklearn") / "datasets" / "images" / name for name in SAMPLES]
-    files += [_folder_of("skimage") / "data" / name for name in PHOTOGRAPHS]
-    return [Image.open(file).convert("RGB") for file in files]
 
 
 def _folder_of(package: str) -> Path:
@@ -129,7 +122,6 @@ def find_images(folder: Path) -> tuple[Path, ...]:
 
 
 def _reason(file: Path) -> str:
-    """Return why an image cannot be used; empty if it can."""
     try:
         load(file, MIN_SIDE)
     except StageError as error:
@@ -155,25 +147,21 @@ def spec_of_file(
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
         raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
     if (mean is None) != (std is None):
-        raise UsageError("--mean and --std are needed together, and only one was given", _example())
+        raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
         return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised",
-            f"give it on the scale 0 to 255: {_example()}",
+            f"give it on the scale 0 to 255: {_EXAMPLE}",
         )
     return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 
 
 def _three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
     if len(values) not in (1, 3):
-        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _example())
+        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
     if positive and min(values) <= 0:
-        raise UsageError(f"{what}: {min(values):g} is not above 0", _example())
+        raise UsageError(f"{what}: {min(values):g} is not above 0", _EXAMPLE)
     first, second, third = (values[0],) * 3 if len(values) == 1 else values
     return float(first), float(second), float(third)
-
-
-def _example() -> str:
-    return "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"

@@ -33,17 +33,13 @@ _Turn = tuple[float, int, asyncio.Future[None], int]
 
 
 class Machine:
-    """Gives cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a time.
+    """Gives ``cores`` cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a
+    time.
 
     A measurement pauses the jobs that can be paused and waits for the others. Measurements run in batches: a batch
     starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits. The first
-    measurement waits for no other one, the second for one, and so on: a search has its first answer soon.
-
-    Args:
-        cores: how many jobs may run at the same time; also an attribute.
-        batch: how many waiting measurements stop new jobs from starting.
-        memory_gate: tells whether there is memory for a job; None for no limit.
-        separate_measurements: measurements run on a machine without jobs, so neither waits for the other.
+    measurement waits for no other one, the second for one, and so on: a search has its first answer soon. If they are
+    separate, they run on a machine without jobs, so neither waits for the other.
     """
 
     def __init__(
@@ -71,10 +67,7 @@ class Machine:
     ) -> AsyncIterator[None]:
         """Hold one core; wait until the memory that the job is expected to take is free.
 
-        Args:
-            priority: the smallest goes first.
-            memory_bytes: the memory that the job is expected to take.
-            pause: pauses the job. Measurements wait for jobs that have none.
+        Measurements wait for jobs that have no ``pause``.
         """
         await self._wait(self._jobs, priority, memory_bytes)
         if pause is not None:
@@ -263,9 +256,7 @@ class ExecutorSource(Protocol):
 class LocalExecutor:
     """Child processes on the cores of this machine. A measurement gets the whole machine.
 
-    Args:
-        workers: how many child processes work at the same time.
-        log: returns the file that takes their output, None to show it.
+    ``log`` returns the file that takes their output, None to show it.
     """
 
     def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
@@ -294,11 +285,7 @@ def call_locally(_device: str, function: Callable[..., Result], /, *arguments: o
 
 
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
-    """Return the connected executor.
-
-    Args:
-        execution: names the executor, with its settings.
-        log: returns the file for the output of local child processes, None to show it.
+    """Return the connected executor; ``log`` returns the file for the output of local child processes, None to show it.
 
     Raises:
         UsageError: the executor cannot be reached, or a package that it needs is not installed.

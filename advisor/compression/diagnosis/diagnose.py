@@ -24,9 +24,8 @@ from advisor.compression.diagnosis.pairs import (
     widest_kernel,
     working_operators,
 )
-from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
-from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, cause, verdict
+from advisor.compression.diagnosis.running import Alone, InspectableModel, Sums, alone
+from advisor.compression.diagnosis.values import DiagnosedLayer, Diagnosis, cause, decibel, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
@@ -153,7 +152,7 @@ def compare(
         float_delegation=float_delegation.sentence,
         verdict=(),
     )
-    channels = tuple(_channels(layer.index, seen.sums[layer.index]) for layer in result.worst(DRAWN))
+    channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
     return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
 
 
@@ -221,11 +220,6 @@ def _require_same_model(model: Path, quantized: Model, against: Path, reference:
 
 def _shown(model: Model) -> str:
     return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
-
-
-def _channels(index: int, sums: Sums) -> Channels:
-    least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (sums.least, sums.most))
-    return Channels(index, least, most)
 
 
 def _range(tensor: Tensor) -> tuple[float, float] | None:

@@ -11,8 +11,7 @@ from difflib import SequenceMatcher
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.compression.diagnosis.signals import widest
-from advisor.compression.diagnosis.values import Outlier
+from advisor.compression.diagnosis.values import Outlier, widest
 from advisor.tflite.model import Model, Tensor
 from advisor.tflite.values import real_values
 

@@ -1,10 +1,22 @@
 """Define the result of a diagnosis, and say it in words."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.codec import Written
-from advisor.measurement.accelerators.delegation import Delegation
+
+if TYPE_CHECKING:
+    from advisor.measurement.accelerators.delegation import Delegation
+
+SILENT_DB = -99.0
+"""The ratio if the float file has only zeros."""
 
 
 @dataclass(frozen=True)
@@ -282,3 +294,22 @@ def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]
 
 def _span(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
+def decibel(signal: float, noise: float | None) -> float | None:
+    """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
+    if not noise:
+        return None
+    return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
+
+
+def widest(ranges: NDArray[np.floating]) -> Outlier | None:
+    """Return the channel with the widest range, and its ratio to the median; None for one channel.
+
+    Constant (dead) channels are left out of the median, as they would make every other an outlier.
+    """
+    alive = ranges[ranges > 0]
+    if ranges.size < 2 or not alive.size:
+        return None
+    channel = int(ranges.argmax())
+    return Outlier(channel, float(ranges[channel] / np.median(alive)))

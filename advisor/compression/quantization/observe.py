@@ -138,23 +138,37 @@ def observe(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
+    model, known = read(data), known or {}
+    sources = tuple(model.subgraphs[0].inputs)
+    outputs = {index for operator in model.operators for index in operator.outputs}
+    floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
+    seen = [one for one in layers(model) if one.source in floats and one.weights <= MOST_INPUTS]
+    sums = [_Sums(one) for one in seen if one.kernel not in done]
+    notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        return _observe(data, _arrays(images), known or {}, done)
+        _run(data, _arrays(images), sources, notes, sums)
+        return Observation(
+            {**known, **{index: note.activation() for index, note in notes.items()}},
+            {one.layer.kernel: one.moments() for one in sums},
+            sources,
+        )
 
 
 def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _observe(
-    data: bytes, arrays: tuple[NDArray[Any], ...], known: Mapping[int, Activation], done: Collection[int]
-) -> Observation:
-    sources, floats, seen = _float_tensors(data)
-    sums = [_Sums(one) for one in seen if one.kernel not in done]
-    notes = {index: _Notes() for index in floats if index not in known}
+def _run(
+    data: bytes,
+    arrays: tuple[NDArray[Any], ...],
+    sources: tuple[int, ...],
+    notes: Mapping[int, _Notes],
+    sums: list[_Sums],
+) -> None:
+    """Run the file on samples, and give the activations to those that record them."""
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
-        return Observation(known, {}, sources)
+        return
     interpreter = _with_outputs(data, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
     for sample in zip(*arrays, strict=True):
@@ -166,20 +180,6 @@ def _observe(
             note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
         for one in sums:
             one.add(values[one.layer.source])
-    return Observation(
-        {**known, **{index: note.activation() for index, note in notes.items()}},
-        {one.layer.kernel: one.moments() for one in sums},
-        sources,
-    )
-
-
-def _float_tensors(data: bytes) -> tuple[tuple[int, ...], list[int], list[Layer]]:
-    """Return the indices of inputs, of all float inputs and outputs of operators, and the layers that read them."""
-    model = read(data)
-    sources = tuple(model.subgraphs[0].inputs)
-    outputs = {index for operator in model.operators for index in operator.outputs}
-    tensors = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    return sources, tensors, [one for one in layers(model) if one.source in tensors and one.weights <= MOST_INPUTS]
 
 
 def _with_outputs(data: bytes, outputs: list[int]) -> Any:

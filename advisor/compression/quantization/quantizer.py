@@ -166,7 +166,7 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
 Corrected = Mapping[int, "NDArray[np.float64]"]
 """Kernel and bias of a corrected layer, by tensor index."""
 
-FACTS, ARRAYS = "prepared.json", "activations.npz"
+FACTS, ARRAYS, CORRECTED = "prepared.json", "activations.npz", "corrected-{}.tflite"
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,7 +193,7 @@ class PreparedModel:
         }
         np.savez(folder / ARRAYS, **arrays)
         for number, data in enumerate(self.corrected.values()):
-            (folder / _file(number)).write_bytes(data)
+            (folder / CORRECTED.format(number)).write_bytes(data)
         facts = {"source": self.source, "grids": [asdict(each) for each in self.corrected], "tensors": self.tensors}
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
@@ -208,13 +208,10 @@ class PreparedModel:
                 by_index.setdefault(int(index), {})[name] = kept[key]
         activations = {index: Activation(**found) for index, found in by_index.items()}
         corrected = {
-            parse(Grids, grids): (folder / _file(number)).read_bytes() for number, grids in enumerate(facts["grids"])
+            parse(Grids, grids): (folder / CORRECTED.format(number)).read_bytes()
+            for number, grids in enumerate(facts["grids"])
         }
         return cls(activations, facts["source"], corrected, {int(at): key for at, key in facts["tensors"].items()})
-
-
-def _file(number: int) -> str:
-    return f"corrected-{number}.tflite"
 
 
 def prepare_all(
@@ -230,14 +227,11 @@ def prepare_all(
     """
     model = read(data)
     tensors = tensor_hashes(model)
-    found = {} if earlier is None else {key: index for index, key in earlier.tensors.items()}
+    before = PreparedModel({}, 0, {}, {}) if earlier is None else earlier
+    found = {key: index for index, key in before.tensors.items()}
     done = {index: found[key] for index, key in tensors.items() if key in found}
-    known = {
-        index: earlier.activations[other]
-        for index, other in done.items()
-        if earlier is not None and other in earlier.activations
-    }
-    rounded = {each: _rounded(model, done, earlier, each) for each in grids}
+    known = {index: before.activations[other] for index, other in done.items() if other in before.activations}
+    rounded = {each: _rounded(model, done, before, each) for each in grids}
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe(data, images, known, everywhere)
     corrected: dict[Grids, bytes] = {}
@@ -257,11 +251,9 @@ def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dic
     return found
 
 
-def _rounded(
-    model: Model, done: Mapping[int, int], earlier: PreparedModel | None, grids: Grids
-) -> dict[int, Corrected]:
+def _rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grids: Grids) -> dict[int, Corrected]:
     """Return the layers whose output an earlier model has too, by the index of their kernels."""
-    if earlier is None or grids not in earlier.corrected:
+    if grids not in earlier.corrected:
         return {}
     other, found = read(earlier.corrected[grids]), dict[int, Corrected]()
     theirs = {operator.outputs[0]: operator.inputs for operator in other.operators}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,17 +69,10 @@ class FloatComparison:
 
 def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
-    with as_file(model) as path:
-        return predict_arrays(path, images)
-
-
-@contextmanager
-def as_file(model: bytes) -> Iterator[Path]:
-    """Yield a temporary file with a model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(model)
-        yield path
+        return predict_arrays(path, images)
 
 
 def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
@@ -204,7 +196,8 @@ class _Search:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
-        for index in sorted(best.floats, key=lambda index: (_neighbours(index, best.floats), -index)):
+        whole = best.floats
+        for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
             if self._late():
                 break
             if index in best.floats:
@@ -254,6 +247,7 @@ class _Search:
 
     def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
         """Return what stayed in float, and what that cost."""
+        float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
         return {
             "float_operators": [_described(self._model, index) for index in sorted(best.floats)],
             "float_places": sorted(best.floats),
@@ -261,7 +255,7 @@ class _Search:
             "int8_drop_points": round(plain.deviation.drop_points, 2),
             "max_drop_points": self._limit,
             "within_max_drop": best.deviation.drop_points <= self._limit,
-            "float_share": round(_float_macs(self._model, best.floats) / max(1, self._macs), 4),
+            "float_share": round(float_macs / max(1, self._macs), 4),
             "judged_on": len(self._comparison),
             "tried": len(self._tried),
         }
@@ -278,14 +272,6 @@ def float_work(model: Model) -> int:
         if operator.name in CONVERSIONS or any(tensor.dtype == "float32" for tensor in outputs):
             work += cost.macs + sum(tensor.elements for tensor in outputs)
     return work
-
-
-def _float_macs(model: Model, floats: Collection[int]) -> int:
-    return sum(cost.macs for cost in count(model).operators if cost.index in floats)
-
-
-def _neighbours(index: int, floats: Collection[int]) -> int:
-    return (index - 1 in floats) + (index + 1 in floats)
 
 
 def _described(model: Model, index: int) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression.calibration import from_photographs
-from advisor.compression.diagnosis.signals import decibel
+from advisor.compression.diagnosis.values import decibel
 from advisor.compression.user_model.values import FileAgreement, TrueBoxes
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Interval, paired_difference, paired_shares, wilson

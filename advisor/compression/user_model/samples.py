@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.compression.calibration import CALIBRATION, FEWEST
-from advisor.compression.diagnosis.signals import decibel
+from advisor.compression.diagnosis.values import decibel
 from advisor.compression.recipes.base import INPUT_TYPES
 from advisor.compression.user_model.values import FileAgreement
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, message_of, nearest
@@ -96,11 +96,7 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
             f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
             f"give about {CALIBRATION} samples like those that the app will see",
         )
-    inputs = (Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
-    return _divided(path, tuple(inputs), count, seed)
-
-
-def _divided(path: Path, inputs: tuple[Input, ...], count: int, seed: int) -> SampleParts:
+    inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
     half = count // 2 if count >= 2 * FEWEST else count
     chosen, others = order[: min(half, CALIBRATION)], order[half:][:SCORED] or order[:SCORED]
@@ -131,17 +127,11 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
 
 
-def names_of(model: Model, place: int) -> tuple[str, ...]:
-    """Return the names of an input: those in signatures, then that of its tensor, with and without ``:0``."""
+def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
+    """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
     index, tensor = model.subgraphs[0].inputs[place], model.inputs[place]
     signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
-    return tuple(dict.fromkeys((*signed, tensor.name, tensor.name.removesuffix(":0"))))
-
-
-def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    names = names_of(model, place)
-    if len(model.inputs) == 1:
-        names = (*names, _UNNAMED)
+    names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
     found = next((name for name in names if name in arrays), None)
     if found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"
@@ -190,17 +180,14 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
         own, expected = form(sample), floats(sample)
         if [one.size for one in own] != [one.size for one in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        rows.append([_energies(one, other) for one, other in zip(own, expected, strict=True)])
+        pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
+        rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
     energies = np.array(rows)  # samples, outputs, signal and noise
     alike = sum(all(_reached(*output) for output in sample) for sample in energies)
     ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output = _by_name(floats.names, ratios) if len(ratios) > 1 else {}
     return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
-
-
-def _energies(own: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:
-    return float((expected**2).sum()), float(((own.reshape(expected.shape) - expected) ** 2).sum())
 
 
 def _reached(signal: float, noise: float) -> bool:
@@ -214,12 +201,6 @@ def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[st
     for place, (name, ratio) in enumerate(zip(names, ratios, strict=True)):
         found[f"{name} ({place})" if name in found else name] = ratio
     return found
-
-
-def _names(interpreter: Any) -> Mapping[int, str]:
-    """Return the names of outputs in signatures, by tensor index."""
-    runners = [interpreter.get_signature_runner(key) for key in interpreter.get_signature_list()]
-    return {each["index"]: name for runner in runners for name, each in runner.get_output_details().items()}
 
 
 class _Runner:
@@ -240,7 +221,10 @@ class _Runner:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
-        self.names = [_names(self._interpreter).get(each["index"], str(each["name"])) for each in self._outputs]
+        signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
+        found = ((each["index"], name) for one in signed for name, each in one.get_output_details().items())
+        names = dict(found)
+        self.names = [names.get(each["index"], str(each["name"])) for each in self._outputs]
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Return every output for one sample of each input."""

@@ -18,7 +18,7 @@ from advisor.compression.user_model.values import ANY, Compression, DelegatedPar
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.compress.question import FLOAT, CompressionQuestion
-from advisor.engine.execution import Executor, executor_for
+from advisor.engine.execution import executor_for
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
@@ -89,20 +89,17 @@ class FileForms:
 def make_forms(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
     """Make each form of the question; a failure becomes the row of that recipe and does not stop the others.
 
-    Args:
-        asked: the question.
-        log: takes the output of child processes.
-        tell: receives progress messages.
+    ``log`` takes the output of child processes.
     """
     executor = executor_for(Execution(), lambda: log)
-    with contextlib.closing(executor):
-        return run_coroutine(_made(asked, executor, tell))
-
-
-async def _made(asked: CompressionQuestion, executor: Executor, tell: Tell) -> list[RecipeResult]:
     materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
     walker = Walker(materials, Workers(executor.machine, executor.pools))
-    return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+    async def rows() -> list[RecipeResult]:
+        return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+    with contextlib.closing(executor):
+        return run_coroutine(rows())
 
 
 async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
@@ -165,12 +162,9 @@ ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} d
 
 
 def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
-    """Apply every recipe of the question; a failure becomes the row of that recipe and does not stop the others.
+    """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
 
-    Args:
-        asked: what :func:`advisor.engine.compress.question.ask` checked.
-        tell: receives progress messages.
-        latency: also time the files, block by block in turn.
+    With ``latency``, the files are also timed, block by block in turn.
 
     Raises:
         UsageError: the float file itself cannot be run.
@@ -259,12 +253,10 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
     rows = {file.model: file for file in found.files}
-    return [_timed(form, rows.get(form.path)) for form in forms], found.notes
+    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], found.notes
 
 
-def _timed(form: RecipeResult, found: FileBenchmark | None) -> RecipeResult:
-    if found is None:
-        return form
+def _timed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
     if found.timing is None:
         return replace(form, reason=found.failure)
     result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms

@@ -46,14 +46,12 @@ PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibra
 
 @dataclass(frozen=True)
 class CompressionImages:
-    """The images of the user's folders, by their purpose.
+    """The images of the user's folders, by their purpose, and in words where they are from; none for the bundled
+    photographs.
 
     Attributes:
-        calibration: images to calibrate on; empty for the bundled photographs.
-        calibration_source: says which these are.
-        scored: images to score the files on; empty for the bundled photographs.
-        labels: the truth of each, in the order of the model's classes: its class, or its boxes; empty if not known.
-        scored_source: says which these are.
+        labels: the truth of each scored image, in the order of the model's classes: its class, or its boxes; empty if
+            it is not known.
         training: for recipes that score or train; None without labelled images.
     """
 
@@ -76,19 +74,11 @@ def images_for(
     classes: int,
     needs: Collection[Needs],
 ) -> CompressionImages:
-    """Read the user's folders, or none.
+    """Read the user's folders, or none. The model has ``classes`` classes, and the labels ``names`` if it has any.
 
     With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
     scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
     recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
-
-    Args:
-        question: names the task and the labelled images.
-        calibration: folder of images, labelled or not; None for none.
-        spec: how the model reads images.
-        names: the model's labels; empty if it has none.
-        classes: number of classes of the model.
-        needs: what the recipes need.
 
     Raises:
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
@@ -169,15 +159,11 @@ class CompressionQuestion:
     """A search's question, and what is known of the only file that it is about.
 
     Attributes:
-        question: the task, the labelled images, the points that a file may lose, and the seed of every draw.
         model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
         recipes: float32 first, then those asked for.
-        folder: where the files go.
         spec: how it reads images; None with samples.
         metadata: its labels and licence, written into every file; None if it has no labels.
-        images: to calibrate, train and score on.
         samples: samples of its inputs, which stand in for images; None for images.
-        accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
         stem: of the names of the files.
     """
@@ -250,7 +236,6 @@ def ask(
 def _of_samples(
     asked: CompressionQuestion, samples: Path, plain: bytes, options: CompressKeywords
 ) -> CompressionQuestion:
-    """Return the question with samples of the file's inputs."""
     name = asked.model.name
     others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
     given = next((key for key, value in others.items() if value is not None), None)
@@ -266,7 +251,6 @@ def _of_samples(
 def _of_images(
     asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
 ) -> CompressionQuestion:
-    """Return the question with images, and with what the file says of them."""
     model, graph, folder = asked.model, read(asked.model), options["calibration"]
     metadata = read_metadata(data, model.name)
     try:
@@ -304,11 +288,7 @@ def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
 
 
 def _plain(given: bytes, name: str) -> bytes:
-    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
-
-    Raises:
-        UsageError: no recipe applies to the file.
-    """
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32."""
     try:
         plain = to_float32(with_fixed_batch(given, name), name)
         raw, _ = split_postprocess(plain, name)

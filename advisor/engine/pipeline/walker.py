@@ -303,12 +303,9 @@ def _retrieve(task: asyncio.Task[Any]) -> None:
 
 
 def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
-    """Run a coroutine in a new thread and return its result.
+    """Run a coroutine in a new thread and return its result, or raise what it raised.
 
     The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
-
-    Raises:
-        BaseException: the coroutine raised it.
     """
     result: Future[Result] = Future()
 

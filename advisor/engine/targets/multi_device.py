@@ -36,14 +36,10 @@ _NORMAL_P90 = 1.2816
 
 
 def measured_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
-    """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
+    """Return the evaluation with latency and memory on a device that is connected over ssh or adb, or ``failed``.
 
-    A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
-
-    Args:
-        before: the evaluation before the measurement, with the prediction.
-        device: a device that is connected over ssh or adb.
-        model: the ``.tflite`` file.
+    A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
+    ``before``, and the search continues.
     """
     from advisor.devices.connections.protocol import MeasurementJob, exclusive
 
@@ -70,10 +66,7 @@ async def measured_here(walker: Walker, before: Evaluation, stage: Stage[Runtime
 
 
 async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason.
-
-    It is skipped if the interpreter does not run the file or the arena is larger than the device's memory for it.
-    """
+    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
     try:
         found = await walker.run(stage)
     except StageAborted as end:
@@ -82,7 +75,7 @@ async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, s
 
 
 def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` with the reason."""
+    """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
     reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
@@ -124,12 +117,8 @@ Artefact = tuple[str, str, str]
 class MultiDeviceEvaluator:
     """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
 
-    Args:
-        evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
-        prefilter: the devices, and what predicts for them.
-        run: takes the evaluations on the other devices, each as soon as it is known.
-        executor: calls a measurement on the machine with the device.
-        doing: shows for a block what is measured on other devices.
+    The run takes the evaluations on the other devices, each as soon as it is known. ``doing`` shows for a block what is
+    measured there.
     """
 
     def __init__(
@@ -187,7 +176,6 @@ class MultiDeviceEvaluator:
         return replace(worst, configuration=evaluation.configuration)
 
     async def _on_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        """Evaluate an artefact on every other device, once for all thread counts of this machine."""
         artefact = variant_of(made)
         if artefact not in self._other_devices:
             self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))

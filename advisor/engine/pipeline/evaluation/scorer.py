@@ -155,13 +155,10 @@ HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
 
 
 class Scored(NamedTuple):
-    """Answers on the validation part.
+    """Answers on the validation part: of the file, and of the float32 file of the same card.
 
-    Attributes:
-        own: what the file answered.
-        floats: what the float32 file of the same card answered.
-        folds: what the float head answered on the training part, each image by a head of other folds; None if the
-            file's head was not cross-validated.
+    ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
+    head was not cross-validated.
     """
 
     own: Path
