@@ -80,7 +80,8 @@ class Walker:
         task = self._tasks.get(stage)
         if task is None:
             task = self._tasks[stage] = asyncio.ensure_future(self._run(stage))
-            task.add_done_callback(_retrieve)
+            # Retrieve a failure that no caller awaits any more, for example after a time limit.
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return cast("Result", await asyncio.shield(task))
 
     async def _run(self, stage: Stage[Result]) -> Result:
@@ -106,8 +107,12 @@ class _StageRun:
     listener: Listener
 
     async def result(self, again: bool) -> Any:
-        """Return the stage's result from the cache, or compute it; a damaged one is computed again."""
-        for cached in self._cached(again):
+        """Return the stage's result from the cache unless ``again``, or compute it; a damaged one is computed again."""
+        for cached in cached_folders(self.stage, self.materials, self.results):
+            if again:
+                shutil.rmtree(cached, ignore_errors=True)
+            if not cached.is_dir():
+                continue
             with contextlib.suppress(*DAMAGED):
                 made = await self._read(cached)
                 self._tell(EventKind.CACHED)
@@ -130,13 +135,6 @@ class _StageRun:
         self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=worked_s(), epochs=epochs)
         return made
 
-    def _cached(self, again: bool) -> list[Path]:
-        """Return the folders of earlier results, the best first; ``again`` removes them."""
-        folders = cached_folders(self.stage, self.materials, self.results)
-        for folder in folders if again else ():
-            shutil.rmtree(folder, ignore_errors=True)
-        return [folder for folder in folders if folder.is_dir()]
-
     async def _made(
         self, pause: Pause, waits: Callable[[str], None], worked_s: Callable[[], float]
     ) -> tuple[Any, tuple[int, int]]:
@@ -147,7 +145,10 @@ class _StageRun:
         def fill(folder: Path) -> None:
             self._call(Folders(folder, checkpoints), pause)
             if not self._kept(folder):
-                raise _EndedEarly(_copied(folder, checkpoints / SO_FAR))
+                so_far = checkpoints / SO_FAR
+                shutil.rmtree(so_far, ignore_errors=True)
+                shutil.copytree(folder, so_far)
+                raise _EndedEarly(so_far)
 
         if self.stage.resources.alone:
             return await asyncio.to_thread(self._uncached, fill), (0, 0)
@@ -284,22 +285,10 @@ class _EndedEarly(Exception):
         self.folder = folder
 
 
-def _copied(source: Path, target: Path) -> Path:
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)
-    return target
-
-
 def _copy_files(source: Path, target: Path) -> None:
     """Copy the files without the permissions of their temporary folder."""
     for file in source.iterdir():
         shutil.copyfile(file, target / file.name)
-
-
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Retrieve a failure that no caller awaits any more, for example after a time limit."""
-    if not task.cancelled():
-        task.exception()
 
 
 def run_coroutine(work: Coroutine[object, object, Result]) -> Result:

@@ -164,7 +164,7 @@ def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
 
 
 def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
-    """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced by a new head."""
+    """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
     params = float(max(card.params, 1))
     if new_head:
         params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
