@@ -29,7 +29,7 @@ from advisor.compression.diagnosis.values import DiagnosedLayer, Diagnosis, caus
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement.accelerators.delegation import Delegation, delegate
+from advisor.measurement.accelerators.delegation import delegate
 from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
@@ -68,7 +68,11 @@ def diagnose(
     Raises:
         UsageError: as :func:`compare` and what reads the images say, or the runtime cannot run a file.
     """
-    spec = _spec(model, against, mean, std)
+    graph = read(against)
+    read(model)
+    metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
+    known = next((one for one in metadata if one is not None and one.mean), None)
+    spec = spec_of_file(against.name, graph, known, mean, std)
     found = find_images(calibration) if calibration else ()
     images = drawn(found, IMAGES, 0)
     source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
@@ -102,15 +106,6 @@ def diagnose_images(
     return compare(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 
-def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
-    """Return how images are read: by the metadata of the float file, else of the quantized one."""
-    graph = read(against)
-    read(model)
-    found = [read_metadata(path.read_bytes(), path.name) for path in (against, model)]
-    known = next((one for one in found if one is not None and one.mean), None)
-    return spec_of_file(against.name, graph, known, mean, std)
-
-
 def compare(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
@@ -123,7 +118,10 @@ def compare(
         UsageError: a file is damaged, or the two do not fit each other.
         StageError: the runtime cannot run one of them.
     """
-    data, floats = (_builtin(path) for path in (model, against))
+    read(model)
+    read(against)
+    # A detector comes without its post-processing, so that its first output is the scores.
+    data, floats = (split_postprocess(path.read_bytes(), path.name)[0] for path in (model, against))
     quantized, reference = read(data, str(model)), read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
     found = pairs(quantized, reference)
@@ -139,12 +137,13 @@ def compare(
         seen.add(image)
     rules = accelerator(ON_CPU)
     delegation, float_delegation = delegate(quantized, rules), delegate(reference, rules)
+    refused = {row.index: row.reason for row in delegation.refused}
     result = Diagnosis(
         model=str(model),
         against=str(against),
         images=seen.count,
         source=source,
-        layers=_layers(quantized, reference, found, seen.sums, delegation),
+        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in found),
         unmatched=len(working_operators(quantized)) - len(found),
         output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
@@ -154,11 +153,6 @@ def compare(
     )
     channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
     return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
-
-
-def _builtin(path: Path) -> bytes:
-    read(path)
-    return split_postprocess(path.read_bytes(), path.name)[0]
 
 
 class _Comparison:
@@ -231,18 +225,6 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
     return scale * (least - zero), scale * (most - zero)
 
 
-def _layers(
-    quantized: Model,
-    reference: Model,
-    found: tuple[OperatorPair, ...],
-    sums: Mapping[int, Sums],
-    delegation: Delegation,
-) -> tuple[DiagnosedLayer, ...]:
-    refused = {row.index: row.reason for row in delegation.refused}
-    layers = (_layer(quantized, reference, pair, sums[pair.quantized], refused) for pair in found)
-    return tuple(replace(layer, cause=cause(layer)) for layer in layers)
-
-
 def _layer(
     quantized: Model, reference: Model, pair: OperatorPair, sums: Sums, refused: Mapping[int, str]
 ) -> DiagnosedLayer:
@@ -251,7 +233,7 @@ def _layer(
     operator = quantized.operators[pair.quantized].name
     ours = kernel(quantized, pair.quantized)
     weights, zeros, few = storage(ours, kernel(reference, pair.reference))
-    return DiagnosedLayer(
+    layer = DiagnosedLayer(
         index=pair.quantized,
         operator=operator,
         name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
@@ -272,3 +254,4 @@ def _layer(
         few=few,
         refused=refused.get(pair.quantized, ""),
     )
+    return replace(layer, cause=cause(layer))

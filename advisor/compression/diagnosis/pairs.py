@@ -44,7 +44,12 @@ class OperatorPair:
 def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
     ours, theirs = working_operators(quantized), working_operators(reference)
-    found = _by_name(quantized, ours, reference, theirs)
+    known = _outputs(reference, theirs)
+    found = {
+        index: known[key]
+        for key, index in _outputs(quantized, ours).items()
+        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
+    }
     taken = set(found.values())
     left = [index for index in ours if index not in found]
     rest = [index for index in theirs if index not in taken]
@@ -75,16 +80,6 @@ def short_name(name: str) -> str:
         parts.pop()
     short = "/".join(parts)
     return _ENDINGS.sub("", short, count=1) or short
-
-
-def _by_name(quantized: Model, ours: Sequence[int], reference: Model, theirs: Sequence[int]) -> dict[int, int]:
-    known = _outputs(reference, theirs)
-    named = _outputs(quantized, ours)
-    return {
-        index: known[key]
-        for key, index in named.items()
-        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
-    }
 
 
 def _outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:

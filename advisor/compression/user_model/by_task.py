@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,12 +52,12 @@ class TaskFiles(Protocol):
     def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> FileAgreement:
         """Compare answers with the float file's, and with the truth if it is known."""
 
-    def notes(self, model: Model) -> Iterator[str]:
+    def notes(self, _model: Model) -> Iterator[str]:
         """Yield remarks on the forms of a file."""
+        yield from ()
 
 
-@dataclass(frozen=True)
-class Classifiers:
+class Classifiers(TaskFiles):
     """Files that give one row of scores."""
 
     def classes(self, _data: bytes, model: Model, name: str) -> int:
@@ -88,19 +88,11 @@ class Classifiers:
         alike = FileAgreement(len(own), wilson(same, len(own)), decibel(signal, noise))
         if not labels:
             return alike
-        right, float_right = (
-            [bool(one == label) for one, label in zip(row, labels, strict=True)] for row in (answers, expected)
-        )
-        drop = paired_difference(float_right, right)
-        return replace(alike, accuracy=wilson(sum(right), len(right)), drop=drop)
-
-    def notes(self, _model: Model) -> Iterator[str]:
-        """See :class:`TaskFiles`."""
-        yield from ()
+        right, float_right = ((row == np.asarray(labels)).tolist() for row in (answers, expected))
+        return replace(alike, accuracy=wilson(sum(right), len(right)), drop=paired_difference(float_right, right))
 
 
-@dataclass(frozen=True)
-class Detectors:
+class Detectors(TaskFiles):
     """Files that end in post-processing."""
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
@@ -124,7 +116,7 @@ class Detectors:
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
         expected = [one.above(SURE) for one in floats]
-        alike = FileAgreement(len(own), _precision(expected, own, [SIDES] * len(own)))
+        alike = FileAgreement(len(own), _precision(expected, own))
         if not labels:
             return alike
         true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]
@@ -142,13 +134,13 @@ class Detectors:
             yield f"the outputs of the forms are {', '.join(DETECTIONS)}, in this order; your file has another order"
 
 
-def _precision(true: list[Detections], found: list[Detections], sizes: list[tuple[int, int]]) -> Interval:
+def _precision(true: list[Detections], found: list[Detections]) -> Interval:
     """Return the mAP@0.5; the whole range from 0 to 1 where there is no true box."""
     places = _places(true)
     if not places:
         return Interval(1.0, 0.0, 1.0)
     renamed, wanted = ([one.relabelled(places) for one in rows] for rows in (found, true))
-    return score(wanted, renamed, sizes, len(places)).half
+    return score(wanted, renamed, [SIDES] * len(true), len(places)).half
 
 
 def _places(true: list[Detections]) -> Mapping[int, int]:
