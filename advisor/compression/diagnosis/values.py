@@ -249,15 +249,12 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
 
 def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    sentences = [_head(found), *_layers(found), *_slow(delegation, float_delegation)]
+    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
+    head = f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
+    sentences = [head, *_layers(found), *_slow(delegation, float_delegation)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
     return tuple(sentences)
-
-
-def _head(found: Diagnosis) -> str:
-    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
 
 
 def _layers(found: Diagnosis) -> Iterator[str]:

@@ -122,12 +122,12 @@ class OperatorChoice:
     float_work: int
     data: bytes
 
-    def better_than(self, other: OperatorChoice, limit: float) -> bool:
-        """Tell whether this trial is better: within the limit the one with less float work, outside it by the loss."""
+    def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
+        """Return the better trial: within the limit that with less float work, outside it by the loss."""
         own, others = self.deviation.drop_points, other.deviation.drop_points
         if own <= limit and others <= limit:
-            return (self.float_work, own) < (other.float_work, others)
-        return (own, self.deviation.divergence) < (others, other.deviation.divergence)
+            return self if (self.float_work, own) < (other.float_work, others) else other
+        return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
 
 
 class Mixed(Recipe):
@@ -189,7 +189,7 @@ class _Search:
                 break
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
-                best = self._better(best, self._try(floats))
+                best = self._try(floats).or_better(best, self._limit)
         return best
 
     def _trimmed(self, best: OperatorChoice) -> OperatorChoice:
@@ -201,11 +201,8 @@ class _Search:
             if self._late():
                 break
             if index in best.floats:
-                best = self._better(best, self._try(best.floats - {index}))
+                best = self._try(best.floats - {index}).or_better(best, self._limit)
         return best
-
-    def _better(self, best: OperatorChoice, other: OperatorChoice) -> OperatorChoice:
-        return other if other.better_than(best, self._limit) else best
 
     def _ranked(self) -> list[frozenset[int]]:
         """Return runs of neighbouring operators, those first that cost most as integers."""

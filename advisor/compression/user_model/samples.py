@@ -183,16 +183,13 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
         pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
         rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
     energies = np.array(rows)  # samples, outputs, signal and noise
-    alike = sum(all(_reached(*output) for output in sample) for sample in energies)
+    alike = sum(
+        all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
+    )
     ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output = _by_name(floats.names, ratios) if len(ratios) > 1 else {}
     return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
-
-
-def _reached(signal: float, noise: float) -> bool:
-    ratio = decibel(signal, noise)
-    return ratio is None or ratio >= ALIKE_DB
 
 
 def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[str, float | None]:

@@ -211,7 +211,9 @@ def ask(
             normalisation is not known, a limit needs labels, or output files exist already.
     """
     options = completed(CompressKeywords, given)
-    chosen = () if judged_only else _recipes(recipes)
+    chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
+    if not chosen and not judged_only:
+        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
     accelerator(options["accelerator"])
     graph, data = read(model), model.read_bytes()
     plain = data if judged_only else _plain(data, model.name)
@@ -264,7 +266,8 @@ def _of_images(
     needs = {one.needs for one in asked.recipes}
     calibration = None if folder is None else Path(folder)
     images = images_for(asked.question, calibration, spec, labels, classes, needs)
-    return replace(asked, spec=spec, metadata=_with_spec(metadata, spec), images=images)
+    kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
+    return replace(asked, spec=spec, metadata=kept, images=images)
 
 
 def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
@@ -280,13 +283,6 @@ def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: b
     return replace(asked, model=copy, stem=model.stem)
 
 
-def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
-    chosen = tuple(recipe(name) for name in dict.fromkeys(names) if name != FLOAT)
-    if not chosen:
-        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
-    return chosen
-
-
 def _plain(given: bytes, name: str) -> bytes:
     """Return the float file that recipes start from: with a batch of one image, and its weights in float32."""
     try:
@@ -297,10 +293,3 @@ def _plain(given: bytes, name: str) -> bytes:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
     return plain
-
-
-def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
-    """Return the metadata for every file: that of the float file, with the normalisation in use."""
-    if metadata is None or not metadata.labels:
-        return None
-    return replace(metadata, mean=spec.mean, std=spec.std)

@@ -154,7 +154,10 @@ class CostCalibration:
         self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
         self.pace: Mapping[StageName, float] = _with_trainings(
-            {stage: _typical(ratios) for stage, ratios in self._ratios.items()}
+            {
+                stage: statistics.median(ratio.value for ratio in _of_kind(ratios, False) or ratios)
+                for stage, ratios in self._ratios.items()
+            }
         )
         self._worked: dict[Stage[Any], tuple[float, float]] = {}
 
@@ -194,7 +197,8 @@ class CostCalibration:
             if price > 0 and seconds > 0:
                 ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
                 bounded = CostRatio(min(max(ratio, 1 / MOST), MOST), disturbed)
-                new[stage] = _latest((*new.get(stage, ()), bounded))
+                ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
+                new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
@@ -213,16 +217,8 @@ def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float
     return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
 
 
-def _latest(ratios: tuple[CostRatio, ...]) -> tuple[CostRatio, ...]:
-    """Return the last ratios of each kind, so that a busy week does not displace the quiet ones."""
-    quiet = [ratio for ratio in ratios if not ratio.disturbed]
-    disturbed = [ratio for ratio in ratios if ratio.disturbed]
-    return (*quiet[-SEARCHES:], *disturbed[-SEARCHES:])
-
-
-def _typical(ratios: tuple[CostRatio, ...]) -> float:
-    quiet = [ratio.value for ratio in ratios if not ratio.disturbed]
-    return statistics.median(quiet or [ratio.value for ratio in ratios])
+def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio, ...]:
+    return tuple(ratio for ratio in ratios if ratio.disturbed is disturbed)
 
 
 def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:

@@ -155,7 +155,10 @@ class MultiDeviceEvaluator:
         made = await self._with_file_features(made)
         if not self._targets.devices:
             return made
-        others = await self._on_devices(made)
+        artefact = variant_of(made)  # once for all thread counts of this machine
+        if artefact not in self._other_devices:
+            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
+        others = await asyncio.shield(self._other_devices[artefact])
         if self._targets.host:
             return made
         return next(e for e in others if e.configuration.target == configuration.target)
@@ -175,17 +178,10 @@ class MultiDeviceEvaluator:
         (worst,) = with_required_figures(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
-    async def _on_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        artefact = variant_of(made)
-        if artefact not in self._other_devices:
-            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
-        return await asyncio.shield(self._other_devices[artefact])
-
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
         found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
-        lead = self._targets.lead
         for device, evaluation in zip(self._targets.devices, found, strict=True):
-            if device is not lead:
+            if device is not self._targets.lead:
                 self._run.append(evaluation)
         return tuple(found)
 

@@ -145,8 +145,8 @@ def _trial(drop: float, work: int) -> OperatorChoice:
     [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))],
 )
 def test_within_the_limit_work_counts_and_outside_it_the_drop(one: tuple[float, int], other: tuple[float, int]) -> None:
-    assert _trial(*one).better_than(_trial(*other), 0.5)
-    assert not _trial(*other).better_than(_trial(*one), 0.5)
+    better, worse = _trial(*one), _trial(*other)
+    assert better.or_better(worse, 0.5) is worse.or_better(better, 0.5) is better
 
 
 @pytest.fixture(scope="module")

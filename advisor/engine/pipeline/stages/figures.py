@@ -149,7 +149,9 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
 
     return Stage(
         StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
-        after(source), inputs, job, _read_timings, cost.TIMING_S, Resources(Pool.DEVICE),
+        after(source), inputs, job,
+        lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
+        cost.TIMING_S, Resources(Pool.DEVICE),
         keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
         also_kept_as=partial(inputs, wanted=THOROUGH),
     )  # fmt: skip
@@ -159,10 +161,6 @@ def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
     """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())
-
-
-def _read_timings(folder: Path) -> Timings:
-    return {int(threads): _timing(row) for threads, row in read_result(folder).items()}
 
 
 def _timing(row: Mapping[str, Any]) -> ThreadTiming:
