@@ -76,7 +76,6 @@ def test_one_scale_for_unlike_channels_is_named_with_channel_and_ratio(
     data = _constants(float_model, 1, 1, widen)
     found = _against(tmp_path, data, recipe("int8_per_tensor").apply(data, photographs), photographs[:6])
     layer = next(layer for layer in found.layers if layer.index == 1)
-    assert layer.kernel is not None
     assert layer.kernel.channel == 17
     assert layer.kernel.ratio > 20
     assert layer.per_channel is False
@@ -248,5 +247,4 @@ def test_what_is_no_multiple_keeps_the_factor_one() -> None:
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))
     found = fitted(KERNEL, stored, 0)
-    assert found is not None
     assert found[3] == 1

@@ -82,7 +82,6 @@ def test_a_detector_has_its_labels_behind_the_post_processing(tmp_path: Path, de
     metadata = Metadata("net", ("a", "b", "c", "d"), (127.5,), (127.5,))
     data = made(tmp_path, detector, metadata)
     found = read_metadata(data)
-    assert found is not None
     assert found.labels == metadata.labels
     assert len(read(data).outputs) == 4
 

@@ -56,13 +56,10 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
             assert "learns from images of one class each, and the file is for object-detection" in form.reason
             continue
         assert form.status == "ok", form.reason
-        assert form.agreement is not None
-        assert form.agreement.accuracy is not None
         assert form.agreement.accuracy.value > 0.95
         data = Path(form.path).read_bytes()
         assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
         said = read_metadata(data)
-        assert said is not None
         assert (said.labels, said.licence) == (COLOURS, "MIT")
 
 
@@ -72,7 +69,6 @@ def test_without_boxes_there_is_agreement_and_what_changes_is_said(
 ) -> None:
     result = compress(asked(detector), lambda _: None, latency=False)
     agreement = result.forms[1].agreement
-    assert agreement is not None
     assert agreement.accuracy is None
     assert 0.5 < agreement.share.value <= 1
     assert f"each form has the post-processing of the file ({OPERATOR})" in result.notes
@@ -192,8 +188,6 @@ def test_boxes_are_judged_against_float_and_truth() -> None:
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
     truth = [TrueBoxes(((1, *HERE), (2, *THERE)), (100, 200))]
     agreement = Detectors().compare(own, floats, truth)
-    assert agreement.accuracy is not None
-    assert agreement.drop is not None
     assert [agreement.accuracy.value, agreement.drop.value, agreement.share.value] == pytest.approx([0.5] * 3)
     assert agreement.snr_db is None
 

@@ -180,7 +180,6 @@ def test_labelled_images_are_split_as_a_search_splits_them(
     parts = split(dataset, 0)
     assert images.scored == tuple(dataset.images[index].path for index in parts.holdout)
     assert not set(images.calibration) & set(images.scored)
-    assert images.training is not None
     assert not set(images.training.paths + images.training.validation_paths) & set(images.scored)
 
 
@@ -189,7 +188,6 @@ def test_what_a_recipe_chooses_by_is_neither_learnt_from_nor_judged_on(
 ) -> None:
     held = set(asked(described, data=photos).images.scored)
     images = asked(described, "int8", "mixed_int8", data=photos).images
-    assert images.training is not None
     chosen_on = set(images.training.validation_paths)
     assert chosen_on | set(images.scored) == held
     assert len(chosen_on) == len(images.scored) == len(held) / 2

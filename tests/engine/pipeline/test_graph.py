@@ -263,7 +263,6 @@ def test_the_classes_are_those_of_the_boxes() -> None:
 
 def test_boxes_are_counted_by_class_and_part() -> None:
     images = boxed_images()
-    assert images.boxes is not None
     assert images.boxes.counts == {"cat": 12, "dog": 6}
     assert images.boxes.among([0, 2, 3]) == {"cat": 3, "dog": 1}
     assert overview_of(images).boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}

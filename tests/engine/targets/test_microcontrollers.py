@@ -37,7 +37,6 @@ def model(tmp_path: Path) -> Path:
 def test_the_measured_arena_is_the_memory(model: Path) -> None:
     found = with_arena(evaluation(), DEVICE, micro.check(model))
     assert found.status is Status.OK
-    assert found.memory is not None
     assert found.memory.provenance is Provenance.MEASURED
     assert "TensorFlow Lite Micro" in found.memory.source
     assert found.memory.value < 16_000
@@ -78,8 +77,6 @@ def test_a_search_for_a_microcontroller_gives_a_file_that_its_interpreter_runs(
     assert found.code == 0, found.err
     run = load_run(found.run.path)
     pick = run.decision.pick
-    assert pick is not None
-    assert pick.memory is not None
     assert pick.memory.source.startswith("TensorFlow Lite Micro 0.")
     assert micro.check(found.run.path / pick.artefact).arena_bytes == pick.memory.value < 512 * 1024
     skipped = {each.reason for each in run.evaluations if each.status is Status.SKIPPED}

@@ -185,7 +185,6 @@ def test_more_than_all_of_the_memory_is_a_rejection(row: Evaluation) -> None:
 
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:
     memory = memory_of(row, place())
-    assert memory is not None
     assert (memory.value, memory.provenance) == (graph.micro_arena_bytes, Provenance.PREDICTED)
 
 
@@ -193,7 +192,6 @@ def test_another_runtime_s_arena_holds_the_activations_alone(row: Evaluation, gr
     other = replace(TARGET, runtime="stm32cube.ai")
     where = TargetDevice("sensor", replace(SENSOR, limits=DeviceLimits(arena_bytes=100)), other)
     memory = memory_of(row, where)
-    assert memory is not None
     assert memory.value == graph.arena_bytes
     assert "its activations take" in rejection(row, where)
 
