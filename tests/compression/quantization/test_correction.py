@@ -55,8 +55,6 @@ def test_rounding_again_changes_nothing(kernel: np.ndarray, grid: Grid) -> None:
 
 def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
     """The pooled features, which stand before the head and its softmax."""
-    from ai_edge_litert.interpreter import Interpreter
-
     interpreter = Interpreter(model_content=data, experimental_preserve_all_tensors=True)
     interpreter.allocate_tensors()
     pooled = next(op.outputs[0] for op in read(data).operators if op.name == "MEAN")
@@ -242,21 +240,16 @@ def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, obse
         assert np.linalg.eigvalsh(moments).min() > -1e-6
 
 
-def test_what_is_made_of_an_observation_is_forgotten_with_it(float_model: bytes, photographs: np.ndarray) -> None:
-    observer = Observer()
-    observer(float_model, photographs[:3])
-    observer.corrected["form"] = b"made"
-    observer(float_model, photographs[:3])
-    assert observer.corrected == {"form": b"made"}
-    observer(float_model, photographs[:4])
-    assert observer.corrected == {}
-
-
-def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:
+def test_a_model_is_observed_once_and_what_was_made_of_it_is_forgotten_with_it(
+    float_model: bytes, photographs: np.ndarray
+) -> None:
     observer = Observer()
     first = observer(float_model, photographs[:3])
+    observer.corrected["form"] = b"made"
     assert observer(float_model, photographs[:3].copy()) is first
+    assert observer.corrected == {"form": b"made"}
     assert observer(float_model, photographs[:4]) is not first
+    assert observer.corrected == {}
 
 
 def test_values_that_are_not_finite_are_refused(float_model: bytes, photographs: np.ndarray) -> None:

@@ -1,5 +1,5 @@
 import itertools
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -215,10 +215,6 @@ def test_labels_make_it_a_loss_of_accuracy(float_model: bytes, photographs: np.n
     assert told == pytest.approx(judge(form).drop_points)
 
 
-NAMES_OF_SUITABLE = [one.name for one in RECIPES]
-SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
-
-
 def test_a_plain_float_model_passes(float_model: bytes) -> None:
     require_plain_float(float_model, "int8")
 
@@ -232,56 +228,29 @@ def test_compressed_models_are_refused(float_model: bytes, photographs: np.ndarr
     assert caught.value.hint
 
 
-@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
-@pytest.mark.parametrize("name", NAMES_OF_SUITABLE)
-def test_published_quantized_models_are_refused(file: str, name: str) -> None:
-    if not SHARED_MODELS.is_dir():
-        pytest.skip("../shared/data/models is not here")
-    with pytest.raises(UnsupportedRecipe, match="quantized already"):
-        recipe(name).apply((SHARED_MODELS / file).read_bytes())
+def open_batch(model: Any) -> None:
+    graph = model.subgraphs[0]
+    graph.tensors[graph.inputs[0]].shapeSignature = [-1, 32, 32, 3]
 
 
-def test_open_shapes_are_refused(float_model: bytes) -> None:
-    def open_batch(model: Any) -> None:
-        graph = model.subgraphs[0]
-        graph.tensors[graph.inputs[0]].shapeSignature = [-1, 32, 32, 3]
-
-    with pytest.raises(UnsupportedRecipe, match=r"\(-1, 32, 32, 3\).*is open"):
-        require_plain_float(edited(float_model, open_batch), "int8")
+def second_graph(model: Any) -> None:
+    model.subgraphs = [model.subgraphs[0], model.subgraphs[0]]
 
 
-def test_custom_operators_are_refused_by_name(float_model: bytes) -> None:
-    def custom(model: Any) -> None:
-        code = model.operatorCodes[0]
-        code.builtinCode = schema.BuiltinOperator.CUSTOM
-        code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
-        code.customCode = b"FlexErf"
-        for operator in model.subgraphs[0].operators:
-            if operator.opcodeIndex == 0:
-                operator.builtinOptionsType, operator.builtinOptions = 0, None
-
-    with pytest.raises(UnsupportedRecipe, match=r"select TensorFlow operators.*FlexErf"):
-        require_plain_float(edited(float_model, custom), "int8")
+def second_signature(model: Any) -> None:
+    (first,) = model.signatureDefs
+    inputs, outputs = first.inputs, first.outputs
+    second = schema.SignatureDefT(signatureKey=b"train", subgraphIndex=0, inputs=inputs, outputs=outputs)
+    model.signatureDefs = [first, second]
 
 
-def test_several_graphs_are_refused(float_model: bytes) -> None:
-    def twice(model: Any) -> None:
-        model.subgraphs = [model.subgraphs[0], model.subgraphs[0]]
-
-    with pytest.raises(UnsupportedRecipe, match="2 graphs"):
-        require_plain_float(edited(float_model, twice), "int8")
-
-
-def test_several_signatures_are_refused_by_name(float_model: bytes) -> None:
-    def twice(model: Any) -> None:
-        first = model.signatureDefs[0]
-        second = schema.SignatureDefT(
-            signatureKey=b"train", subgraphIndex=0, inputs=first.inputs, outputs=first.outputs
-        )
-        model.signatureDefs = [first, second]
-
-    with pytest.raises(UnsupportedRecipe, match="'train'"):
-        require_plain_float(edited(float_model, twice), "int8")
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [(open_batch, r"\(-1, 32, 32, 3\).*is open"), (second_graph, "2 graphs"), (second_signature, "'train'")],
+)
+def test_files_of_another_kind_are_refused(float_model: bytes, change: Callable[[Any], None], message: str) -> None:
+    with pytest.raises(UnsupportedRecipe, match=message):
+        require_plain_float(edited(float_model, change), "int8")
 
 
 def test_a_damaged_file_is_a_usage_error(float_model: bytes) -> None:
