@@ -100,11 +100,7 @@ def _folder_of(package: str) -> Path:
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable images of a folder and its sub-folders, sorted.
-
-    Raises:
-        UsageError: no such folder, or fewer than ``FEWEST`` readable images in it.
-    """
+    """Return the readable images of a folder and its sub-folders, sorted; a UsageError if fewer than ``FEWEST`` are."""
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
@@ -139,8 +135,7 @@ def spec_of_file(
 ) -> InputSpec:
     """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
 
-    Raises:
-        UsageError: the input is not one square RGB image, or the normalisation is not known.
+    It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
     """
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:

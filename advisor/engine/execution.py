@@ -287,8 +287,7 @@ def call_locally(_device: str, function: Callable[..., Result], /, *arguments: o
 def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
     """Return the connected executor; ``log`` returns the file for the output of local child processes, None to show it.
 
-    Raises:
-        UsageError: the executor cannot be reached, or a package that it needs is not installed.
+    One that cannot be reached, or whose package is not installed, is a UsageError.
     """
     if execution.executor == LOCAL:
         return LocalExecutor(execution.cores, log)

@@ -63,10 +63,8 @@ def diagnose(
 ) -> Diagnosis:
     """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
 
-    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata.
-
-    Raises:
-        UsageError: as :func:`compare` and what reads the images say, or the runtime cannot run a file.
+    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata. It
+    raises the errors of :func:`compare` and of what reads the images as UsageErrors.
     """
     graph = read(against)
     read(model)
@@ -82,11 +80,7 @@ def diagnose(
 def run_in_child(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process.
-
-    Raises:
-        UsageError: as :func:`diagnose`.
-    """
+    """Run the diagnosis in a child process, so that a native crash ends only that process; raise as :func:`diagnose`."""
     limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
@@ -112,11 +106,8 @@ def compare(
     """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
 
     Detectors are compared without their post-processing. ``images`` are normalised model inputs, float32 (n, S, S, 3),
-    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run.
-
-    Raises:
-        UsageError: a file is damaged, or the two do not fit each other.
-        StageError: the runtime cannot run one of them.
+    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
+    unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
     read(model)
     read(against)

@@ -128,13 +128,9 @@ def observe(
     known: Mapping[int, Activation] | None = None,
     done: Collection[int] = (),
 ) -> Observation:
-    """Run a float ``.tflite`` on samples and record every activation.
+    """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
 
     ``known`` are activations that are known, by tensor index; ``done`` are kernels whose covariances are not needed.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: an activation is not finite.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 

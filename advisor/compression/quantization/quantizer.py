@@ -35,10 +35,8 @@ _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError,
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
-    ``ranges`` of tensors by their index are for rules that quantize activations.
-
-    Raises:
-        UnsupportedRecipe: the quantizer refuses the model.
+    ``ranges`` of tensors by their index are for rules that quantize activations. A model that the quantizer refuses is
+    an UnsupportedRecipe.
     """
     from ai_edge_quantizer import quantizer
 
@@ -66,9 +64,7 @@ def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str
 def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     """Return the calibration images after checking that they fit the model's input.
 
-    Raises:
-        UnsupportedRecipe: the model has several inputs, or there are samples instead of images.
-        StageError: the images are missing, of the wrong shape, or not finite.
+    They are refused with a StageError, and a model of several inputs, or samples, with an UnsupportedRecipe.
     """
     inputs = read(model).inputs
     if len(inputs) != 1 or isinstance(images, tuple):
@@ -88,10 +84,7 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
 def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
     """Return an array for each input of the model, its first axis the samples, after checking that they fit.
 
-    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs.
-
-    Raises:
-        StageError: arrays are missing, of the wrong shape or type, or not finite.
+    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs; else a StageError.
     """
     if not isinstance(given, tuple):
         return (fitting_images(model, given),)
@@ -219,11 +212,8 @@ def prepare_all(
 ) -> PreparedModel:
     """Observe a float model on normalised images, float32 (n, S, S, 3), and correct it for each grid.
 
-    What the ``earlier`` similar model, on the same images, has in common with it is not computed again.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: an activation is not finite.
+    What the ``earlier`` similar model, on the same images, has in common with it is not computed again. Raises as
+    :func:`observe`.
     """
     model = read(data)
     tensors = tensor_hashes(model)

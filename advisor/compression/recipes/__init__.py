@@ -58,11 +58,7 @@ RECIPES: tuple[Recipe, ...] = (
 
 
 def recipe(name: str) -> Recipe:
-    """Return the recipe of that name.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the recipe of that name; a UsageError names the nearest."""
     known: dict[str, Recipe] = {one.name: one for one in RECIPES}
     if name not in known:
         raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
@@ -135,21 +131,13 @@ def make_file(
 
 
 def sizes_of(path: Path) -> Sizes:
-    """Return the sizes of a ``.tflite``.
-
-    Raises:
-        UsageError: the file is damaged.
-    """
+    """Return the sizes of a ``.tflite``; a damaged one is a UsageError."""
     data = path.read_bytes()
     return Sizes(len(data), deflated_bytes(data), zstd_bytes(data), arena_bytes(path))
 
 
 def arena_bytes(path: Path) -> int:
-    """Return the memory that the activations of a ``.tflite`` need at once.
-
-    Raises:
-        UsageError: the file is damaged.
-    """
+    """Return the memory that the activations of a ``.tflite`` need at once; a damaged one is a UsageError."""
     return activation_arena_bytes(read(path.read_bytes(), path.name))
 
 

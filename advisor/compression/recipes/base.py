@@ -29,9 +29,7 @@ INPUT_TYPES = ("float32", "int32", "int64", "bool")
 def require_plain_float(data: bytes, recipe: str) -> None:
     """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
 
-    Raises:
-        UnsupportedRecipe: it is not; the message says why.
-        UsageError: the file is damaged.
+    It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
     for reason, hint in _reasons(data, read(data)):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)

@@ -52,10 +52,8 @@ class FloatComparison:
         return len(self._images)
 
     def __call__(self, form: bytes) -> Deviation:
-        """Return how far the compressed file ``form`` is from the float model.
-
-        Raises:
-            StageError: the runtime cannot load or run it.
+        """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
+        it.
         """
         found, floats = answers(form, self._images), self._floats
         ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
@@ -76,10 +74,8 @@ def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
-    """Return a comparison on the validation images, or without labels on the calibration images.
-
-    Raises:
-        StageError: there are no images, or they have another shape than the model's input.
+    """Return a comparison on the validation images, or without labels on the calibration images, which must fit the
+    model.
     """
     images = inputs.images
     if images is None or not images.validation_paths:
@@ -142,12 +138,7 @@ class Mixed(Recipe):
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the file with the least work in float within the limit, or the one that loses least.
-
-        Raises:
-            StageError: calibration images are missing or have another shape than the model's input.
-            UnsupportedRecipe: the quantizer refuses the model.
-        """
+        """Return the file with the least work in float within the limit, or the one that loses least."""
         search = _Search(model, inputs)
         return search.run() if inputs.decided is None else search.again(inputs.decided)
 

@@ -42,9 +42,7 @@ class Retrained(Recipe):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained file, with notes on the training.
 
-        Raises:
-            UnsupportedRecipe: the model has an operator that cannot be trained here.
-            StageError: training diverged, or an image cannot be read.
+        An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
         """
         trained, course = self._learn(model, inputs)
         return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
@@ -146,11 +144,7 @@ class QuantizationAware(Retrained):
 
 
 def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
-    """Return the file with its weights on their grid and its biases corrected, and its activations.
-
-    Raises:
-        StageError: calibration images are missing or have another shape than the model's input.
-    """
+    """Return the file with its weights on their grid and its biases corrected, and its activations."""
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected

@@ -40,11 +40,7 @@ class TaskFiles(Protocol):
     """The files of one task."""
 
     def classes(self, data: bytes, model: Model, name: str) -> int:
-        """Return the number of classes.
-
-        Raises:
-            UsageError: the outputs are not those of the task.
-        """
+        """Return the number of classes; a UsageError if the outputs are not those of the task."""
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
         """Return the answers of a file to images, or to the bundled photographs if there are none."""
@@ -69,11 +65,7 @@ class Classifiers(TaskFiles):
         return outputs[0].shape[-1]
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
-        """Return the scores, float32 (n, classes).
-
-        Raises:
-            StageError: a score is not finite.
-        """
+        """Return the scores, float32 (n, classes); one that is not finite is a StageError."""
         crops = () if images else from_photographs(spec, seed + SCORING_SEED)
         rows = predict(path, images, spec) if images else predict_arrays(path, crops)
         if not np.isfinite(rows).all():
@@ -153,11 +145,5 @@ KINDS: Mapping[str, TaskFiles] = dict(zip(TASKS, (Classifiers(), Detectors()), s
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
-    """Return the answers to images, or to the bundled photographs if there are none; see :class:`TaskFiles`.
-
-    A child process calls it.
-
-    Raises:
-        StageError: the runtime cannot run the file.
-    """
+    """Return the answers to images, or to bundled photographs, in a child process; see :meth:`TaskFiles.answers`."""
     return KINDS[task].answers(path, images, spec, seed)

@@ -76,11 +76,8 @@ class SampleParts:
 def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
 
-    The ``.npz`` file has an array for each input of the float model, by its name. With fewer than twice ``FEWEST``
-    samples, all of them serve for both. ``seed`` draws them.
-
-    Raises:
-        UsageError: the file cannot be read, lacks an input, or its arrays do not fit the model.
+    The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
+    With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
     """
     arrays = _arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
@@ -168,11 +165,8 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
     Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
-    over all samples.
-
-    Raises:
-        RuntimeRefusal: the runtime cannot load or run the form.
-        StageError: an output is not finite, or of another size.
+    over all samples. A form that the runtime cannot run is a RuntimeRefusal; an output that is not finite, or of
+    another size, a StageError.
     """
     form, floats = _Runner(path), _Runner(reference)
     rows = []
@@ -201,11 +195,7 @@ def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[st
 
 
 class _Runner:
-    """A file in the runtime, with the kernels that applications use.
-
-    Raises:
-        RuntimeRefusal: the runtime cannot load it.
-    """
+    """A file in the runtime, with the kernels that applications use; a RuntimeRefusal if it cannot be loaded."""
 
     def __init__(self, path: Path) -> None:
         from ai_edge_litert.interpreter import Interpreter

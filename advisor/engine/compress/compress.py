@@ -164,10 +164,7 @@ ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} d
 def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
     """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
 
-    With ``latency``, the files are also timed, block by block in turn.
-
-    Raises:
-        UsageError: the float file itself cannot be run.
+    With ``latency``, the files are also timed, block by block in turn. A float file that cannot be run is a UsageError.
     """
     require_cache()
     with Scratch() as folder:
@@ -193,11 +190,7 @@ def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Co
 
 
 def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
-    """Return the accuracy of the float file alone.
-
-    Raises:
-        UsageError: it cannot be run.
-    """
+    """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
     with Scratch() as folder, trainers(folder / "log.txt") as pool:
         (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
     assert form.agreement is not None, "a file that could not be scored is an error"

@@ -72,10 +72,8 @@ class Walker:
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage after running the stages that it needs; a second call returns the same result.
-
-        Raises:
-            StageAborted: the stage, or one that it needs, failed or does not apply.
+        """Return the result of a stage after the stages that it needs, once in a search; StageAborted if one of them
+        fails.
         """
         task = self._tasks.get(stage)
         if task is None:

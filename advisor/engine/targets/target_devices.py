@@ -86,12 +86,7 @@ class TargetDevices:
 
 
 def select_targets(question: Question) -> TargetDevices:
-    """Return the devices of a question.
-
-    Raises:
-        UsageError: a device or target is unknown (the error names the nearest), a folder of profiles is missing, or a
-            profile is not valid.
-    """
+    """Return the devices of a question; a UsageError if one, or a folder of profiles, is unknown or not valid."""
     for folder in question.profiles:
         if not folder.is_dir():
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
@@ -117,9 +112,7 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
 def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
     """Return the device and target of each ``device`` or ``device:target``.
 
-    Raises:
-        UsageError: a device or target is unknown (the error names the nearest), it is this machine, or it is a runtime
-            of this machine that is not installed.
+    An unknown one, this machine, and a runtime of it that is not installed are UsageErrors.
     """
     if not selectors:
         return ()

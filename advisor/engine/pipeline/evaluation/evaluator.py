@@ -72,11 +72,7 @@ class Evaluator:
             return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a briefly timed finalist with a full timing.
-
-        Raises:
-            StageAborted: it cannot be timed now.
-        """
+        """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         configuration = evaluation.configuration
         stage = timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH)
         timings = await self._walker.run(stage)

@@ -76,11 +76,7 @@ class Scorer:
         return self._workload.images.get(Role.HOLDOUT, 0)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out.
-
-        Raises:
-            StageAborted: the file cannot be run.
-        """
+        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run."""
         images, artefact = self._walker.materials.require_images(), artefact_of(self._run, evaluation)
         part = images.part(Role.HOLDOUT)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
@@ -106,8 +102,7 @@ class Scorer:
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images of things that are none of its classes.
 
-        Raises:
-            StageAborted: the file cannot have a class for them, or cannot be run.
+        It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
@@ -124,10 +119,8 @@ class Scorer:
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
-
-        Raises:
-            StageAborted: the file cannot be run.
+        """Return a finalist with the accuracy of its file on the hold-out under capture conditions; StageAborted if it
+        fails.
         """
         part = self._walker.materials.part(Role.CAPTURED)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)

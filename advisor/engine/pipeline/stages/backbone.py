@@ -214,10 +214,8 @@ def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
 
 
 def require_classes(card: Card, images: Images) -> None:
-    """Check that a user's own file knows every class of the images; it may know more.
-
-    Raises:
-        UnsupportedRecipe: it does not; the nearest name is given.
+    """Check that a user's own file knows every class of the images; UnsupportedRecipe names the nearest. It may know
+    more.
     """
     labels = published_labels(card)
     try:

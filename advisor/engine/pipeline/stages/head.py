@@ -68,11 +68,7 @@ class TrainedHead:
 
     @property
     def chosen(self) -> HeadFacts:
-        """The choice of the head: kind, penalty, cross-validation.
-
-        Raises:
-            StageError: the head was fitted as another one was chosen.
-        """
+        """The choice of the head: kind, penalty, cross-validation; of a refitted head, it is a StageError."""
         if self.facts is None:
             raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
         return self.facts

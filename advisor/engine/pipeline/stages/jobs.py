@@ -107,11 +107,7 @@ def compress(
 
 
 def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's finished file and return its figures, see :func:`compress`.
-
-    Raises:
-        StageError: the file is not available.
-    """
+    """Copy a user's finished file and return its figures, see :func:`compress`; a StageError if it is not available."""
     from advisor.compression.recipes import sizes_of
     from advisor.core.errors import StageError
 

@@ -74,12 +74,9 @@ def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict
     """Measure a file in a runtime of this machine; no other work may run on the machine at the same time.
 
     The statistics are those of ``host``. As there, a timing that other work disturbed is repeated once, and the less
-    disturbed one counts.
-    ``device`` names the runtime's device, such as ``host:onnxruntime``. Return :class:`RuntimeFigures` as JSON.
-
-    Raises:
-        UsageError: the runtime is not installed.
-        StageError: it does not run the file, it ended, or its timings are invalid.
+    disturbed one counts. ``device`` names the runtime's device, such as ``host:onnxruntime``. Return
+    :class:`RuntimeFigures` as JSON. A runtime that is not installed is a UsageError; one that does not run the file, a
+    StageError.
     """
     from advisor.measurement.latency.timing import disturbance
 

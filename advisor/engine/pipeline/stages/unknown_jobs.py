@@ -69,11 +69,8 @@ class LearntImages:
 class JudgedFeatures:
     """Features by which the score is made and judged.
 
-    Attributes:
-        train: of the training part by the float network, (N, F), with its classes ``targets``.
-        own: of the validation part by the file, (M, F), with its logits, (M, C).
-        floats: of the validation part by the float network, (M, F).
-        truth: its classes, (M,).
+    Of the training part by the float network, (N, F), with the classes ``targets``. Of the validation part, with the
+    classes ``truth``: by the file (``own``, with its logits) and by the float network (``floats``), (M, F).
     """
 
     train: Rows
