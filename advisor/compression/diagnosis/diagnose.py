@@ -80,7 +80,7 @@ def diagnose(
 def run_in_child(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process; raise as :func:`diagnose`."""
+    """Run the diagnosis in a child process, so that a native crash ends only that process; see :func:`diagnose`."""
     limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:

@@ -28,7 +28,7 @@ Floats = NDArray[np.float32]
 
 
 class InspectableModel:
-    """A file with builtin kernels; all its tensors can be read after a run. If it cannot be loaded, it is a StageError."""
+    """A file with builtin kernels; all its tensors can be read after a run. If it cannot be loaded: a StageError."""
 
     def __init__(self, data: bytes, name: str) -> None:
         try:

@@ -12,9 +12,16 @@ from typing import Any
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, CalibrationImages
 from advisor.compression.recipes import Recipe, Sizes, sizes_of
 from advisor.compression.recipes.base import Needs, RecipeInputs
-from advisor.compression.user_model.by_task import answer
 from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare
-from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed
+from advisor.compression.user_model.values import (
+    ANY,
+    Compression,
+    DelegatedPart,
+    FileAgreement,
+    RecipeResult,
+    Speed,
+    answer,
+)
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.compress.question import FLOAT, CompressionQuestion

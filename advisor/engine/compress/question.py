@@ -17,9 +17,8 @@ from advisor.compression.calibration import (
 )
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
-from advisor.compression.user_model.by_task import KINDS, TaskFiles
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
-from advisor.compression.user_model.values import TrueBoxes
+from advisor.compression.user_model.values import KINDS, TaskFiles, TrueBoxes
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.core.options import CompressKeywords, completed

@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.values import RecipeResult
+from advisor.compression.user_model.values import Classifiers, RecipeResult
 from advisor.engine.compress.compress import _scored, compress
 from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
