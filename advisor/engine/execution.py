@@ -120,23 +120,22 @@ class Machine:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give_back(queue)
+            if turn.done() and not turn.cancelled():  # give it back
+                if queue is self._jobs:
+                    self._running -= 1
+                else:
+                    self._alone = False
+                self._grant()
             raise
-
-    def _give_back(self, queue: list[_Turn]) -> None:
-        if queue is self._jobs:
-            self._running -= 1
-        else:
-            self._alone = False
-        self._grant()
 
     def _grant(self) -> None:
         for queue in (self._jobs, self._measurements):
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
         if self._separate or not self._alone:
-            self._start_helpers()
+            for turn in self._helpers:
+                if not turn.done():
+                    turn.set_result(None)
         if self._separate:
             if self._measurements and not self._alone:
                 self._start_measurement()
@@ -156,11 +155,6 @@ class Machine:
             return
         self._pause(False)
         self._start_jobs()
-
-    def _start_helpers(self) -> None:
-        for turn in self._helpers:
-            if not turn.done():
-                turn.set_result(None)
 
     def _start_measurement(self) -> None:
         self._alone = True
@@ -190,11 +184,9 @@ class Machine:
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _pause(self, wanted: bool) -> None:
-        if wanted == self._paused:
-            return
-        self._paused = wanted
-        for job in self._pausable:
+        for job in self._pausable if wanted != self._paused else ():
             job.pause() if wanted else job.resume()
+        self._paused = wanted
 
 
 @contextmanager

@@ -190,7 +190,6 @@ def cause(layer: DiagnosedLayer) -> str:
 
 
 def _changed(layer: DiagnosedLayer) -> str:
-    """Return how weights that are stored as floats were changed."""
     if layer.few is not None and layer.few <= _CLUSTERED:
         return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
     if layer.few is not None:

@@ -161,7 +161,6 @@ def _run(
     notes: Mapping[int, _Notes],
     sums: list[_Sums],
 ) -> None:
-    """Run the file on samples, and give the activations to those that record them."""
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
         return

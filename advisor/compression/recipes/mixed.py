@@ -225,7 +225,6 @@ class _Search:
         return self._tried[floats]
 
     def _spend(self, images: int) -> None:
-        """Count the work of making a file and running it on images."""
         self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
 
     def _late(self, share: float = 1.0) -> bool:
@@ -234,7 +233,6 @@ class _Search:
         return late or self._spent_s > share * MOST_S
 
     def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
-        """Return what stayed in float, and what that cost."""
         float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
         return {
             "float_operators": [_described(self._model, index) for index in sorted(best.floats)],

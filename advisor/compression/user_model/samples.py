@@ -107,7 +107,6 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
 
 
 def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file by their names."""
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
@@ -138,7 +137,6 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
 
 
 def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
-    """Return the number of samples of one input."""
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype

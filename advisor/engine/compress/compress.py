@@ -135,7 +135,6 @@ def _require_learnable(asked: CompressionQuestion, one: Recipe) -> None:
 
 
 async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
-    """Make one form, copy it to its place, and return the recipe's notes."""
     given, names = FileForms(asked), [one.name for one in asked.recipes]
     card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
     shared = None
@@ -154,7 +153,6 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
 
 
 def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
-    """Return the sizes of a file, and how much of it an accelerator runs."""
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
     return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 

@@ -108,7 +108,6 @@ def images_for(
 
 
 def _read(question: Question) -> Images | None:
-    """Read the labelled images as a search does."""
     try:
         return read_images(question, lambda _text: None)
     except UsageError as error:
@@ -128,7 +127,6 @@ def _for_choosing(images: Images) -> Images:
 
 
 def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[int, ...] | tuple[TrueBoxes, ...]:
-    """Return the truth of some images in the order of the model's classes."""
     if images.boxes is None:
         return tuple(order[label] for label in part.labels)
     sizes = (images.boxes.sizes[index] for index in part.indices)

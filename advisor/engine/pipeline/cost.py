@@ -183,7 +183,6 @@ class CostCalibration:
         return statistics.median(ratios) if ratios else 1.0
 
     def _by_stage(self) -> dict[StageName, tuple[float, float]]:
-        """Return the expected seconds of each kind of stage, and those that it took."""
         found: dict[StageName, tuple[float, float]] = {}
         for stage, (price_s, seconds) in self._worked.items():
             before_s, took_s = found.get(stage.name, (0.0, 0.0))
@@ -222,7 +221,6 @@ def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio,
 
 
 def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
-    """Return the ratios by stage; none if the file is missing or damaged."""
     try:
         rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
     except (UsageError, ValueError, TypeError):

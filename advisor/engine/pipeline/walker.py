@@ -174,7 +174,6 @@ class _StageRun:
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
-        """Call the job on its pool and store the returned value with the written files."""
         job = self.stage.job(self.materials, self.results, folders)
         assert not job.keywords, "only positional arguments travel to a child process"
         if self.stage.resources.alone:
@@ -206,7 +205,6 @@ class _StageRun:
 
     @asynccontextmanager
     async def _watched(self, checkpoints: Path, worked_s: Callable[[], float]) -> AsyncIterator[None]:
-        """Report each epoch of a long stage."""
         if self.stage.epochs is None:
             yield
             return

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -30,6 +30,8 @@ from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
+
+Result = TypeVar("Result")
 
 _NORMAL_P90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
@@ -58,20 +60,21 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
 
 async def measured_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
     """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
-    try:
-        figures = await walker.run(stage)
-    except StageAborted as end:
-        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
-    return replace(before, **vars(figures))
+    return await _after(walker, before, stage, lambda figures: replace(before, **vars(figures)))
 
 
 async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
     """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
+    return await _after(walker, predicted, stage, lambda found: with_arena(predicted, device, found))
+
+
+async def _after(
+    walker: Walker, before: Evaluation, stage: Stage[Result], then: Callable[[Result], Evaluation]
+) -> Evaluation:
     try:
-        found = await walker.run(stage)
+        return then(await walker.run(stage))
     except StageAborted as end:
-        return replace(predicted, status=end.status, stage=end.stage, reason=end.reason)
-    return with_arena(predicted, device, found)
+        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
 
 
 def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
@@ -207,7 +210,6 @@ class MultiDeviceEvaluator:
             )
 
     async def _with_file_features(self, made: Evaluation) -> Evaluation:
-        """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""
         from advisor.devices.latency.features import read_features
 
         if made.artefact_sha256 not in self._features:

@@ -127,7 +127,6 @@ class Evaluator:
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
 
     async def _require_chance(self, configuration: Configuration) -> None:
-        """Ask the rules about the float32 file of a form, before it is made."""
         if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
             return
         reference = replace(configuration, compression=FLOAT)
@@ -207,5 +206,4 @@ class Evaluator:
         return accuracy.published(stages.card, stages.compression, own, floats)
 
     async def _captured(self, stages: VariantStages) -> Captured:
-        """Return a variant's answers on the validation part under each capture condition."""
         return accuracy.read_labels(await self._walker.run(stages.captured))

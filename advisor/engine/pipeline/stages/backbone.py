@@ -153,7 +153,6 @@ def features(
 
 
 def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
-    """Return the stage that makes one part of some features."""
     card, seen, source = read.card, read.seen, read.source
 
     def images(materials: Materials) -> Part:

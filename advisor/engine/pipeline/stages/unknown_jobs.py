@@ -120,7 +120,6 @@ def add_unknown(
 
 
 def _described(made: bytes, model: Path, label: str) -> bytes:
-    """Return a file with the description of another one, and one more label."""
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.metadata_writer import write_metadata
 
@@ -131,7 +130,6 @@ def _described(made: bytes, model: Path, label: str) -> bytes:
 def _judged(
     facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
 ) -> UnknownFacts:
-    """Return the facts with the figures of each class that can be left out, and their means."""
     by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
     if not by_class:
         return facts
