@@ -106,15 +106,13 @@ def test_calibration_must_be_given(float_model: bytes, name: str) -> None:
         recipe(name).apply(float_model)
 
 
-@pytest.mark.parametrize("shape", [(4, 16, 16, 3), (4, 32, 32, 1)])
-def test_calibration_images_must_fit(float_model: bytes, shape: tuple[int, ...]) -> None:
-    with pytest.raises(StageError, match="the model takes"):
-        recipe("int8").apply(float_model, np.zeros(shape, np.float32))
-
-
-def test_calibration_images_must_be_finite(float_model: bytes) -> None:
-    with pytest.raises(StageError, match="finite"):
-        recipe("int8").apply(float_model, np.full((4, 32, 32, 3), np.nan, np.float32))
+@pytest.mark.parametrize(
+    ("shape", "value", "message"),
+    [((4, 16, 16, 3), 0, "model takes"), ((4, 32, 32, 1), 0, "model takes"), ((4, 32, 32, 3), np.nan, "finite")],
+)
+def test_calibration_images_must_fit(float_model: bytes, shape: tuple[int, ...], value: float, message: str) -> None:
+    with pytest.raises(StageError, match=message):
+        recipe("int8").apply(float_model, np.full(shape, value, np.float32))
 
 
 @pytest.mark.parametrize("name", [one.name for one in RECIPES if one.needs is Needs.TRAINING])
@@ -154,16 +152,13 @@ def mixed(float_model: bytes, photographs: np.ndarray) -> Compressed:
     return Mixed().make(float_model, RecipeInputs(photographs, max_drop_points=-1.0, seconds=20))
 
 
-def test_what_misses_the_limit_is_left_in_float(mixed: Compressed) -> None:
+def test_what_misses_the_limit_is_left_in_float_and_the_notes_say_what_it_cost(mixed: Compressed) -> None:
     model = read(mixed.data)
     kernels = [model.tensors[op.inputs[1]].dtype for op in model.operators if op.name.endswith("CONV_2D")]
     assert not mixed.notes["within_max_drop"]
     assert len(mixed.notes["float_operators"]) == kernels.count("float32") + sum(
         "CONV_2D" not in row for row in mixed.notes["float_operators"]
     )
-
-
-def test_the_notes_say_what_it_cost(mixed: Compressed) -> None:
     notes = mixed.notes
     assert notes["drop_points"] <= notes["int8_drop_points"]
     assert 0 < notes["float_share"] <= 1

@@ -263,20 +263,12 @@ def kept(rows: list[list[float]], path: Path) -> Path:
     return path
 
 
-def test_known_images_that_are_answered_as_unknown_are_not_kept(tmp_path: Path) -> None:
+def test_known_images_that_are_answered_as_unknown_are_not_kept_and_do_not_count_for_precision(tmp_path: Path) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
-    assert (found.kept is not None, found.others) == (True, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
-
-
-def test_the_precision_is_that_of_the_images_that_are_kept(tmp_path: Path) -> None:
-    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
-    assert present(found.precision).value == pytest.approx(2 / 3)
-
-
-def test_there_is_no_precision_where_nothing_is_kept(tmp_path: Path) -> None:
-    found = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
-    assert found.precision is None
+    assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)
+    none = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
+    assert none.precision is None
 
 
 def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:
