@@ -126,7 +126,7 @@ def _row(case: Case, name: str) -> Row:
 
 def _scores(case: Case, spec: InputSpec, model: Path) -> tuple[str, str]:
     """Return the top-1 in % of a float file and of its int8 form on the hold-out."""
-    from advisor.compression.make import make_file
+    from advisor.compression.recipes import make_file
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.accuracy import predict
 

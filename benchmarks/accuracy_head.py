@@ -201,7 +201,7 @@ PLAIN: dict[str, Callable[[Case], Answers]] = {
 def _in_int8(name: str, card: Card, backbone: Path, dataset: Dataset, parts: Split, case: Case) -> Row:
     """Return what the real int8 file of our head scores on the hold-out of the first seed."""
     from advisor.compression.calibration import CalibrationImages, choose
-    from advisor.compression.make import make_file
+    from advisor.compression.recipes import make_file
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.measurement.accuracy import predict
     from advisor.tflite.levels import attach_head

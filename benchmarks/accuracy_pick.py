@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.calibration import CalibrationImages, choose
-from advisor.compression.make import make_file
+from advisor.compression.recipes import make_file
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.core.budget import Budget
 from advisor.core.decision import decide, front

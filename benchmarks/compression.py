@@ -19,8 +19,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.calibration import CALIBRATION, choose
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.values import Compression, FileAgreement, RecipeResult, notes_text
+from advisor.compression.user_model.values import Classifiers, Compression, FileAgreement, RecipeResult, notes_text
 from advisor.core.errors import AdvisorError
 from advisor.core.quantity import Interval
 from advisor.datasets.images import InputSpec

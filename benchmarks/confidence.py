@@ -20,8 +20,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.confidence_facts import ConfidenceFacts, Threshold
 from advisor.core.evaluation import Evaluation
 from advisor.engine.pipeline.evaluation.confidence import verified
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import input_spec
+from advisor.engine.pipeline.materials import Images, Role, input_spec
 from advisor.engine.question import resolve
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import predict

@@ -26,7 +26,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import CardFacts, ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.execution.machine import one_blas_thread
+from advisor.engine.execution import one_blas_thread
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study

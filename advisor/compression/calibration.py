@@ -8,16 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import distribution
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import MIN_SIDE, InputSpec, is_candidate, load, quiet
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 PHOTOGRAPHS = ("astronaut.png", "chelsea.png", "coffee.png", "motorcycle_left.png", "rocket.jpg")
 """The everyday colour photographs inside scikit-image's wheel; its other images are downloaded on first use.
@@ -30,6 +28,8 @@ PHOTOGRAPHS_VERSION = 3
 
 CROPS_A_PHOTOGRAPH = 17
 
+_EXAMPLE = "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"
+
 CALIBRATION = 100
 FEWEST = 10
 """With fewer calibration images, one unusual image decides the range of every activation."""
@@ -37,13 +37,9 @@ FEWEST = 10
 
 @dataclass(frozen=True)
 class CalibrationImages:
-    """Images to calibrate on, by their files.
+    """Images to calibrate on, by their files; the first ``limit`` of them if it is given.
 
-    Attributes:
-        paths: image files; empty for crops of the bundled photographs.
-        spec: how an image becomes the model's input.
-        seed: draws the bundled photographs' crops.
-        limit: use the first ``limit`` images only; None uses all.
+    Without files, they are crops of the bundled photographs, drawn by ``seed``.
     """
 
     paths: tuple[Path, ...]
@@ -71,20 +67,17 @@ def choose(labels: Sequence[int], count: int, seed: int) -> tuple[int, ...]:
 
 
 def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
-    """Return images as model input, float32 (n, size, size, 3)."""
-    import numpy as np
-
     return np.stack([spec.read(path) for path in paths])
 
 
 def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     """Return random crops of the photographs in scikit-image, float32 (n, size, size, 3)."""
-    import numpy as np
     from PIL import Image
 
     draw = random.Random(seed)
     crops = []
-    for photograph in _photographs():
+    folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
+    for photograph in (Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS):
         for _ in range(CROPS_A_PHOTOGRAPH):
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
@@ -94,20 +87,8 @@ def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     return np.stack(crops)
 
 
-def _photographs() -> list[Any]:
-    """Return colour photographs that need no download."""
-    from PIL import Image
-
-    folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
-    return [Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS]
-
-
 def find_images(folder: Path) -> tuple[Path, ...]:
-    """Return the readable images of a folder and its sub-folders, sorted.
-
-    Raises:
-        UsageError: no such folder, or fewer than ``FEWEST`` readable images in it.
-    """
+    """Return the readable images of a folder and its sub-folders, sorted; a UsageError if fewer than ``FEWEST`` are."""
     if not folder.is_dir():
         what = "is a file, not a folder" if folder.exists() else "does not exist"
         raise UsageError(f"--calibration: '{folder}' {what}", "give a folder of images")
@@ -125,7 +106,6 @@ def find_images(folder: Path) -> tuple[Path, ...]:
 
 
 def _reason(file: Path) -> str:
-    """Return why an image cannot be used; empty if it can."""
     try:
         load(file, MIN_SIDE)
     except StageError as error:
@@ -143,33 +123,28 @@ def spec_of_file(
 ) -> InputSpec:
     """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
 
-    Raises:
-        UsageError: the input is not one square RGB image, or the normalisation is not known.
+    It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
     """
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
         shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in model.inputs)
         raise UsageError(f"{name} takes {shapes}, not one square RGB image", "the input must be 1 x size x size x 3")
     if (mean is None) != (std is None):
-        raise UsageError("--mean and --std are needed together, and only one was given", _example())
+        raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
         return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised",
-            f"give it on the scale 0 to 255: {_example()}",
+            f"give it on the scale 0 to 255: {_EXAMPLE}",
         )
     return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 
 
 def _three(what: str, values: Sequence[float], positive: bool = False) -> tuple[float, float, float]:
     if len(values) not in (1, 3):
-        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _example())
+        raise UsageError(f"{what}: {len(values)} numbers, and one or three are needed", _EXAMPLE)
     if positive and min(values) <= 0:
-        raise UsageError(f"{what}: {min(values):g} is not above 0", _example())
+        raise UsageError(f"{what}: {min(values):g} is not above 0", _EXAMPLE)
     first, second, third = (values[0],) * 3 if len(values) == 1 else values
     return float(first), float(second), float(third)
-
-
-def _example() -> str:
-    return "--mean 127.5 --std 127.5 for -1 to 1, --mean 0 --std 255 for 0 to 1, three numbers for RGB"

@@ -27,11 +27,9 @@ from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split
 from advisor.datasets.survey import Progress, Survey
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Materials, versions
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage
+from advisor.engine.execution import Machine
+from advisor.engine.pipeline.materials import Images, Materials, Role, versions
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question

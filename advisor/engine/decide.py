@@ -23,7 +23,7 @@ from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
 from advisor.core.training import recipe_of
 from advisor.datasets.split import HOLDOUT, VALIDATION
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 

@@ -19,14 +19,14 @@ from advisor.core.forms import FORMS, form_of
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
+from advisor.datasets.division import Overview
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.pipeline.cost_calibration import CostCalibration
-from advisor.engine.pipeline.graph import stages_of
-from advisor.engine.pipeline.materials import Materials, Variant, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.cost import CostCalibration, rough_ms, rough_size
+from advisor.engine.pipeline.graph import VariantStages, stages_of
+from advisor.engine.pipeline.materials import Images, Materials, Variant, Workload
 from advisor.engine.pipeline.rule import RuleNeeds
-from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.pipeline.walker import Lookup
 from advisor.engine.question import Request
 from advisor.engine.rules import rules_of
@@ -63,9 +63,19 @@ def preview(request: Request) -> PlanView:
     return PlanView(
         request, space.configurations(), forecasts, space.candidates.missing, count,
         space.plan.tuning_s / space.plan.cores,
-        resolved.images.overview if resolved.images else None,
+        overview_of(resolved.images) if resolved.images else None,
         resolved.targets.remarks,
     )  # fmt: skip
+
+
+def overview_of(images: Images) -> Overview:
+    """Return the images, and the boxes if there are any, of each class in each part."""
+    split = images.split
+    found = Overview.of(images.dataset, split, images.grouping, images.notes)
+    if images.boxes is None:
+        return found
+    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
+    return replace(found, boxes={part: images.boxes.among(indices) for part, indices in parts.items()})
 
 
 def refuse_too_short(resolved: Resolved) -> None:
@@ -128,7 +138,7 @@ class _SearchSpace:
 
     def _left(self, card: Card, variants: Collection[Variant]) -> list[Stage[Any]]:
         """Return the stages that variants still need, with those of float32, which each form is compared with."""
-        references = (stages_of(card, *variant, self.plan.workload).reference for variant in variants)
+        references = (VariantStages(card, *variant, self.plan.workload).reference for variant in variants)
         floats = ((each.training, each.compression) for each in references)
         needed = dict.fromkeys((*floats, *variants))
         return [stage for stage in self.plan.costs.stages(card, needed) if stage not in self.cached[card.name].done]

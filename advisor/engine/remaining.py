@@ -11,11 +11,9 @@ from advisor.core.evaluation import Configuration
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import judging_s
-from advisor.engine.pipeline.graph import stages_of, with_all_before
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Variant
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Role, Variant
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 
@@ -171,7 +169,7 @@ class Remaining:
         """The stages of each variant until it is evaluated."""
         workload = self._plan.workload
         return {
-            (card.name, variant): with_all_before(stages_of(card, *variant, workload).evaluation)
+            (card.name, variant): with_all_before(VariantStages(card, *variant, workload).evaluation)
             for card in self._plan.cards
             for variant in workload.variants_of(card)
         }
@@ -185,7 +183,7 @@ class Remaining:
         """The stage that judges each network, once."""
         workload = self._plan.workload
         stages = {
-            (card.name, training): stages_of(card, training, compression, workload).judging
+            (card.name, training): VariantStages(card, training, compression, workload).judging
             for card in self._plan.cards
             for training, compression in workload.variants_of(card)
         }

@@ -9,8 +9,8 @@ from advisor.core.forms import most_speedup
 from advisor.core.relaxation import LOOSER
 from advisor.core.training import recipe_of
 from advisor.core.units import show_bytes, show_ms
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.scheduling.promotion import ExpensiveCards, FrontBound, dominated, unpromising
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.device_prediction import Prefilter

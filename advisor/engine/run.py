@@ -13,11 +13,10 @@ from typing import Any
 
 from advisor.core.evaluation import Evaluation
 from advisor.engine.decide import answering
-from advisor.engine.execution import Executor, executor_for
-from advisor.engine.execution.machine import one_blas_thread
+from advisor.engine.execution import Executor, executor_for, one_blas_thread
 from advisor.engine.history.loaded_run import keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
-from advisor.engine.pipeline.cost_calibration import CostCalibration
+from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.stage import Durations, Pool, StageEvent

@@ -14,7 +14,7 @@ from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of,
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, percent
 from advisor.core.units import plural, show_ms, show_seconds
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.reporting import blocks, text
 from advisor.reporting.blocks import Span
 

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.images import Images, Role
-    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say

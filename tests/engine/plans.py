@@ -5,8 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.engine.pipeline.images import CAPTURED_IMAGES, SUBSET_IMAGES, Role
-from advisor.engine.pipeline.materials import Workload
+from advisor.engine.pipeline.materials import CAPTURED_IMAGES, SUBSET_IMAGES, Role, Workload
 from advisor.engine.question import Question
 from advisor.engine.space.plan import Plan
 

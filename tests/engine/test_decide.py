@@ -19,7 +19,7 @@ from advisor.core.posterior import Posterior
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.decide import answers_on_images, compared_images, correct_answers, decide_run
 from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question, resolve
 from advisor.store import RunFolder
 from tests.builders import evaluation, present

@@ -17,7 +17,7 @@ import pytest
 
 from advisor.compression.recipes import RECIPES
 from advisor.core.evaluation import Status, evaluation_from_json
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.cli.conftest import Advisor, advisor, fork_server

@@ -9,8 +9,7 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import EventKind, StageEvent
+from advisor.engine.pipeline.stage import EventKind, StageEvent, StageName
 from advisor.engine.progress import Bar, Display, Lines, Progress
 from advisor.engine.remaining import FILE, Standing, read_standing, write_standing
 from advisor.store import RunFolder

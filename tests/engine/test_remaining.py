@@ -11,8 +11,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import judging_s
 from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
 from advisor.engine.remaining import Remaining
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME

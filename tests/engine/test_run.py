@@ -23,9 +23,9 @@ from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, lighter_than
 from advisor.engine import decide as module
 from advisor.engine.decide import Answer, answering
-from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.execution import Machine
+from advisor.engine.pipeline.materials import Role
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.question import resolve
 from advisor.engine.run import _disturbed, _priorities, _slug

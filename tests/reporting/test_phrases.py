@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.phrases import funnel, ranked, shortlist
 from advisor.reporting.view import load_view
 from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images

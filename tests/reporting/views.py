@@ -21,7 +21,7 @@ from advisor.core.evaluation_facts import (
 )
 from advisor.core.quantity import Interval, Provenance, Quantity, wilson
 from advisor.engine.history.loaded_run import Unfinished
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.question import Request, resolve
 from advisor.reporting.view import DatasetSummary, RunView
 

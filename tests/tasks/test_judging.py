@@ -9,7 +9,7 @@ import pytest
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.images import Role
+from advisor.engine.pipeline.materials import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION

@@ -6,7 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.calibration import CalibrationImages, drawn, find_images, spec_of_file
 from advisor.compression.diagnosis.pairs import (
@@ -22,21 +24,16 @@ from advisor.compression.diagnosis.pairs import (
     widest_kernel,
     working_operators,
 )
-from advisor.compression.diagnosis.running import Alone, InspectableModel, alone
-from advisor.compression.diagnosis.signals import Sums, decibel
-from advisor.compression.diagnosis.values import Channels, DiagnosedLayer, Diagnosis, cause, verdict
+from advisor.compression.diagnosis.running import Alone, InspectableModel, Sums, alone
+from advisor.compression.diagnosis.values import DiagnosedLayer, Diagnosis, cause, decibel, verdict
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.measurement.accelerators import accelerator
-from advisor.measurement.delegation import Delegation, delegate
+from advisor.measurement.delegation import delegate
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import split_postprocess
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 IMAGES = 16
 """Number of images. Each gives thousands of values a layer, enough for a ratio of powers."""
@@ -64,19 +61,16 @@ def diagnose(
     mean: Sequence[float] | None = None,
     std: Sequence[float] | None = None,
 ) -> Diagnosis:
-    """Compare a quantized file with its float file.
+    """Compare a quantized file with its float file on images of a folder, or on the bundled photographs.
 
-    Args:
-        model: the quantized file.
-        against: the float file.
-        calibration: folder of images; None for the bundled photographs.
-        mean: subtracted from RGB 0..255; None to use the files' metadata.
-        std: divisor of the difference.
-
-    Raises:
-        UsageError: as :func:`compare` and what reads the images say, or the runtime cannot run a file.
+    ``mean`` is subtracted from RGB 0..255, and ``std`` divides the difference; None to use the files' metadata. It
+    raises the errors of :func:`compare` and of what reads the images as UsageErrors.
     """
-    spec = _spec(model, against, mean, std)
+    graph = read(against)
+    read(model)
+    metadata = (read_metadata(path.read_bytes(), path.name) for path in (against, model))
+    known = next((one for one in metadata if one is not None and one.mean), None)
+    spec = spec_of_file(against.name, graph, known, mean, std)
     found = find_images(calibration) if calibration else ()
     images = drawn(found, IMAGES, 0)
     source = f"{len(images)} of {len(found)} images of {calibration}" if found else BUNDLED
@@ -86,11 +80,7 @@ def diagnose(
 def run_in_child(
     model: Path, against: Path, images: Sequence[Path], spec: InputSpec, source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Run the diagnosis in a child process, so that a native crash ends only that process.
-
-    Raises:
-        UsageError: as :func:`diagnose`.
-    """
+    """Run the diagnosis in a child process, so that a native crash ends only that process; see :func:`diagnose`."""
     limits = CallLimits(seconds=seconds + _MARGIN_S, memory_bytes=3_000_000_000)
     job = f"{__name__}:diagnose_images"
     with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
@@ -110,32 +100,19 @@ def diagnose_images(
     return compare(model, against, arrays[:: max(1, len(arrays) // IMAGES)][:IMAGES], source, seconds)
 
 
-def _spec(model: Path, against: Path, mean: Sequence[float] | None, std: Sequence[float] | None) -> InputSpec:
-    """Return how images are read: by the metadata of the float file, else of the quantized one."""
-    graph = read(against)
-    read(model)
-    found = [read_metadata(path.read_bytes(), path.name) for path in (against, model)]
-    known = next((one for one in found if one is not None and one.mean), None)
-    return spec_of_file(against.name, graph, known, mean, std)
-
-
 def compare(
     model: Path, against: Path, images: NDArray[np.float32], source: str, seconds: float = SECONDS
 ) -> Diagnosis:
-    """Compare a quantized file with its float file, layer by layer; detectors without their post-processing.
+    """Compare a quantized ``.tflite`` with the float file that it was made from, layer by layer.
 
-    Args:
-        model: the quantized ``.tflite``.
-        against: the float file that it was made from.
-        images: normalised model inputs, float32 (n, S, S, 3).
-        source: says which images these are.
-        seconds: time limit; no further image is started after it, but at least one is run.
-
-    Raises:
-        UsageError: a file is damaged, or the two do not fit each other.
-        StageError: the runtime cannot run one of them.
+    Detectors are compared without their post-processing. ``images`` are normalised model inputs, float32 (n, S, S, 3),
+    and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
+    unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
-    data, floats = (_builtin(path) for path in (model, against))
+    read(model)
+    read(against)
+    # A detector comes without its post-processing, so that its first output is the scores.
+    data, floats = (split_postprocess(path.read_bytes(), path.name)[0] for path in (model, against))
     quantized, reference = read(data, str(model)), read(floats, str(against))
     _require_same_model(model, quantized, against, reference)
     found = pairs(quantized, reference)
@@ -151,12 +128,13 @@ def compare(
         seen.add(image)
     rules = accelerator(ON_CPU)
     delegation, float_delegation = delegate(quantized, rules), delegate(reference, rules)
+    refused = {row.index: row.reason for row in delegation.refused}
     result = Diagnosis(
         model=str(model),
         against=str(against),
         images=seen.count,
         source=source,
-        layers=_layers(quantized, reference, found, seen.sums, delegation),
+        layers=tuple(_layer(quantized, reference, pair, seen.sums[pair.quantized], refused) for pair in found),
         unmatched=len(working_operators(quantized)) - len(found),
         output_snr_db=decibel(seen.answer.signal, seen.answer.noise),
         agreement=seen.same / seen.count,
@@ -164,14 +142,8 @@ def compare(
         float_delegation=float_delegation.sentence,
         verdict=(),
     )
-    channels = tuple(_channels(layer.index, seen.sums[layer.index]) for layer in result.worst(DRAWN))
+    channels = tuple(seen.sums[layer.index].ends(layer.index) for layer in result.worst(DRAWN))
     return replace(result, verdict=verdict(result, delegation, float_delegation), channels=channels)
-
-
-def _builtin(path: Path) -> bytes:
-    """Return a file; a detector comes without its post-processing, so that its first output is the scores."""
-    read(path)
-    return split_postprocess(path.read_bytes(), path.name)[0]
 
 
 class _Comparison:
@@ -235,11 +207,6 @@ def _shown(model: Model) -> str:
     return ", ".join(f"{tensor.dtype} {'x'.join(map(str, tensor.shape))}" for tensor in model.inputs)
 
 
-def _channels(index: int, sums: Sums) -> Channels:
-    least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (sums.least, sums.most))
-    return Channels(index, least, most)
-
-
 def _range(tensor: Tensor) -> tuple[float, float] | None:
     """Return the least and greatest value that a tensor can hold; None for floats and for per-channel scales."""
     if tensor.dtype not in _LEVELS or tensor.quantization is None or len(tensor.quantization.scales) != 1:
@@ -247,18 +214,6 @@ def _range(tensor: Tensor) -> tuple[float, float] | None:
     scale, zero = tensor.quantization.scales[0], (*tensor.quantization.zero_points, 0)[0]
     least, most = _LEVELS[tensor.dtype]
     return scale * (least - zero), scale * (most - zero)
-
-
-def _layers(
-    quantized: Model,
-    reference: Model,
-    found: tuple[OperatorPair, ...],
-    sums: Mapping[int, Sums],
-    delegation: Delegation,
-) -> tuple[DiagnosedLayer, ...]:
-    refused = {row.index: row.reason for row in delegation.refused}
-    layers = (_layer(quantized, reference, pair, sums[pair.quantized], refused) for pair in found)
-    return tuple(replace(layer, cause=cause(layer)) for layer in layers)
 
 
 def _layer(
@@ -269,7 +224,7 @@ def _layer(
     operator = quantized.operators[pair.quantized].name
     ours = kernel(quantized, pair.quantized)
     weights, zeros, few = storage(ours, kernel(reference, pair.reference))
-    return DiagnosedLayer(
+    layer = DiagnosedLayer(
         index=pair.quantized,
         operator=operator,
         name=short_name(reference.tensors[pair.reference_output].name) or operator.lower(),
@@ -290,3 +245,4 @@ def _layer(
         few=few,
         refused=refused.get(pair.quantized, ""),
     )
+    return replace(layer, cause=cause(layer))

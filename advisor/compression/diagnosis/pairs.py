@@ -7,18 +7,15 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
 
-from advisor.compression.diagnosis.signals import widest
-from advisor.compression.diagnosis.values import Outlier
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression.diagnosis.values import Outlier, widest
 from advisor.tflite.model import Model, Tensor
 from advisor.tflite.values import real_values
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Factors = NDArray[np.float64]
+Factors = NDArray[np.float64]
 
 CONVERTING = frozenset({"QUANTIZE", "DEQUANTIZE"})
 """Operators that only change how values are stored."""
@@ -47,7 +44,12 @@ class OperatorPair:
 def pairs(quantized: Model, reference: Model) -> tuple[OperatorPair, ...]:
     """Return the operators that both files have, matched by output names, else by kind and order."""
     ours, theirs = working_operators(quantized), working_operators(reference)
-    found = _by_name(quantized, ours, reference, theirs)
+    known = _outputs(reference, theirs)
+    found = {
+        index: known[key]
+        for key, index in _outputs(quantized, ours).items()
+        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
+    }
     taken = set(found.values())
     left = [index for index in ours if index not in found]
     rest = [index for index in theirs if index not in taken]
@@ -78,16 +80,6 @@ def short_name(name: str) -> str:
         parts.pop()
     short = "/".join(parts)
     return _ENDINGS.sub("", short, count=1) or short
-
-
-def _by_name(quantized: Model, ours: Sequence[int], reference: Model, theirs: Sequence[int]) -> dict[int, int]:
-    known = _outputs(reference, theirs)
-    named = _outputs(quantized, ours)
-    return {
-        index: known[key]
-        for key, index in named.items()
-        if key in known and quantized.operators[index].name == reference.operators[known[key]].name
-    }
 
 
 def _outputs(model: Model, indices: Sequence[int]) -> dict[tuple[str, tuple[int, ...]], int]:
@@ -161,8 +153,6 @@ def values_of(constant: Tensor | None) -> NDArray[np.float64] | None:
 
 def widest_kernel(reference: Model, index: int) -> Outlier | None:
     """Return the output channel of a float operator's kernel with the greatest weight, against the median channel."""
-    import numpy as np
-
     found = kernel(reference, index)
     if found is None or found.dtype != "float32":
         return None
@@ -181,16 +171,10 @@ def has_scale_a_channel(ours: Tensor | None) -> bool | None:
 def storage(ours: Tensor | None, theirs: Tensor | None) -> tuple[str, float, int | None]:
     """Return how a kernel is stored; zeros and values are counted if it is stored in floats.
 
-    Args:
-        ours: the kernel of the quantized file.
-        theirs: that of the float file.
-
     Returns:
         the type, empty if there is no kernel; the share of its weights that are 0 and were not; how many values stand
         for all weights but the zeros, where each stands for several, else None.
     """
-    import numpy as np
-
     stored = ours.dtype if ours else ""
     values, floats = values_of(ours), values_of(theirs)
     if stored not in _FLOATS or values is None or floats is None or values.shape != floats.shape:
@@ -206,8 +190,6 @@ def lost_biases(ours: Tensor | None, theirs: Tensor | None) -> tuple[int, ...]:
 
     The step of a bias is (input step x weight step), which is too small if the channel's weights are near zero.
     """
-    import numpy as np
-
     if ours is None or theirs is None or theirs.dtype != "float32" or ours.quantization is None:
         return ()
     steps, values = np.asarray(ours.quantization.scales), np.frombuffer(theirs.buffer, dtype="<f4")
@@ -252,19 +234,10 @@ def _made(quantized: Model, reference: Model, pair: OperatorPair, source: Factor
 def fitted(
     floats: Factors, stored: Factors, axis: int, bias: Factors | None = None, float_bias: Factors | None = None
 ) -> Factors | None:
-    """Return the factor of each output channel of a kernel; None if the kernel was not equalized.
+    """Return the factor of each output channel (``axis``) of a stored kernel over the float one; None if not equalized.
 
     For channels with weights near zero the biases give the factor. Channels that are no multiple have the factor 1.
-
-    Args:
-        floats: the float kernel, its inputs as they were scaled.
-        stored: the quantized file's kernel.
-        axis: of the output channels.
-        bias: the quantized file's.
-        float_bias: the float file's.
     """
-    import numpy as np
-
     first, second = (np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1) for values in (floats, stored))
     power = np.maximum((first**2).sum(axis=1), 1e-30)
     factor = (first * second).sum(axis=1) / power

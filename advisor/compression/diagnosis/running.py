@@ -1,33 +1,33 @@
-"""Run both files with every tensor kept, and single operators of the quantized one."""
+"""Run both files with every tensor kept, and single operators of the quantized one; sum what their outputs show."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.diagnosis.pairs import CONVERTING, OperatorPair
+from advisor.compression.diagnosis.values import Channels, Outlier, widest
 from advisor.core.errors import StageError
 from advisor.isolation.agent import one_line
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
+from advisor.tflite.rewrite import operator_alone, unpack
 
 if TYPE_CHECKING:
-    import numpy as np
     from ai_edge_litert.interpreter import Interpreter
-    from numpy.typing import NDArray
 
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 
 class InspectableModel:
-    """A file with builtin kernels; all its tensors can be read after a run.
-
-    Raises:
-        StageError: the runtime cannot load it, or it does not take one image.
-    """
+    """A file with builtin kernels; all its tensors can be read after a run. If it cannot be loaded: a StageError."""
 
     def __init__(self, data: bytes, name: str) -> None:
         try:
@@ -69,7 +69,6 @@ class Alone:
 
 def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
-    from advisor.tflite.rewrite import operator_alone, unpack
 
     tables = unpack(data)
     feeds = _feeds(quantized, reference, found)
@@ -108,3 +107,59 @@ def _interpreter(data: bytes) -> Interpreter:
         )
         made.allocate_tensors()
     return made
+
+
+@dataclass
+class Sums:
+    """Sums over the values of one tensor of the float file.
+
+    ``low`` and ``high`` are the least and greatest value that its quantized form can hold, and ``outside`` is how many
+    cannot be held. ``noise`` sums the squared differences to the quantized file's, ``own_noise`` those of the operator
+    by itself; None if it cannot be run so. ``least`` and ``most`` are the extremes of each channel.
+    """
+
+    low: float = -math.inf
+    high: float = math.inf
+    count: int = 0
+    total: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+    own_noise: float | None = None
+    outside: int = 0
+    least: Any = math.inf
+    most: Any = -math.inf
+
+    def add(self, floats: Floats, quantized: Floats, own: Floats | None) -> None:
+        """Add one image's values: of the float file, of the quantized one, and of its operator by itself."""
+        values = floats.astype(np.float64)
+        self.count += values.size
+        self.total += float(values.sum())
+        self.signal += float((values**2).sum())
+        self.noise += float(((quantized - values) ** 2).sum())
+        if own is not None:
+            self.own_noise = (self.own_noise or 0.0) + float(((own.reshape(values.shape) - values) ** 2).sum())
+        margin = (self.high - self.low) / 510 if math.isfinite(self.high - self.low) else 0.0
+        self.outside += int(((values < self.low - margin) | (values > self.high + margin)).sum())
+        rows = floats.reshape(-1, floats.shape[-1]) if floats.ndim else floats.reshape(1, 1)
+        self.least, self.most = np.minimum(self.least, rows.min(axis=0)), np.maximum(self.most, rows.max(axis=0))
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the values."""
+        mean = self.total / self.count
+        return math.sqrt(max(0.0, self.signal / self.count - mean * mean))
+
+    @property
+    def used(self) -> tuple[float, float]:
+        """Least and greatest value seen."""
+        return float(self.least.min()), float(self.most.max())
+
+    @property
+    def channels(self) -> Outlier | None:
+        """The channel with the widest range of values."""
+        return widest(self.most - self.least)
+
+    def ends(self, index: int) -> Channels:
+        """Return the extremes of each channel in five digits, as those of the layer ``index``."""
+        least, most = (tuple(float(f"{end:.5g}") for end in ends.tolist()) for ends in (self.least, self.most))
+        return Channels(index, least, most)

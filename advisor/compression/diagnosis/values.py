@@ -1,10 +1,22 @@
 """Define the result of a diagnosis, and say it in words."""
 
+from __future__ import annotations
+
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.core.codec import Written
-from advisor.measurement.delegation import Delegation
+
+if TYPE_CHECKING:
+    from advisor.measurement.delegation import Delegation
+
+SILENT_DB = -99.0
+"""The ratio if the float file has only zeros."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +190,6 @@ def cause(layer: DiagnosedLayer) -> str:
 
 
 def _changed(layer: DiagnosedLayer) -> str:
-    """Return how weights that are stored as floats were changed."""
     if layer.few is not None and layer.few <= _CLUSTERED:
         return f"{layer.few} values stand for all of its weights: rounded has up to 256 a channel"
     if layer.few is not None:
@@ -237,15 +248,12 @@ def _losses(layer: DiagnosedLayer) -> Iterator[str]:
 
 def verdict(found: Diagnosis, delegation: Delegation, float_delegation: Delegation) -> tuple[str, ...]:
     """Return the result in sentences: how far the answers differ, which layers cause it and why, what is slow."""
-    sentences = [_head(found), *_layers(found), *_slow(delegation, float_delegation)]
+    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
+    head = f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
+    sentences = [head, *_layers(found), *_slow(delegation, float_delegation)]
     if len(sentences) == 1:
         sentences.append("no layer is to blame and none is left to slower kernels: this form is sound")
     return tuple(sentences)
-
-
-def _head(found: Diagnosis) -> str:
-    noise = "" if found.output_snr_db is None else f", SNR {found.output_snr_db:.0f} dB"
-    return f"it answers as the float file does on {found.agreement:.0%} of {found.images} images{noise}"
 
 
 def _layers(found: Diagnosis) -> Iterator[str]:
@@ -282,3 +290,22 @@ def _slow(delegation: Delegation, float_delegation: Delegation) -> Iterator[str]
 
 def _span(ends: tuple[float, float]) -> str:
     return f"{ends[0]:.3g} to {ends[1]:.3g}"
+
+
+def decibel(signal: float, noise: float | None) -> float | None:
+    """Return the signal-to-noise ratio in dB, at least ``SILENT_DB``; None without noise."""
+    if not noise:
+        return None
+    return max(SILENT_DB, 10 * math.log10(signal / noise)) if signal > 0 else SILENT_DB
+
+
+def widest(ranges: NDArray[np.floating]) -> Outlier | None:
+    """Return the channel with the widest range, and its ratio to the median; None for one channel.
+
+    Constant (dead) channels are left out of the median, as they would make every other an outlier.
+    """
+    alive = ranges[ranges > 0]
+    if ranges.size < 2 or not alive.size:
+        return None
+    channel = int(ranges.argmax())
+    return Outlier(channel, float(ranges[channel] / np.median(alive)))

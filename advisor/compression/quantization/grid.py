@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+import numpy as np
+from numpy.typing import NDArray
 
-    Floats = NDArray[np.float64]
+Floats = NDArray[np.float64]
 
 RIDGE = 1e-2
 """Added to the inputs' variances, as a share of their mean, so that rare directions are left unchanged."""
@@ -23,7 +21,6 @@ class Grid:
     """The values that weights are stored as: symmetric, the largest magnitude on the last step.
 
     Attributes:
-        bits: bits of a weight.
         per_channel: one step for each output channel, else one for the tensor.
         power_of_two: steps are powers of two. Weights that stay float then end in zero bits, which deflate well.
         in_deviation: number of steps, powers of two, in a channel's root mean square, if the bits hold the largest
@@ -42,8 +39,6 @@ class Grid:
 
     def steps(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Return the step of each output channel (``axis`` of the kernel), in the kernel's rank."""
-        import numpy as np
-
         others = tuple(other for other in range(kernel.ndim) if not self.per_channel or other != axis)
         step: NDArray[np.float64] = np.abs(kernel).max(axis=others, keepdims=True) / self.last
         step[step == 0] = 1.0
@@ -56,8 +51,6 @@ class Grid:
 
     def round(self, kernel: NDArray[np.float64], axis: int) -> NDArray[np.float64]:
         """Round each weight of a kernel to the grid; ``axis`` is that of the output channels."""
-        import numpy as np
-
         step = self.steps(kernel, axis)
         result: NDArray[np.float64] = np.rint(kernel / step) * step
         return result
@@ -67,14 +60,9 @@ class Grid:
     ) -> NDArray[np.float64]:
         """Put a kernel on the grid and spread the errors over weights with correlated inputs (:func:`spread`).
 
-        Args:
-            kernel: as of :class:`advisor.compression.quantization.layers.Layer`.
-            axis: of its output channels.
-            moments: of the layer, see :class:`advisor.compression.quantization.observe.Observation`; None if it has
-                none.
+        ``axis`` is that of its output channels. The layer's ``moments`` are those of :class:`.observe.Observation`, if
+        any.
         """
-        import numpy as np
-
         flat = np.moveaxis(kernel, axis, -1).reshape(-1, kernel.shape[axis])
         if moments is None or moments.shape[-1] != len(flat):
             return self.round(kernel, axis)
@@ -91,9 +79,7 @@ class Grid:
 class Grids:
     """The grid of each kind of kernel; None leaves the kind unchanged.
 
-    Attributes:
-        dense: convolutions and dense layers.
-        depthwise: depthwise convolutions, which have few weights and are harmed most.
+    Depthwise convolutions have few weights and are harmed most. Dense layers share the grid of other convolutions.
     """
 
     dense: Grid
@@ -109,7 +95,8 @@ BYTES = Grids(Grid(8), Grid(8))
 
 
 def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = None) -> Floats:
-    """Round weights to multiples of their steps, such that a layer's output changes least.
+    """Round weights, (inputs, outputs), to multiples of their steps, (outputs,), such that a layer's output changes
+    least.
 
     Rounding each weight to the nearest step is best only if inputs are uncorrelated. Neighbouring pixels and channels
     are correlated. So the weights of an output channel are rounded one after another, and each error is spread over the
@@ -117,16 +104,9 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
     Accurate Post-Training Quantization for Generative Pre-trained Transformers", 2023; the largest inputs go first, as
     there).
 
-    Args:
-        weights: (inputs, outputs).
-        steps: of each output channel, (outputs,).
-        moments: covariance of the inputs, (inputs, inputs), or of each output channel's inputs, (outputs, inputs,
-            inputs).
-        last: largest multiple. Weights on it keep it, as the step is computed from the greatest weight. None if the
-            weights stay float.
-
-    Returns:
-        the rounded weights.
+    ``moments`` are the covariance of the inputs, (inputs, inputs), or of each output channel's, (outputs, inputs,
+    inputs). Weights on the largest multiple, ``last``, keep it, as the step is computed from the greatest weight. It is
+    None if the weights stay float.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
@@ -136,8 +116,6 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
 
 def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels all read the same inputs."""
-    import numpy as np
-
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factor(moments[np.ix_(order, order)])
     left, rounded = weights[order], np.empty_like(weights)
@@ -150,8 +128,6 @@ def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None)
 
 def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
     """Round weights whose output channels each read other inputs, as in a depthwise kernel."""
-    import numpy as np
-
     factors, left = _factor(moments), weights.copy()
     rounded = np.empty_like(weights)
     for index in range(len(weights)):
@@ -163,8 +139,6 @@ def _each(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> 
 
 def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Floats:
     """Round the corrected weights; those that began on the last step stay on it."""
-    import numpy as np
-
     if last is None:
         return np.rint(left / steps) * steps
     found = np.clip(np.rint(left / steps), -last, last)
@@ -174,8 +148,6 @@ def _rounded(left: Floats, first: Floats, steps: Floats, last: int | None) -> Fl
 
 def _factor(moments: Floats) -> Floats:
     """Return the upper Cholesky factor of the inverse; its rows spread an error over the weights that follow."""
-    import numpy as np
-
     count = moments.shape[-1]
     size = np.trace(moments, axis1=-2, axis2=-1) / count
     ridge = np.maximum(RIDGE * size, 1e-9)[..., None, None] * np.eye(count)
@@ -190,8 +162,6 @@ def clusters(kernel: NDArray[np.float32], count: int) -> tuple[NDArray[np.float3
     The start is values spread evenly over the kernel's range, which keeps the few large weights (Han et al., "Deep
     Compression", 2016).
     """
-    import numpy as np
-
     flat = np.sort(kernel.ravel().astype(np.float64))
     sums = np.concatenate([[0.0], np.cumsum(flat)])
     values = np.linspace(flat[0], flat[-1], count)

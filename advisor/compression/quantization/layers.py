@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.tflite.model import Model, Operator, Tensor, read
+from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.grid import Grid, Grids
     from advisor.compression.quantization.observe import Activation, Observation
 
-    Floats = NDArray[np.float32]
-
+Floats = NDArray[np.float32]
 
 CONVOLUTION, DEPTHWISE, DENSE = "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"
 
@@ -27,18 +27,14 @@ _SAME = 0
 
 @dataclass(frozen=True)
 class Layer:
-    """A convolution or dense layer: its tensors by index, and how its kernel moves over its input.
+    """A convolution or dense layer: its tensors by index, and how its kernel moves over its input, down and across.
 
     Attributes:
         kind: ``CONV_2D`` (kernel: outputs, height, width, inputs), ``DEPTHWISE_CONV_2D`` (1, height, width, outputs) or
             ``FULLY_CONNECTED`` (outputs, inputs).
-        source: its input.
-        kernel: float32 constant.
-        bias: float32 constant.
+        source: its input; ``kernel`` and ``bias`` are float32 constants.
         weights: weights of an output channel.
         size: height and width of its kernel; (0, 0) for a dense layer, which reads the whole input.
-        strides: down and across.
-        dilations: down and across.
         same: the margins are padded with 0 (padding SAME).
     """
 
@@ -63,15 +59,10 @@ class Layer:
         return 3 if self.depthwise else 0
 
     def seen(self, value: Floats, count: int, draw: np.random.Generator) -> Floats:
-        """Return the layer's inputs at ``count`` random positions of its output, float32 (n, kernel, channels).
+        """Return the layer's inputs at ``count`` random positions of its output at most, float32 (n, kernel, channels).
 
-        Args:
-            value: its input, (1, height, width, channels), or (n, features) for a dense layer.
-            count: positions at most.
-            draw: draws the positions.
+        ``value`` is its input, (1, height, width, channels), or (n, features) for a dense layer.
         """
-        import numpy as np
-
         if self.kind == DENSE:
             channels = min(value.shape[-1], self.weights)
             return value.reshape(-1, self.weights // channels, channels)
@@ -88,8 +79,6 @@ class Layer:
 
     def _positions(self, axis: int, side: int) -> NDArray[np.int64]:
         """Return the rows (or columns) of the input that each row of the output reads, (positions, kernel)."""
-        import numpy as np
-
         kernel, stride, dilation = self.size[axis], self.strides[axis], self.dilations[axis]
         reach = (kernel - 1) * dilation + 1
         count = -(-side // stride) if self.same else (side - reach) // stride + 1
@@ -131,8 +120,6 @@ def _layer(model: Model, operator: Operator) -> Layer | None:
 
 def values(tensor: Tensor) -> NDArray[np.float64]:
     """Return the content of a float constant, float64 in the tensor's shape."""
-    import numpy as np
-
     return np.frombuffer(tensor.buffer, dtype="<f4").reshape(tensor.shape).astype(np.float64)
 
 
@@ -159,23 +146,11 @@ def correct(
 ) -> bytes:
     """Return the float model with its kernels on their grids and its biases corrected.
 
-    Storing the weights as integers then loses nothing more.
-
-    Args:
-        data: a float ``.tflite``.
-        grids: how the kernels will be stored.
-        observation: the model's activations.
-        shifted: spread the errors and correct the biases; weights that were trained as integers need neither.
-        known: corrected kernel and bias, by tensor index, of layers that are corrected already, by their kernel's
-            index.
-
-    Raises:
-        UsageError: the file is damaged.
+    Storing the weights as integers then loses nothing more. Weights that were trained as integers are not ``shifted``:
+    their errors are not spread, and their biases not corrected. ``known`` are kernel and bias, by tensor index, of
+    layers that are corrected already, by their kernel's index.
     """
-    import numpy as np
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
-
-    from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
     model, tables = read(data), unpack(data)
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
@@ -210,8 +185,6 @@ def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activa
     MobileNetV2 of Keras has nine such channels, EfficientNet-Lite0 more than fifty. The weight is computed for 16-bit
     activations: their step is smaller, and the result also holds for 8 bits.
     """
-    import numpy as np
-
     rows = np.moveaxis(kernel.copy(), axis, 0)
     largest = np.abs(rows).reshape(len(rows), -1).max(axis=1)
     step = max(float(np.abs(seen.lows).max()), float(np.abs(seen.highs).max()), 1e-9) / 32767
@@ -222,15 +195,10 @@ def _lifted(kernel: NDArray[np.float64], bias: NDArray[np.float64], seen: Activa
 
 
 def shift(error: NDArray[np.float64], mean: NDArray[np.float64], depthwise: bool) -> NDArray[np.float64]:
-    """Return the shift of each output channel's mean by an error of the kernel.
+    """Return the shift of each output channel's mean by an error of the kernel, which has the shape of :class:`Layer`.
 
-    Args:
-        error: of the kernel; its shape is that of :class:`advisor.compression.quantization.layers.Layer`.
-        mean: mean of each input channel; a dense kernel on a flattened map has several inputs per channel.
-        depthwise: the kernel's kind.
+    ``mean`` is that of each input channel; a dense kernel on a flattened map has several inputs per channel.
     """
-    import numpy as np
-
     if depthwise:
         # The ``multiplier`` outputs of one input channel are adjacent.
         inputs = np.repeat(mean, error.shape[-1] // len(mean))

@@ -7,14 +7,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
+from advisor.tflite.rewrite import pack, unpack
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.grid import Grids
 
 Range = tuple[float, float]
@@ -40,12 +41,8 @@ WIDE = 1024
 
 @dataclass(frozen=True, eq=False)
 class Activation:
-    """One tensor over all images, by channel (its last axis).
-
-    Attributes:
-        lows: least value, float32 (C,).
-        highs: greatest value, float32 (C,).
-        means: float64 (C,).
+    """One tensor over all images, by channel (its last axis): least, greatest (float32) and mean values (float64), (C,)
+    each.
     """
 
     lows: NDArray[np.float32]
@@ -99,15 +96,10 @@ def widened_for_pixels(whole: Range) -> Range:
 
 
 class Observer:
-    """Keeps the last observation, as the recipes of one model need the same one.
+    """Keeps the last observation, as the recipes of one model need the same one, and that model corrected for each
+    grid.
 
-    Args:
-        only: observation of the only model that it will be called with.
-        corrected: this model corrected for each grid.
-
-    Attributes:
-        only: observation of the only model; None if it observes models.
-        corrected: the model corrected for each grid, kept as long as the observation.
+    ``only`` is the observation of the only model that it will be called with; None if it observes models.
     """
 
     def __init__(self, only: Observation | None = None, corrected: Mapping[Grids, bytes] | None = None) -> None:
@@ -136,37 +128,42 @@ def observe(
     known: Mapping[int, Activation] | None = None,
     done: Collection[int] = (),
 ) -> Observation:
-    """Run a float ``.tflite`` on samples and record every activation.
+    """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
 
-    Args:
-        data: the file.
-        images: normalised images, or an array for each input.
-        known: activations that are known, by tensor index.
-        done: kernels of layers whose covariances are not needed.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: an activation is not finite.
+    ``known`` are activations that are known, by tensor index; ``done`` are kernels whose covariances are not needed.
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
+    model, known = read(data), known or {}
+    sources = tuple(model.subgraphs[0].inputs)
+    outputs = {index for operator in model.operators for index in operator.outputs}
+    floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
+    seen = [one for one in layers(model) if one.source in floats and one.weights <= MOST_INPUTS]
+    sums = [_Sums(one) for one in seen if one.kernel not in done]
+    notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        return _observe(data, _arrays(images), known or {}, done)
+        _run(data, _arrays(images), sources, notes, sums)
+        return Observation(
+            {**known, **{index: note.activation() for index, note in notes.items()}},
+            {one.layer.kernel: one.moments() for one in sums},
+            sources,
+        )
 
 
 def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
     return given if isinstance(given, tuple) else (given,)
 
 
-def _observe(
-    data: bytes, arrays: tuple[NDArray[Any], ...], known: Mapping[int, Activation], done: Collection[int]
-) -> Observation:
-    sources, floats, seen = _float_tensors(data)
-    sums = [_Sums(one) for one in seen if one.kernel not in done]
-    notes = {index: _Notes() for index in floats if index not in known}
+def _run(
+    data: bytes,
+    arrays: tuple[NDArray[Any], ...],
+    sources: tuple[int, ...],
+    notes: Mapping[int, _Notes],
+    sums: list[_Sums],
+) -> None:
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
-        return Observation(known, {}, sources)
+        return
     interpreter = _with_outputs(data, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
     for sample in zip(*arrays, strict=True):
@@ -178,27 +175,11 @@ def _observe(
             note.add(values[index].reshape(-1, values[index].shape[-1] if values[index].ndim else 1))
         for one in sums:
             one.add(values[one.layer.source])
-    return Observation(
-        {**known, **{index: note.activation() for index, note in notes.items()}},
-        {one.layer.kernel: one.moments() for one in sums},
-        sources,
-    )
-
-
-def _float_tensors(data: bytes) -> tuple[tuple[int, ...], list[int], list[Layer]]:
-    """Return the indices of inputs, of all float inputs and outputs of operators, and the layers that read them."""
-    model = read(data)
-    sources = tuple(model.subgraphs[0].inputs)
-    outputs = {index for operator in model.operators for index in operator.outputs}
-    tensors = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
-    return sources, tensors, [one for one in layers(model) if one.source in tensors and one.weights <= MOST_INPUTS]
 
 
 def _with_outputs(data: bytes, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
-
-    from advisor.tflite.rewrite import pack, unpack
 
     model = unpack(data)
     model.subgraphs[0].outputs, model.signatureDefs = outputs, []
@@ -218,8 +199,6 @@ class _Notes:
 
     def add(self, value: NDArray[np.float32]) -> None:
         """Record the value of one image, (positions, C)."""
-        import numpy as np
-
         wide, channels = _widened(value), value.shape[1]
         self._lows = np.minimum(self._lows, wide.min(axis=0).reshape(-1, channels).min(axis=0))
         self._highs = np.maximum(self._highs, wide.max(axis=0).reshape(-1, channels).max(axis=0))
@@ -228,8 +207,6 @@ class _Notes:
 
     def activation(self) -> Activation:
         """Return the recorded values."""
-        import numpy as np
-
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -247,8 +224,6 @@ class _Sums:
     """Sums the inputs of one layer and their products."""
 
     def __init__(self, layer: Layer) -> None:
-        import numpy as np
-
         self.layer = layer
         self._draw = np.random.default_rng(0)
         self._waiting: list[NDArray[np.float32]] = []
@@ -264,8 +239,6 @@ class _Sums:
             self._flush()
 
     def _flush(self) -> None:
-        import numpy as np
-
         rows = np.concatenate(self._waiting)
         by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
         if self._centre is None:

@@ -12,6 +12,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.layers import correct, layers, values
 from advisor.compression.quantization.observe import Activation, Observation, Observer, observe
@@ -20,11 +23,7 @@ from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 from advisor.tflite.model import Model, read
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.compression.quantization.observe import Inputs, Range
-
 
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
@@ -34,15 +33,10 @@ _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError,
 
 
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
-    """Return ``model`` quantized by ai-edge-quantizer.
+    """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
-    Args:
-        model: a float ``.tflite``.
-        rules: the quantizer's rules by operator.
-        ranges: range of each tensor by its index, for rules that quantize activations.
-
-    Raises:
-        UnsupportedRecipe: the quantizer refuses the model.
+    ``ranges`` of tensors by their index are for rules that quantize activations. A model that the quantizer refuses is
+    an UnsupportedRecipe.
     """
     from ai_edge_quantizer import quantizer
 
@@ -59,10 +53,6 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
     """Return ranges in the format of the quantizer's own calibration: by name, arrays of the tensor's rank."""
-    import numpy as np
-
-    from advisor.tflite.model import read
-
     tensors = read(model).tensors
     found = {}
     for index, (low, high) in ranges.items():
@@ -74,14 +64,8 @@ def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str
 def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
     """Return the calibration images after checking that they fit the model's input.
 
-    Raises:
-        UnsupportedRecipe: the model has several inputs, or there are samples instead of images.
-        StageError: the images are missing, of the wrong shape, or not finite.
+    They are refused with a StageError, and a model of several inputs, or samples, with an UnsupportedRecipe.
     """
-    import numpy as np
-
-    from advisor.tflite.model import read
-
     inputs = read(model).inputs
     if len(inputs) != 1 or isinstance(images, tuple):
         raise UnsupportedRecipe(
@@ -100,17 +84,8 @@ def fitting_images(model: bytes, images: Inputs | None) -> NDArray[np.float32]:
 def fitting_inputs(model: bytes, given: Inputs | None) -> tuple[NDArray[Any], ...]:
     """Return an array for each input of the model, its first axis the samples, after checking that they fit.
 
-    Args:
-        model: a float ``.tflite``.
-        given: images for a model of one input, or a tuple of arrays in the order of its inputs.
-
-    Raises:
-        StageError: arrays are missing, of the wrong shape or type, or not finite.
+    ``given`` are images for a model of one input, or a tuple of arrays in the order of its inputs; else a StageError.
     """
-    import numpy as np
-
-    from advisor.tflite.model import read
-
     if not isinstance(given, tuple):
         return (fitting_images(model, given),)
     wanted = read(model).inputs
@@ -157,11 +132,10 @@ def four_bit_rules() -> Rules:
 
 
 def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rules:
-    """Return rules for 8-bit weights and activations.
+    """Return rules for 8-bit weights and activations, one step for each output channel of a kernel or one for the
+    kernel.
 
-    Args:
-        but: names of the output tensors of operators that stay float.
-        per_channel: one step for each output channel of a kernel, else one for the kernel.
+    Operators stay float whose output tensors have the names ``but``.
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
@@ -185,18 +159,15 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
 Corrected = Mapping[int, "NDArray[np.float64]"]
 """Kernel and bias of a corrected layer, by tensor index."""
 
-FACTS, ARRAYS = "prepared.json", "activations.npz"
+FACTS, ARRAYS, CORRECTED = "prepared.json", "activations.npz", "corrected-{}.tflite"
 
 
 @dataclass(frozen=True, eq=False)
 class PreparedModel:
     """The calibration of a float model, shared by its recipes.
 
-    Attributes:
-        activations: see :class:`Observation`.
-        source: tensor index of the model's input.
-        corrected: the model corrected for each grid.
-        tensors: hash of all that a tensor depends on, by its index.
+    Its activations, the tensor index of its input, the model corrected for each grid, and, by the index of each tensor,
+    the hash of all that it depends on.
     """
 
     activations: Mapping[int, Activation]
@@ -210,22 +181,18 @@ class PreparedModel:
 
     def save(self, folder: Path) -> None:
         """Write the files that :meth:`load` reads."""
-        import numpy as np
-
         arrays: dict[str, Any] = {
             f"{index}-{name}": value for index, one in self.activations.items() for name, value in vars(one).items()
         }
         np.savez(folder / ARRAYS, **arrays)
         for number, data in enumerate(self.corrected.values()):
-            (folder / _file(number)).write_bytes(data)
+            (folder / CORRECTED.format(number)).write_bytes(data)
         facts = {"source": self.source, "grids": [asdict(each) for each in self.corrected], "tensors": self.tensors}
         (folder / FACTS).write_text(json.dumps(facts), encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> PreparedModel:
         """Read what :meth:`save` wrote."""
-        import numpy as np
-
         facts = json.loads((folder / FACTS).read_text(encoding="utf-8"))
         by_index: dict[int, dict[str, Any]] = {}
         with np.load(folder / ARRAYS, allow_pickle=False) as kept:
@@ -234,40 +201,27 @@ class PreparedModel:
                 by_index.setdefault(int(index), {})[name] = kept[key]
         activations = {index: Activation(**found) for index, found in by_index.items()}
         corrected = {
-            parse(Grids, grids): (folder / _file(number)).read_bytes() for number, grids in enumerate(facts["grids"])
+            parse(Grids, grids): (folder / CORRECTED.format(number)).read_bytes()
+            for number, grids in enumerate(facts["grids"])
         }
         return cls(activations, facts["source"], corrected, {int(at): key for at, key in facts["tensors"].items()})
-
-
-def _file(number: int) -> str:
-    return f"corrected-{number}.tflite"
 
 
 def prepare_all(
     data: bytes, images: NDArray[np.float32], grids: Sequence[Grids], earlier: PreparedModel | None = None
 ) -> PreparedModel:
-    """Observe a float model on normalised images and correct it for each grid.
+    """Observe a float model on normalised images, float32 (n, S, S, 3), and correct it for each grid.
 
-    Args:
-        data: a float ``.tflite``.
-        images: float32 (n, S, S, 3).
-        grids: see :class:`Grids`.
-        earlier: of a similar model, on the same images. What both models have in common is not computed again.
-
-    Raises:
-        UsageError: the file is damaged.
-        StageError: an activation is not finite.
+    What the ``earlier`` similar model, on the same images, has in common with it is not computed again. Raises as
+    :func:`observe`.
     """
     model = read(data)
     tensors = tensor_hashes(model)
-    found = {} if earlier is None else {key: index for index, key in earlier.tensors.items()}
+    before = PreparedModel({}, 0, {}, {}) if earlier is None else earlier
+    found = {key: index for index, key in before.tensors.items()}
     done = {index: found[key] for index, key in tensors.items() if key in found}
-    known = {
-        index: earlier.activations[other]
-        for index, other in done.items()
-        if earlier is not None and other in earlier.activations
-    }
-    rounded = {each: _rounded(model, done, earlier, each) for each in grids}
+    known = {index: before.activations[other] for index, other in done.items() if other in before.activations}
+    rounded = {each: _rounded(model, done, before, each) for each in grids}
     everywhere = set.intersection(*map(set, rounded.values())) if rounded else set[int]()
     observation = observe(data, images, known, everywhere)
     corrected: dict[Grids, bytes] = {}
@@ -287,11 +241,9 @@ def _shared(model: Model, corrected: Mapping[Grids, bytes], grids: Grids) -> dic
     return found
 
 
-def _rounded(
-    model: Model, done: Mapping[int, int], earlier: PreparedModel | None, grids: Grids
-) -> dict[int, Corrected]:
+def _rounded(model: Model, done: Mapping[int, int], earlier: PreparedModel, grids: Grids) -> dict[int, Corrected]:
     """Return the layers whose output an earlier model has too, by the index of their kernels."""
-    if earlier is None or grids not in earlier.corrected:
+    if grids not in earlier.corrected:
         return {}
     other, found = read(earlier.corrected[grids]), dict[int, Corrected]()
     theirs = {operator.outputs[0]: operator.inputs for operator in other.operators}

@@ -29,9 +29,7 @@ INPUT_TYPES = ("float32", "int32", "int64", "bool")
 def require_plain_float(data: bytes, recipe: str) -> None:
     """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
 
-    Raises:
-        UnsupportedRecipe: it is not; the message says why.
-        UsageError: the file is damaged.
+    It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
     for reason, hint in _reasons(data, read(data)):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
@@ -82,14 +80,8 @@ def _sides(vector: Any) -> tuple[int, ...]:
 class TrainingImages:
     """Labelled images for recipes that score files or train weights; they never include the hold-out.
 
-    Attributes:
-        paths: the training part.
-        labels: its class indices.
-        classes: number of classes.
-        spec: how an image becomes the model's input.
-        seed: of every draw.
-        validation_paths: images to score files on; nothing is trained on them.
-        validation_labels: their class indices.
+    The training part and its class indices; ``seed`` is that of every draw. Files are scored on the validation images,
+    and nothing is trained on them.
     """
 
     paths: tuple[Path, ...]
@@ -130,12 +122,7 @@ class RecipeInputs:
 
 @dataclass(frozen=True)
 class Compressed:
-    """A compressed file.
-
-    Attributes:
-        data: the ``.tflite``.
-        notes: what the recipe did and found, as JSON can hold it; empty if its name says all.
-    """
+    """A compressed ``.tflite``, with notes on what the recipe did and found, as JSON can hold it."""
 
     data: bytes
     notes: Mapping[str, Any] = field(default_factory=dict)
@@ -201,13 +188,7 @@ class Recipe(ABC):
 
 
 class Edit(Recipe):
-    """A recipe that edits the file and needs nothing else.
-
-    Args:
-        name: the recipe's name.
-        edit: takes the float file, returns the edited one.
-        description: one line.
-    """
+    """A recipe that edits the file and needs nothing else: ``edit`` takes the float file and returns the edited one."""
 
     def __init__(self, name: str, edit: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization.grid import BYTES
 from advisor.compression.quantization.quantizer import eight_bit_rules, fitting_images, quantize
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs
 from advisor.compression.recipes.retrained import prepare
 from advisor.core.errors import UnsupportedRecipe
+from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, read
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 MOST_IMAGES = 500
 """Images to compare on, at most. With 500, a drop of 0.5 points has a 95 % interval of 0.6; more take too long."""
@@ -33,9 +33,8 @@ SMALLEST_PROBABILITY = 1e-3
 class Deviation:
     """Difference of a compressed file from its float model.
 
-    Attributes:
-        drop_points: points of top-1 that it loses; without labels, the share in % of images with another answer.
-        divergence: mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
+    Points of top-1 that it loses; without labels, the share in % of images with another answer. The divergence is the
+    mean Kullback-Leibler divergence of its probabilities from the float ones, in nats.
     """
 
     drop_points: float
@@ -43,13 +42,7 @@ class Deviation:
 
 
 class FloatComparison:
-    """Compares compressed files with one float model on the same images.
-
-    Args:
-        model: the float ``.tflite``.
-        images: normalised images, float32 (n, S, S, 3).
-        labels: their class indices, or None.
-    """
+    """Compares compressed files with one float model on the same normalised images, float32 (n, S, S, 3)."""
 
     def __init__(self, model: bytes, images: NDArray[np.float32], labels: tuple[int, ...] | None) -> None:
         self._images, self._labels = images, labels
@@ -59,13 +52,9 @@ class FloatComparison:
         return len(self._images)
 
     def __call__(self, form: bytes) -> Deviation:
-        """Return how far the compressed file ``form`` is from the float model.
-
-        Raises:
-            StageError: the runtime cannot load or run it.
+        """Return how far the compressed file ``form`` is from the float model; a StageError if the runtime cannot run
+        it.
         """
-        import numpy as np
-
         found, floats = answers(form, self._images), self._floats
         ours, theirs = found.argmax(axis=1), floats.argmax(axis=1)
         if self._labels is None:
@@ -78,29 +67,16 @@ class FloatComparison:
 
 def answers(model: bytes, images: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the probabilities (n, C) that a model gives for images."""
-    from advisor.measurement.accuracy import predict_arrays
-
-    with as_file(model) as path:
-        return predict_arrays(path, images)
-
-
-@contextmanager
-def as_file(model: bytes) -> Iterator[Path]:
-    """Yield a temporary file with a model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.tflite"
         path.write_bytes(model)
-        yield path
+        return predict_arrays(path, images)
 
 
 def comparison_for(model: bytes, inputs: RecipeInputs) -> FloatComparison:
-    """Return a comparison on the validation images, or without labels on the calibration images.
-
-    Raises:
-        StageError: there are no images, or they have another shape than the model's input.
+    """Return a comparison on the validation images, or without labels on the calibration images, which must fit the
+    model.
     """
-    from advisor.compression.calibration import choose, from_images
-
     images = inputs.images
     if images is None or not images.validation_paths:
         return FloatComparison(model, fitting_images(model, inputs.calibration), None)
@@ -135,26 +111,19 @@ CONVERSIONS = frozenset({"QUANTIZE", "DEQUANTIZE"})
 
 @dataclass(frozen=True)
 class OperatorChoice:
-    """One choice of operators.
-
-    Attributes:
-        floats: operators left in float, by their index in the graph.
-        deviation: how far it is from the float model.
-        float_work: operations that int8 does not have, see :func:`float_work`.
-        data: the file.
-    """
+    """One choice of operators left in float, by their index in the graph; how far its file is from the float model."""
 
     floats: frozenset[int]
     deviation: Deviation
     float_work: int
     data: bytes
 
-    def better_than(self, other: OperatorChoice, limit: float) -> bool:
-        """Tell whether this trial is better: within the limit the one with less float work, outside it by the loss."""
+    def or_better(self, other: OperatorChoice, limit: float) -> OperatorChoice:
+        """Return the better trial: within the limit that with less float work, outside it by the loss."""
         own, others = self.deviation.drop_points, other.deviation.drop_points
         if own <= limit and others <= limit:
-            return (self.float_work, own) < (other.float_work, others)
-        return (own, self.deviation.divergence) < (others, other.deviation.divergence)
+            return self if (self.float_work, own) < (other.float_work, others) else other
+        return self if (own, self.deviation.divergence) < (others, other.deviation.divergence) else other
 
 
 class Mixed(Recipe):
@@ -169,12 +138,7 @@ class Mixed(Recipe):
     after = "int8"
 
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
-        """Return the file with the least work in float within the limit, or the one that loses least.
-
-        Raises:
-            StageError: calibration images are missing or have another shape than the model's input.
-            UnsupportedRecipe: the quantizer refuses the model.
-        """
+        """Return the file with the least work in float within the limit, or the one that loses least."""
         search = _Search(model, inputs)
         return search.run() if inputs.decided is None else search.again(inputs.decided)
 
@@ -216,22 +180,20 @@ class _Search:
                 break
             if not run <= floats and len(floats | run) <= most:
                 floats |= run
-                best = self._better(best, self._try(floats))
+                best = self._try(floats).or_better(best, self._limit)
         return best
 
     def _trimmed(self, best: OperatorChoice) -> OperatorChoice:
         """Put operators back into integers while the drop stays within the limit, the ends of runs first."""
         if best.deviation.drop_points > self._limit:
             return best
-        for index in sorted(best.floats, key=lambda index: (_neighbours(index, best.floats), -index)):
+        whole = best.floats
+        for index in sorted(whole, key=lambda index: ((index - 1 in whole) + (index + 1 in whole), -index)):
             if self._late():
                 break
             if index in best.floats:
-                best = self._better(best, self._try(best.floats - {index}))
+                best = self._try(best.floats - {index}).or_better(best, self._limit)
         return best
-
-    def _better(self, best: OperatorChoice, other: OperatorChoice) -> OperatorChoice:
-        return other if other.better_than(best, self._limit) else best
 
     def _ranked(self) -> list[frozenset[int]]:
         """Return runs of neighbouring operators, those first that cost most as integers."""
@@ -263,7 +225,6 @@ class _Search:
         return self._tried[floats]
 
     def _spend(self, images: int) -> None:
-        """Count the work of making a file and running it on images."""
         self._spent_s += self._form_s + images * self._macs / MACS_A_SECOND
 
     def _late(self, share: float = 1.0) -> bool:
@@ -272,7 +233,7 @@ class _Search:
         return late or self._spent_s > share * MOST_S
 
     def _notes(self, best: OperatorChoice, plain: OperatorChoice) -> dict[str, Any]:
-        """Return what stayed in float, and what that cost."""
+        float_macs = sum(cost.macs for cost in count(self._model).operators if cost.index in best.floats)
         return {
             "float_operators": [_described(self._model, index) for index in sorted(best.floats)],
             "float_places": sorted(best.floats),
@@ -280,7 +241,7 @@ class _Search:
             "int8_drop_points": round(plain.deviation.drop_points, 2),
             "max_drop_points": self._limit,
             "within_max_drop": best.deviation.drop_points <= self._limit,
-            "float_share": round(_float_macs(self._model, best.floats) / max(1, self._macs), 4),
+            "float_share": round(float_macs / max(1, self._macs), 4),
             "judged_on": len(self._comparison),
             "tried": len(self._tried),
         }
@@ -297,14 +258,6 @@ def float_work(model: Model) -> int:
         if operator.name in CONVERSIONS or any(tensor.dtype == "float32" for tensor in outputs):
             work += cost.macs + sum(tensor.elements for tensor in outputs)
     return work
-
-
-def _float_macs(model: Model, floats: Collection[int]) -> int:
-    return sum(cost.macs for cost in count(model).operators if cost.index in floats)
-
-
-def _neighbours(index: int, floats: Collection[int]) -> int:
-    return (index - 1 in floats) + (index + 1 in floats)
 
 
 def _described(model: Model, index: int) -> str:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from advisor.compression.calibration import choose, from_images
 from advisor.compression.quantization.grid import BYTES, Grids, clusters
 from advisor.compression.quantization.layers import correct
@@ -15,6 +17,8 @@ from advisor.compression.quantization.quantizer import Rules, eight_bit_rules, f
 from advisor.compression.recipes.base import Compressed, Needs, Recipe, RecipeInputs, TrainingImages
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from advisor.training.flatgraph import Change, Graph, read_graph
+from advisor.training.flatgraph.retraining import Masked, Rounded, Shared, Weight, refit, rounded_activation
 
 if TYPE_CHECKING:
     from advisor.training.flatgraph import Change, Graph
@@ -40,18 +44,14 @@ class Retrained(Recipe):
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
         """Return the trained file, with notes on the training.
 
-        Raises:
-            UnsupportedRecipe: the model has an operator that cannot be trained here.
-            StageError: training diverged, or an image cannot be read.
+        An operator that cannot be trained here is an UnsupportedRecipe; training that diverges is a StageError.
         """
         trained, course = self._learn(model, inputs)
         return Compressed(trained, {"learning": asdict(course), **self._notes(trained)})
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-        import numpy as np
 
-        from advisor.training.flatgraph import read_graph
         from advisor.training.flatgraph.retraining import Schedule, Weight, learn
 
         images = inputs.images
@@ -74,14 +74,11 @@ class Retrained(Recipe):
 
 
 class Pruned(Retrained):
-    """A recipe that sets a share of each kernel's weights to 0 and trains the others.
+    """A recipe that sets a share of each kernel's weights, in percent, to 0 and trains the others.
 
     The weights with the least magnitude times input size become 0. The others are fitted to the layer's former output,
     then trained. The first layer, depthwise kernels and the head are not pruned: they have few weights, and pruning
     harms them most.
-
-    Args:
-        percent: share of weights that become 0.
     """
 
     def __init__(self, percent: int) -> None:
@@ -90,7 +87,7 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.retraining import Masked, Weight, refit
+        from advisor.training.flatgraph.retraining import Weight
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
@@ -100,9 +97,6 @@ class Pruned(Retrained):
         return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
-        import numpy as np
-
-        from advisor.training.flatgraph import read_graph
 
         graph = read_graph(trained)
         kernels = [graph.constants[at] for at in graph.kernels]
@@ -111,11 +105,7 @@ class Pruned(Retrained):
 
 
 class Clustered(Retrained):
-    """A recipe that gives each kernel a few shared values and trains those.
-
-    Args:
-        values: number of values a kernel.
-    """
+    """A recipe that gives each kernel a few shared values and trains those."""
 
     learning_rate = 1e-4
 
@@ -125,7 +115,6 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.retraining import Shared
 
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
@@ -151,7 +140,6 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-            from advisor.training.flatgraph.retraining import rounded_activation
 
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
@@ -160,17 +148,12 @@ class QuantizationAware(Retrained):
         return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.retraining import Rounded
 
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 
 def prepare(model: bytes, inputs: RecipeInputs, grids: Grids) -> tuple[bytes, Observation]:
-    """Return the file with its weights on their grid and its biases corrected, and its activations.
-
-    Raises:
-        StageError: calibration images are missing or have another shape than the model's input.
-    """
+    """Return the file with its weights on their grid and its biases corrected, and its activations."""
     only = inputs.observer.only
     observation = only or inputs.observer(model, fitting_inputs(model, inputs.calibration))
     corrected = inputs.observer.corrected
@@ -183,10 +166,7 @@ class PostTraining(Recipe):
     """A recipe that puts weights on a grid, corrects the biases, and stores values as integers.
 
     Args:
-        name: the recipe's name.
-        grids: the values that weights are stored as.
         make_rules: returns the quantizer's rules; None leaves the file float.
-        description: one line.
         bits: of an activation; 0 if activations stay float.
         finish: the last edit of the file.
     """

@@ -7,10 +7,13 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.compression.calibration import CALIBRATION, FEWEST
-from advisor.compression.diagnosis.signals import decibel
+from advisor.compression.diagnosis.values import decibel
 from advisor.compression.recipes.base import INPUT_TYPES
 from advisor.compression.user_model.values import FileAgreement
 from advisor.core.errors import RuntimeRefusal, StageError, UsageError, message_of, nearest
@@ -21,10 +24,6 @@ from advisor.store.files import UNREADABLE_ZIP
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.values import Tensor
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 SCORED = 200
 """Samples that a form is compared on, at most."""
@@ -49,13 +48,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples of a file.
-
-    Attributes:
-        path: the ``.npz`` file.
-        inputs: those of the model, in their order.
-        rows: indices of the samples.
-    """
+    """Some samples of an ``.npz`` file, by their indices, for the inputs of a model in their order."""
 
     path: Path
     inputs: tuple[Input, ...]
@@ -63,8 +56,6 @@ class Samples:
 
     def read(self) -> tuple[NDArray[Any], ...]:
         """Return an array for each input, (n, *shape), in the type of the tensor."""
-        import numpy as np
-
         rows = np.asarray(self.rows)
         with np.load(self.path, allow_pickle=False) as arrays:
             return tuple(
@@ -85,15 +76,8 @@ class SampleParts:
 def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
     """Check a file of samples and divide it: half to calibrate on, the other half to compare on.
 
-    With fewer than twice ``FEWEST`` samples, all of them serve for both.
-
-    Args:
-        path: an ``.npz`` file with an array for each input, by the name of the input.
-        model: the float model.
-        seed: draws the samples.
-
-    Raises:
-        UsageError: the file cannot be read, lacks an input, or its arrays do not fit the model.
+    The ``.npz`` file has an array for each input of the float model, by its name, else a UsageError says what is wrong.
+    With fewer than twice ``FEWEST`` samples, all of them serve for both. ``seed`` draws them.
     """
     arrays = _arrays(path)
     names = tuple(_name_of(model, place, arrays, path) for place in range(len(model.inputs)))
@@ -109,11 +93,7 @@ def read_samples(path: Path, model: Model, seed: int) -> SampleParts:
             f"--samples: {count} samples in {path.name}, and {FEWEST} are needed",
             f"give about {CALIBRATION} samples like those that the app will see",
         )
-    inputs = (Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
-    return _divided(path, tuple(inputs), count, seed)
-
-
-def _divided(path: Path, inputs: tuple[Input, ...], count: int, seed: int) -> SampleParts:
+    inputs = tuple(Input(name, tensor.shape, tensor.dtype) for name, tensor in zip(names, model.inputs, strict=True))
     order = random.Random(seed).sample(range(count), count)
     half = count // 2 if count >= 2 * FEWEST else count
     chosen, others = order[: min(half, CALIBRATION)], order[half:][:SCORED] or order[:SCORED]
@@ -127,9 +107,6 @@ def _divided(path: Path, inputs: tuple[Input, ...], count: int, seed: int) -> Sa
 
 
 def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file by their names."""
-    import numpy as np
-
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
@@ -146,17 +123,11 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
 
 
-def names_of(model: Model, place: int) -> tuple[str, ...]:
-    """Return the names of an input: those in signatures, then that of its tensor, with and without ``:0``."""
+def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
+    """Return the array of an input: by its name in a signature, then by its tensor's, with and without ``:0``."""
     index, tensor = model.subgraphs[0].inputs[place], model.inputs[place]
     signed = [name for signature in model.signatures for name, at in signature.inputs if at == index]
-    return tuple(dict.fromkeys((*signed, tensor.name, tensor.name.removesuffix(":0"))))
-
-
-def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) -> str:
-    names = names_of(model, place)
-    if len(model.inputs) == 1:
-        names = (*names, _UNNAMED)
+    names = [*signed, tensor.name, tensor.name.removesuffix(":0"), *([_UNNAMED] if len(model.inputs) == 1 else [])]
     found = next((name for name in names if name in arrays), None)
     if found is None:
         listed = ", ".join(f"'{name}'" for name in arrays) or "none"
@@ -166,9 +137,6 @@ def _name_of(model: Model, place: int, arrays: Mapping[str, Any], path: Path) ->
 
 
 def _checked(tensor: Tensor, name: str, array: NDArray[Any], path: Path) -> int:
-    """Return the number of samples of one input."""
-    import numpy as np
-
     kinds = "f" if tensor.dtype == INPUT_TYPES[0] else "iub"
     if array.dtype.kind not in kinds:
         needed = "floats, scaled as the model needs them" if kinds == "f" else tensor.dtype
@@ -195,36 +163,25 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     """Run a form and its float file on samples.
 
     Agreement is the share of samples in which every output reaches ``ALIKE_DB``. The ratio is that of the worst output
-    over all samples.
-
-    Raises:
-        RuntimeRefusal: the runtime cannot load or run the form.
-        StageError: an output is not finite, or of another size.
+    over all samples. A form that the runtime cannot run is a RuntimeRefusal; an output that is not finite, or of
+    another size, a StageError.
     """
-    import numpy as np
-
     form, floats = _Runner(path), _Runner(reference)
     rows = []
     for sample in zip(*samples.read(), strict=True):
         own, expected = form(sample), floats(sample)
         if [one.size for one in own] != [one.size for one in expected]:
             raise StageError(f"{path.name} has outputs of other sizes than {reference.name}")
-        rows.append([_energies(one, other) for one, other in zip(own, expected, strict=True)])
+        pairs = [(one.reshape(other.shape), other) for one, other in zip(own, expected, strict=True)]
+        rows.append([((other**2).sum(), ((one - other) ** 2).sum()) for one, other in pairs])
     energies = np.array(rows)  # samples, outputs, signal and noise
-    alike = sum(all(_reached(*output) for output in sample) for sample in energies)
+    alike = sum(
+        all((ratio := decibel(*output)) is None or ratio >= ALIKE_DB for output in sample) for sample in energies
+    )
     ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
     by_output = _by_name(floats.names, ratios) if len(ratios) > 1 else {}
     return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
-
-
-def _energies(own: NDArray[np.float64], expected: NDArray[np.float64]) -> tuple[float, float]:
-    return float((expected**2).sum()), float(((own.reshape(expected.shape) - expected) ** 2).sum())
-
-
-def _reached(signal: float, noise: float) -> bool:
-    ratio = decibel(signal, noise)
-    return ratio is None or ratio >= ALIKE_DB
 
 
 def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[str, float | None]:
@@ -235,18 +192,8 @@ def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[st
     return found
 
 
-def _names(interpreter: Any) -> Mapping[int, str]:
-    """Return the names of outputs in signatures, by tensor index."""
-    runners = [interpreter.get_signature_runner(key) for key in interpreter.get_signature_list()]
-    return {each["index"]: name for runner in runners for name, each in runner.get_output_details().items()}
-
-
 class _Runner:
-    """A file in the runtime, with the kernels that applications use.
-
-    Raises:
-        RuntimeRefusal: the runtime cannot load it.
-    """
+    """A file in the runtime, with the kernels that applications use; a RuntimeRefusal if it cannot be loaded."""
 
     def __init__(self, path: Path) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -259,12 +206,13 @@ class _Runner:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         self._inputs = self._interpreter.get_input_details()
         self._outputs = self._interpreter.get_output_details()
-        self.names = [_names(self._interpreter).get(each["index"], str(each["name"])) for each in self._outputs]
+        signed = map(self._interpreter.get_signature_runner, self._interpreter.get_signature_list())
+        found = ((each["index"], name) for one in signed for name, each in one.get_output_details().items())
+        names = dict(found)
+        self.names = [names.get(each["index"], str(each["name"])) for each in self._outputs]
 
     def __call__(self, sample: Sequence[NDArray[Any]]) -> list[NDArray[np.float64]]:
         """Return every output for one sample of each input."""
-        import numpy as np
-
         try:
             for detail, value in zip(self._inputs, sample, strict=True):
                 stored = quantize(value, detail) if value.dtype.kind == "f" else value.astype(detail["dtype"])

@@ -10,16 +10,22 @@ from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, CalibrationImages
-from advisor.compression.make import Sizes, sizes_of
-from advisor.compression.recipes import Recipe
+from advisor.compression.recipes import Recipe, Sizes, sizes_of
 from advisor.compression.recipes.base import Needs, RecipeInputs
-from advisor.compression.user_model.by_task import answer
 from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare
-from advisor.compression.user_model.values import ANY, Compression, DelegatedPart, FileAgreement, RecipeResult, Speed
+from advisor.compression.user_model.values import (
+    ANY,
+    Compression,
+    DelegatedPart,
+    FileAgreement,
+    RecipeResult,
+    Speed,
+    answer,
+)
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.compress.question import FLOAT, CompressionQuestion
-from advisor.engine.execution import Executor, executor_for
+from advisor.engine.execution import executor_for
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
@@ -28,6 +34,8 @@ from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Execution
 from advisor.isolation import CallLimits, Children, Scratch
 from advisor.isolation.pool import trainers
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import delegate
 from advisor.measurement.latency.session import FileBenchmark, benchmark
 from advisor.store import ArtifactCache, require_cache
 from advisor.store.files import sha256_file
@@ -87,20 +95,17 @@ class FileForms:
 def make_forms(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
     """Make each form of the question; a failure becomes the row of that recipe and does not stop the others.
 
-    Args:
-        asked: the question.
-        log: takes the output of child processes.
-        tell: receives progress messages.
+    ``log`` takes the output of child processes.
     """
     executor = executor_for(Execution(), lambda: log)
-    with contextlib.closing(executor):
-        return run_coroutine(_made(asked, executor, tell))
-
-
-async def _made(asked: CompressionQuestion, executor: Executor, tell: Tell) -> list[RecipeResult]:
     materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
     walker = Walker(materials, Workers(executor.machine, executor.pools))
-    return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+    async def rows() -> list[RecipeResult]:
+        return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+    with contextlib.closing(executor):
+        return run_coroutine(rows())
 
 
 async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
@@ -129,7 +134,6 @@ def _require_learnable(asked: CompressionQuestion, one: Recipe) -> None:
 
 
 async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
-    """Make one form, copy it to its place, and return the recipe's notes."""
     given, names = FileForms(asked), [one.name for one in asked.recipes]
     card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
     shared = None
@@ -148,11 +152,6 @@ async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Pat
 
 
 def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
-    """Return the sizes of a file, and how much of it an accelerator runs."""
-    from advisor.measurement.accelerators import accelerator
-    from advisor.measurement.delegation import delegate
-    from advisor.tflite.model import read
-
     found = delegate(read(path.read_bytes(), path.name), accelerator(target))
     return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 
@@ -167,15 +166,9 @@ ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} d
 
 
 def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
-    """Apply every recipe of the question; a failure becomes the row of that recipe and does not stop the others.
+    """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
 
-    Args:
-        asked: what :func:`advisor.engine.compress.question.ask` checked.
-        tell: receives progress messages.
-        latency: also time the files, block by block in turn.
-
-    Raises:
-        UsageError: the float file itself cannot be run.
+    With ``latency``, the files are also timed, block by block in turn. A float file that cannot be run is a UsageError.
     """
     require_cache()
     with Scratch() as folder:
@@ -201,11 +194,7 @@ def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Co
 
 
 def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
-    """Return the accuracy of the float file alone.
-
-    Raises:
-        UsageError: it cannot be run.
-    """
+    """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
     with Scratch() as folder, trainers(folder / "log.txt") as pool:
         (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
     assert form.agreement is not None, "a file that could not be scored is an error"
@@ -261,12 +250,10 @@ def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult
     except UsageError as error:
         return forms, (f"not timed: {error.message}",)
     rows = {file.model: file for file in found.files}
-    return [_timed(form, rows.get(form.path)) for form in forms], found.notes
+    return [_timed(form, rows[form.path]) if form.path in rows else form for form in forms], found.notes
 
 
-def _timed(form: RecipeResult, found: FileBenchmark | None) -> RecipeResult:
-    if found is None:
-        return form
+def _timed(form: RecipeResult, found: FileBenchmark) -> RecipeResult:
     if found.timing is None:
         return replace(form, reason=found.failure)
     result, (low, high) = found.timing.results[0], found.timing.results[0].interval_ms

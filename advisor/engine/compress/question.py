@@ -17,16 +17,15 @@ from advisor.compression.calibration import (
 )
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
-from advisor.compression.user_model.by_task import KINDS, TaskFiles
 from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
-from advisor.compression.user_model.values import TrueBoxes
+from advisor.compression.user_model.values import KINDS, TaskFiles, TrueBoxes
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.core.options import CompressKeywords, completed
 from advisor.datasets.dataset import class_order
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
-from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators import accelerator
@@ -44,14 +43,12 @@ PHOTOGRAPHS = "bundled everyday photographs; give your own images with --calibra
 
 @dataclass(frozen=True)
 class CompressionImages:
-    """The images of the user's folders, by their purpose.
+    """The images of the user's folders, by their purpose, and in words where they are from; none for the bundled
+    photographs.
 
     Attributes:
-        calibration: images to calibrate on; empty for the bundled photographs.
-        calibration_source: says which these are.
-        scored: images to score the files on; empty for the bundled photographs.
-        labels: the truth of each, in the order of the model's classes: its class, or its boxes; empty if not known.
-        scored_source: says which these are.
+        labels: the truth of each scored image, in the order of the model's classes: its class, or its boxes; empty if
+            it is not known.
         training: for recipes that score or train; None without labelled images.
     """
 
@@ -74,19 +71,11 @@ def images_for(
     classes: int,
     needs: Collection[Needs],
 ) -> CompressionImages:
-    """Read the user's folders, or none.
+    """Read the user's folders, or none. The model has ``classes`` classes, and the labels ``names`` if it has any.
 
     With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
     scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
     recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
-
-    Args:
-        question: names the task and the labelled images.
-        calibration: folder of images, labelled or not; None for none.
-        spec: how the model reads images.
-        names: the model's labels; empty if it has none.
-        classes: number of classes of the model.
-        needs: what the recipes need.
 
     Raises:
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
@@ -117,7 +106,6 @@ def images_for(
 
 
 def _read(question: Question) -> Images | None:
-    """Read the labelled images as a search does."""
     try:
         return read_images(question, lambda _text: None)
     except UsageError as error:
@@ -137,7 +125,6 @@ def _for_choosing(images: Images) -> Images:
 
 
 def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[int, ...] | tuple[TrueBoxes, ...]:
-    """Return the truth of some images in the order of the model's classes."""
     if images.boxes is None:
         return tuple(order[label] for label in part.labels)
     sizes = (images.boxes.sizes[index] for index in part.indices)
@@ -167,15 +154,11 @@ class CompressionQuestion:
     """A search's question, and what is known of the only file that it is about.
 
     Attributes:
-        question: the task, the labelled images, the points that a file may lose, and the seed of every draw.
         model: the float file: that of the user, or a copy in ``folder`` with its batch fixed and its weights widened.
         recipes: float32 first, then those asked for.
-        folder: where the files go.
         spec: how it reads images; None with samples.
         metadata: its labels and licence, written into every file; None if it has no labels.
-        images: to calibrate, train and score on.
         samples: samples of its inputs, which stand in for images; None for images.
-        accelerator: whose operators are counted.
         learn_s: time that a recipe that scores or trains may take; it then returns the best result so far.
         stem: of the names of the files.
     """
@@ -223,7 +206,9 @@ def ask(
             normalisation is not known, a limit needs labels, or output files exist already.
     """
     options = completed(CompressKeywords, given)
-    chosen = () if judged_only else _recipes(recipes)
+    chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
+    if not chosen and not judged_only:
+        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
     accelerator(options["accelerator"])
     graph, data = read(model), model.read_bytes()
     plain = data if judged_only else _plain(data, model.name)
@@ -248,7 +233,6 @@ def ask(
 def _of_samples(
     asked: CompressionQuestion, samples: Path, plain: bytes, options: CompressKeywords
 ) -> CompressionQuestion:
-    """Return the question with samples of the file's inputs."""
     name = asked.model.name
     others = {key: options[key] for key in ("calibration", "data", "mean", "std")}
     given = next((key for key, value in others.items() if value is not None), None)
@@ -264,7 +248,6 @@ def _of_samples(
 def _of_images(
     asked: CompressionQuestion, data: bytes, options: CompressKeywords, judged_only: bool
 ) -> CompressionQuestion:
-    """Return the question with images, and with what the file says of them."""
     model, graph, folder = asked.model, read(asked.model), options["calibration"]
     metadata = read_metadata(data, model.name)
     try:
@@ -278,7 +261,8 @@ def _of_images(
     needs = {one.needs for one in asked.recipes}
     calibration = None if folder is None else Path(folder)
     images = images_for(asked.question, calibration, spec, labels, classes, needs)
-    return replace(asked, spec=spec, metadata=_with_spec(metadata, spec), images=images)
+    kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
+    return replace(asked, spec=spec, metadata=kept, images=images)
 
 
 def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
@@ -294,19 +278,8 @@ def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: b
     return replace(asked, model=copy, stem=model.stem)
 
 
-def _recipes(names: Sequence[str]) -> tuple[Recipe, ...]:
-    chosen = tuple(recipe(name) for name in dict.fromkeys(names) if name != FLOAT)
-    if not chosen:
-        raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
-    return chosen
-
-
 def _plain(given: bytes, name: str) -> bytes:
-    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
-
-    Raises:
-        UsageError: no recipe applies to the file.
-    """
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32."""
     try:
         plain = to_float32(with_fixed_batch(given, name), name)
         raw, _ = split_postprocess(plain, name)
@@ -315,10 +288,3 @@ def _plain(given: bytes, name: str) -> bytes:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None
     return plain
-
-
-def _with_spec(metadata: Metadata | None, spec: InputSpec) -> Metadata | None:
-    """Return the metadata for every file: that of the float file, with the normalisation in use."""
-    if metadata is None or not metadata.labels:
-        return None
-    return replace(metadata, mean=spec.mean, std=spec.std)

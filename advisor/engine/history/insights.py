@@ -23,8 +23,8 @@ from advisor.core.units import show_seconds
 from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
-from advisor.engine.pipeline.cost_calibration import CostCalibration
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.cost import CostCalibration
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file

@@ -17,8 +17,9 @@ from advisor.core.errors import UsageError
 from advisor.core.names import without_password
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import versions
+from advisor.engine.pipeline.materials import Images, versions
+from advisor.engine.space.plan import Plan
+from advisor.engine.space.resolved import Candidates, Resolved
 from advisor.measurement import host
 from advisor.store import RunFolder
 from advisor.store.files import sha256_json

@@ -15,7 +15,7 @@ from advisor.datasets.split import HOLDOUT
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import OWN, known_devices, own_folder, provenance
 from advisor.devices.profiles.runtimes import canonical, require_runtime
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.engine.history.changes import (
     Changes,
     Child,
@@ -30,10 +30,8 @@ from advisor.engine.history.compare import Reevaluation, compare
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Materials, versions
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Pool, StageAborted
+from advisor.engine.pipeline.materials import Images, Materials, Role, versions
+from advisor.engine.pipeline.stage import Pool, StageAborted, StageName
 from advisor.engine.pipeline.stages.figures import THOROUGH, timing
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine

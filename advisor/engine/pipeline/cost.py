@@ -1,14 +1,24 @@
-"""Rough seconds of the stages of a search on a reference machine.
+"""Rough seconds of the stages of a search on a reference machine, and their calibration by what they took on this one.
 
-The figures order candidates and price plans. They never filter, and they are never shown as a latency. Ratios that this
-machine has measured correct them, see :mod:`advisor.engine.pipeline.cost_calibration`.
+The figures order candidates and price plans. They never filter, and they are never shown as a latency.
 """
 
+import json
+import statistics
 from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from advisor.catalog.cards import Card
+from advisor.core.codec import parse
+from advisor.core.errors import UsageError
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
+from advisor.engine.pipeline.stage import EventKind, Stage, StageEvent, StageName
+from advisor.measurement import host
+from advisor.store import cache_root
+from advisor.store.files import write_atomically
+from advisor.store.jsonfile import read_json
 
 GMACS_PER_SECOND = 90.0
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
@@ -75,14 +85,8 @@ def judging_s(card: Card, images: int) -> float:
 
 
 def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int = 0) -> float:
-    """Return the seconds of one fine-tuning, without its start.
-
-    Args:
-        card: the network.
-        training: the recipe.
-        images: number of images that are trained on.
-        epochs: largest number of epochs.
-        maps: number of cached maps of each image.
+    """Return the seconds of at most ``epochs`` epochs on ``images`` images, ``maps`` cached maps of each; without its
+    start.
     """
     passes = epochs * recipe_of(training).step + maps * MAP_PASSES
     return passes * images * rough_latency_ms(card, "float32") / 1e3
@@ -123,3 +127,102 @@ def export_bytes(card: Card, recipe: str) -> int:
 def rough_size(card: Card, recipe: str) -> float:
     """Return the bytes of the parameters after compression."""
     return form_of(recipe).bytes * max(card.params, 1)
+
+
+MOST = 30.0
+"""A ratio beyond this says more about a disturbance than about the machine."""
+
+SEARCHES = 7
+"""Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
+
+
+class CostRatio(NamedTuple):
+    """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
+
+    value: float
+    disturbed: bool = False
+
+
+class CostCalibration:
+    """Seconds that stages took over their rough price, by stage, stored for the next plan.
+
+    Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
+    ``file`` is by default one for each machine, in the cache.
+    """
+
+    def __init__(self, file: Path | None = None) -> None:
+        self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
+        self._ratios = _read(self._file)
+        self.pace: Mapping[StageName, float] = _with_trainings(
+            {
+                stage: statistics.median(ratio.value for ratio in _of_kind(ratios, False) or ratios)
+                for stage, ratios in self._ratios.items()
+            }
+        )
+        self._worked: dict[Stage[Any], tuple[float, float]] = {}
+
+    def note(self, event: StageEvent, price_s: float) -> None:
+        """Record what happened to a stage, of which the plan expected ``price_s`` seconds.
+
+        A training that a limit or an interrupt ends counts with its finished epochs and their share of the price.
+        """
+        done, planned = event.epochs
+        if event.kind is EventKind.CACHED:
+            self._worked.pop(event.stage, None)
+        elif event.kind is EventKind.DONE and not planned:
+            self._worked[event.stage] = price_s, event.seconds
+        elif event.kind in (EventKind.DONE, EventKind.EPOCH):
+            self._worked[event.stage] = price_s * done / planned, event.seconds
+
+    def observed(self) -> float:
+        """Return the seconds that a stage of this search took over those that its plan expected; 1 before any.
+
+        It is the median over the kinds of stages: some depend on more than the speed of the machine.
+        """
+        ratios = [seconds / price_s for price_s, seconds in self._by_stage().values() if price_s > 0]
+        return statistics.median(ratios) if ratios else 1.0
+
+    def _by_stage(self) -> dict[StageName, tuple[float, float]]:
+        found: dict[StageName, tuple[float, float]] = {}
+        for stage, (price_s, seconds) in self._worked.items():
+            before_s, took_s = found.get(stage.name, (0.0, 0.0))
+            found[stage.name] = before_s + price_s, took_s + seconds
+        return found
+
+    def keep(self, disturbed: bool = False) -> None:
+        """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
+        new = dict(self._ratios)
+        for stage, (price, seconds) in self._by_stage().items():
+            if price > 0 and seconds > 0:
+                ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
+                bounded = CostRatio(min(max(ratio, 1 / MOST), MOST), disturbed)
+                ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
+                new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
+        if new != self._ratios:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
+            write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:
+    """Return the ratios, with those of fine-tunings that were never run here.
+
+    Such a fine-tuning has the ratio of the others, else the median of all stages.
+    """
+    trainings = [stage for stage in StageName if recipe_of(stage).tunes_backbone]
+    known = [pace[stage] for stage in trainings if stage in pace]
+    if not known and StageName.FEATURES in pace:
+        known = list(pace.values())
+    return {**dict.fromkeys(trainings, statistics.median(known)), **pace} if known else pace
+
+
+def _of_kind(ratios: tuple[CostRatio, ...], disturbed: bool) -> tuple[CostRatio, ...]:
+    return tuple(ratio for ratio in ratios if ratio.disturbed is disturbed)
+
+
+def _read(file: Path) -> dict[StageName, tuple[CostRatio, ...]]:
+    try:
+        rows: Mapping[str, tuple[CostRatio, ...]] = parse(Mapping[str, tuple[CostRatio, ...]], read_json(file))
+    except (UsageError, ValueError, TypeError):
+        return {}
+    return {StageName(stage): ratios for stage, ratios in rows.items() if ratios and stage in set(StageName)}

@@ -1,4 +1,4 @@
-"""Stage graph of a variant: from a model card to a file that could ship, and to its figures.
+"""Stage graph of a variant: from a model card to a file that could ship, to its figures, and what all this costs.
 
 Adding a stage takes one member of :class:`StageName`, one job and one line here; ``docs/design.md`` shows it. The task
 has the stage that makes its float file, and the one that runs its files over images.
@@ -6,38 +6,43 @@ has the stage that makes its float file, and the one that runs its files over im
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from advisor.catalog.cards import Card
-from advisor.compression.recipes import Recipe, lighter_recipes
+from advisor.compression.recipes import Recipe, lighter_recipes, recipe
+from advisor.compression.recipes.base import Needs
 from advisor.core.evaluation import Status
 from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Artefact, FloatModel, LocalTarget, Purpose, Workload, input_spec
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted
+from advisor.engine.pipeline.materials import (
+    Artefact,
+    FloatModel,
+    LocalTarget,
+    Purpose,
+    Role,
+    Variant,
+    Workload,
+    input_spec,
+)
+from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
     CardForms,
     calibrated,
     compressed,
-    decides_on_scores,
     shares_calibration,
     with_confidence,
 )
 from advisor.engine.pipeline.stages.backbone import features, taken
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
-from advisor.engine.pipeline.stages.head import TrainedHead, expected, fitted, scored
-from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
-from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
-from advisor.engine.pipeline.stages.unknown import WithUnknown, probed, with_unknown
+from advisor.engine.pipeline.stages.head import TrainedHead, WithUnknown, expected, fitted, probed, scored, with_unknown
+from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, checked_in, measured_in
 from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 FLOAT = "float32"
@@ -53,7 +58,8 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
-    if purpose is Purpose.SHIP and workload.images and decides_on_scores(compression):
+    if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
+        # The file that ships reuses the decision of the compared one.
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
@@ -66,69 +72,77 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
     source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
-    given = CardForms(card, training, purpose)
-    return calibrated(scope, source, given, workload.recipes_of(training), earlier)
+    return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
 
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card: a training recipe and a compression recipe."""
+    """The stages of one variant of a card: a training recipe and a compression recipe.
+
+    A user's finished file has one variant: it is taken, scored and timed, and no byte of it changes.
+    """
 
     card: Card
     training: str
     compression: str
     workload: Workload
 
-    made_here: ClassVar[bool] = True
-    """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+    @property
+    def made_here(self) -> bool:
+        """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
+        return not self.card.form
 
     @property
     def optional(self) -> bool:
         """True if rules may leave the file out once float32 is known."""
-        return self.compression != FLOAT
+        return self.made_here and self.compression != FLOAT
 
     def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
-        """Return the names of the compression recipes that come before this one."""
-        return lighter_recipes(self.compression, recipes, named)
+        """Return the names of the compression recipes that come before this one; a finished file has its only form."""
+        return lighter_recipes(self.compression, recipes, named) if self.made_here else ()
 
     @property
     def reference(self) -> VariantStages:
-        """The float32 variant of the same card and training, with which every compression is compared.
-
-        A finished file is compared with itself.
-        """
-        return VariantStages(self.card, self.training, FLOAT, self.workload)
+        """The float32 variant of the same card and training; a finished file is compared with itself."""
+        return replace(self, compression=FLOAT) if self.made_here else self
 
     @cached_property
     def made(self) -> Stage[Artefact]:
         """The stage that makes the file that ships, before its probabilities are calibrated; this changes no time."""
-        return variant(self.card, self.training, self.compression, Purpose.SHIP, self.workload)
+        return self._made(Purpose.SHIP)
+
+    def _made(self, purpose: Purpose) -> Stage[Artefact]:
+        if not self.made_here:
+            return taken(self.card, self._scope, self.workload)
+        return variant(self.card, self.training, self.compression, purpose, self.workload)
 
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """The stage that makes the file that ships."""
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
-        if bare or recipe_of(self.training).first_look:
+        if bare or not self.made_here or recipe_of(self.training).first_look:
             return self.made
         return with_confidence(self._scope, self.made, self.scored)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
         """The stage that makes the file that candidates are compared by; of images alone."""
-        return variant(self.card, self.training, self.compression, Purpose.COMPARE, self.workload)
+        return self._made(Purpose.COMPARE)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
         """The stage that fits the head of a compared classifier; None if there is none, or it is trained further."""
-        untrained = not self.workload.images or recipe_of(self.training).tunes_backbone
+        untrained = not self.made_here or not self.workload.images or recipe_of(self.training).tunes_backbone
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
-        """The stage that estimates new conditions; None if nothing is judged, or by the user's own hold-out."""
-        task, judged = self.workload.question.of_task, self.workload.judged(self.training)
+        """The stage that estimates new conditions; None if nothing is judged, by the user's own hold-out, or for a
+        finished file.
+        """
+        task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
         if not judged or self.workload.own_holdout or not task.conditions:
             return None
         return expected(self.card, self.workload)
@@ -138,15 +152,12 @@ class VariantStages:
         """The stage that runs the file on the validation part."""
         if self.head and self.compression == FLOAT and not recipe_of(self.training).first_look:
             return scored(self.card, self._scope, self.workload)
-        count = self.workload.images[Role.VALIDATION]
-        seconds = cost.scoring_s(self.card, self.compression, count)
-        return self.scoring(self._scope, self.compared, Role.VALIDATION, seconds)
+        return self.scoring(self._scope, self.compared, Role.VALIDATION, self._validation_s)
 
     @cached_property
     def captured(self) -> Stage[Path]:
         """The stage that runs the file on the validation part under capture conditions."""
-        count = self.workload.images[Role.VALIDATION]
-        seconds = cost.capturing_s(self.card, self.compression, count)
+        seconds = cost.capturing_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
         return capture(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
 
     @cached_property
@@ -162,13 +173,12 @@ class VariantStages:
 
     def measured_in(self, target: LocalTarget) -> Stage[RuntimeFigures]:
         """Return the stage that measures the file that ships in another runtime of this machine."""
-        expected = cost.export_bytes(self.card, self.compression)
-        return measured_in(self._scope, self.ships, target, export_bytes=expected)
+        memory_bytes = cost.export_bytes(self.card, self.compression)
+        return measured_in(self._scope, self.ships, target, export_bytes=memory_bytes)
 
-    @cached_property
-    def checked_in(self) -> Callable[[str], Stage[MicroCheck]]:
-        """Returns for a runtime the stage that checks the file that ships in its interpreter."""
-        return cache(partial(checked_in, self._scope, self.ships))
+    def checked_in(self, runtime: str) -> Stage[MicroCheck]:
+        """Return the stage that checks the file that ships in the interpreter of a runtime."""
+        return checked_in(self._scope, self.ships, runtime)
 
     @property
     def in_other_runtimes(self) -> tuple[Stage[Any], ...]:
@@ -183,10 +193,13 @@ class VariantStages:
 
     @cached_property
     def with_unknown(self) -> Stage[WithUnknown]:
-        """The stage that adds a class to the file that ships, for images of unknown things."""
+        """The stage that adds a class for unknown things to the file that ships; of a finished file, it raises
+        StageAborted.
+        """
+        if not self.made_here:
+            raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
-        seconds = cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
-        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+        own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
         return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self.head)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
@@ -209,26 +222,23 @@ class VariantStages:
     @property
     def evaluation(self) -> tuple[Stage[Any], ...]:
         """The last stages of the variant's evaluation."""
-        robust = self.workload.question.robust and bool(self.workload.images)
-        expected = (self.expected,) if self.expected else ()
-        captured = (self.captured,) if robust else ()
-        return (self.answers, *captured, *expected, self.timed, self.ships, *self.in_other_runtimes)
+        captured = (self.captured,) if self.workload.question.robust and self.workload.images else ()
+        return (self.answers, *captured, *after(self.expected), self.timed, self.ships, *self.in_other_runtimes)
 
     @property
     def judging(self) -> tuple[Stage[Any], ...]:
         """The stages that judge the variant if it is a finalist, as a plan prices them.
 
-        At most ten files are finalists, about one of each network: the pick, the runner-up and what could still be
-        picked. Pick and runner-up are tested under capture conditions, and for robust accuracy one file of each
-        network, which is the price.
+        At most ten files are finalists, about one of each network. Pick and runner-up are tested under capture
+        conditions, and for robust accuracy one file of each network, which is the price.
         """
         if not self.workload.judged(self.training):
             return ()
-        card, images, spec = self.card, self.workload.images, input_spec(self.card)
+        card, images = self.card, self.workload.images
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
-        tried = capture(network, spec, self.ships, Role.CAPTURED, judging_s)
+        tried = capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
         return (scored, tried) if self.workload.question.robust else (scored,)
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
@@ -236,67 +246,12 @@ class VariantStages:
         return self.workload.question.of_task.score(scope, input_spec(self.card), source, role, seconds)
 
     @property
+    def _validation_s(self) -> float:
+        return cost.scoring_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
+
+    @property
     def _scope(self) -> Scope:
         return Scope(self.card.name, self.training, self.compression)
-
-
-@dataclass(frozen=True)
-class FinishedFile(VariantStages):
-    """The stages of a user's finished file: it is taken, scored and timed, and no byte of it changes."""
-
-    made_here = False
-
-    @property
-    def optional(self) -> bool:
-        """False: the file is there."""
-        return False
-
-    def lighter(self, _recipes: Mapping[str, Recipe], _named: Collection[str]) -> tuple[str, ...]:
-        """Return nothing: the file has its only form."""
-        return ()
-
-    @property
-    def reference(self) -> VariantStages:
-        """The file itself."""
-        return self
-
-    @cached_property
-    def made(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return taken(self.card, self._scope, self.workload)
-
-    @property
-    def ships(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return self.made
-
-    @property
-    def compared(self) -> Stage[Artefact]:
-        """The stage that takes the file."""
-        return self.made
-
-    @property
-    def head(self) -> None:
-        """None: nothing is trained."""
-
-    @property
-    def expected(self) -> None:
-        """None: nothing is known of how it was trained."""
-
-    @property
-    def with_unknown(self) -> Stage[WithUnknown]:
-        """See :class:`VariantStages`.
-
-        Raises:
-            StageAborted: always.
-        """
-        raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
-
-
-def stages_of(card: Card, training: str, compression: str, workload: Workload) -> VariantStages:
-    """Return the stages of a variant of a card."""
-    kind = FinishedFile if card.form else VariantStages
-    return kind(card, training, compression, workload)
 
 
 def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
@@ -312,3 +267,86 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     for stage in stages:
         add(stage)
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class CardCosts:
+    """Seconds of the evaluation of one card: of what all variants share, of each training's, of each variant's own."""
+
+    shared_s: float
+    trained_s: Mapping[str, float]
+    own_s: Mapping[Variant, float]
+
+
+class CostModel:
+    """Rough seconds of the stages of one search: of one core, or of the machine where a stage runs alone.
+
+    ``pace``: what a stage took on this machine over its rough cost; 1 where nothing is known.
+    """
+
+    def __init__(self, workload: Workload, pace: Mapping[StageName, float] | None = None) -> None:
+        self.workload = workload
+        self._pace = pace or {}
+        self._by_card: dict[Card, CardCosts] = {}
+
+    def seconds(self, stage: Stage[Any]) -> float:
+        """Return the seconds of one stage, without those that it needs."""
+        return stage.cost_s * self._pace.get(stage.name, 1.0)
+
+    def total_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds of stages."""
+        return sum(map(self.seconds, stages))
+
+    def wall_s(self, stages: Iterable[Stage[Any]], cores: int, done: Collection[Stage[Any]] = ()) -> float:
+        """Return the rough wall time of stages on ``cores`` cores, without those that are done."""
+        left = [stage for stage in stages if stage not in done]
+        alone = self.total_s(stage for stage in left if stage.resources.alone)
+        return alone + (self.total_s(left) - alone) / cores
+
+    def chain_s(self, stages: Iterable[Stage[Any]], cores: int) -> float:
+        """Return the rough wall time of stages that wait for each other; features alone are read side by side."""
+        return sum(self.seconds(each) / (cores if each.name is StageName.FEATURES else 1) for each in stages)
+
+    def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
+        """Return every stage that variants of the card need, all variants by default; judging finalists included."""
+        wanted = self.workload.variants_of(card) if variants is None else variants
+        chosen = [VariantStages(card, *variant, self.workload) for variant in wanted]
+        return with_all_before(stage for each in chosen for stage in (*each.evaluation, *each.judging))
+
+    def sharers(self, stage: Stage[Any]) -> int:
+        """Return how many variants of a card share a stage."""
+        scope, workload = stage.scope, self.workload
+        if scope.compression:
+            return 1
+        return len(workload.recipes_of(scope.training)) if scope.training else len(workload.variants)
+
+    def variant_s(self, card: Card, variant: Variant) -> float:
+        """Return the seconds of one variant, with its share of what the card's variants have in common.
+
+        The variants of the lightest training share these seconds, because the others begin only after them.
+        """
+        costs, workload = self.of_card(card), self.workload
+        return (
+            costs.shared_s / len(workload.recipes_of(workload.trainings[0]))
+            + costs.trained_s[variant[0]] / len(workload.recipes_of(variant[0]))
+            + costs.own_s[variant]
+        )
+
+    def of_card(self, card: Card) -> CardCosts:
+        """Return the seconds of one card."""
+        if card in self._by_card:
+            return self._by_card[card]
+        graphs = {
+            variant: with_all_before(VariantStages(card, *variant, self.workload).evaluation)
+            for variant in self.workload.variants_of(card)
+        }
+        trained = dict.fromkeys(("", *self.workload.trainings), 0.0)
+        for stage in dict.fromkeys(stage for stages in graphs.values() for stage in stages):
+            if stage.scope.training in trained and not stage.scope.compression:
+                trained[stage.scope.training] += self.seconds(stage)
+        own = {
+            variant: self.total_s(each for each in stages if each.scope.compression)
+            for variant, stages in graphs.items()
+        }
+        self._by_card[card] = CardCosts(trained.pop(""), trained, own)
+        return self._by_card[card]

@@ -1,30 +1,211 @@
-"""Materials that the stages of a search share, and the models that they make."""
+"""Materials that the stages of a search share: the user's images by role, and the models that stages make."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.training import recipe_of
+from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.images import InputSpec
+from advisor.datasets.split import HOLDOUT, UNGROUPED, Grouping, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.images import Images, Part, Role
+from advisor.engine.pipeline.stage import MODEL, RESULT
 from advisor.engine.question import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
-from advisor.store.files import sha256_file
+from advisor.store.files import sha256_file, sha256_json
+
+Object = tuple[int, float, float, float, float]
+"""The label of a box, and its top, left, bottom and right in shares of the upright image."""
+
+LARGE = 5000
+"""Sets with more images than this get a first look at some of the images."""
+
+SUBSET_IMAGES = 2000
+"""Images of the first look at a large set, at most."""
+
+CAPTURED_IMAGES = 100
+"""Images of the hold-out for the test under capture conditions, at most: every condition at both strengths costs as
+much as scoring fourteen times as many images."""
+
+
+class Role(StrEnum):
+    """The purpose of some of the user's images."""
+
+    TRAIN = "train"
+    """The training part: fitted while candidates are compared."""
+    VALIDATION = "validation"
+    """The validation part: candidates are compared on it."""
+    LEARNT = "learnt"
+    """Everything but the hold-out: fitted by the model that ships."""
+    SUBSET = "subset"
+    """Some of the training part, for a first look at a large set."""
+    HOLDOUT = "holdout"
+    """The hold-out: only finalists are judged on it."""
+    OTHERS = "others"
+    """Images of other things than the classes, which the user gave: finalists are judged on them."""
+    CAPTURED = "captured"
+    """Some of the hold-out, judged under capture conditions."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some of the user's images: their places in the dataset (sorted), files and classes.
+
+    Attributes:
+        fingerprint: hash of the images in their order and with their labels.
+        stamps: size and modification time of each file when it was read.
+        hashes: SHA-256 of each file, in hexadecimal.
+        groups: number of the group of each image; images of one group belong together. Empty if each image is a group.
+        objects: the objects in each image; empty where images have no boxes.
+    """
+
+    indices: tuple[int, ...]
+    paths: tuple[Path, ...]
+    labels: tuple[int, ...]
+    fingerprint: str
+    stamps: tuple[tuple[int, int], ...] = ()
+    hashes: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()
+    objects: tuple[tuple[Object, ...], ...] = ()
+
+    def between(self, start: int, end: int) -> Part:
+        """Return the images from place ``start`` to before place ``end``."""
+        values = {name: each[start:end] for name, each in vars(self).items() if name != "fingerprint"}
+        return Part(**values, fingerprint=f"{self.fingerprint}[{start}:{end}]")
+
+    def rows_of(self, part: Part) -> list[int]:
+        """Return the places of another part's images among these."""
+        row_of = {index: row for row, index in enumerate(self.indices)}
+        return [row_of[index] for index in part.indices]
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """The boxes in a set of images: classes in label order, and of each upright image its objects, and its sides in
+    pixels.
+    """
+
+    classes: tuple[str, ...]
+    objects: tuple[tuple[Object, ...], ...]
+    sizes: tuple[tuple[int, int], ...]
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Boxes of each class."""
+        return self.among(range(len(self.objects)))
+
+    def among(self, indices: Iterable[int]) -> Mapping[str, int]:
+        """Return the boxes of each class in some images."""
+        found = Counter(label for index in indices for label, *_ in self.objects[index])
+        return {name: found[label] for label, name in enumerate(self.classes)}
+
+
+@dataclass(frozen=True)
+class Images:
+    """The user's images and their split.
+
+    Attributes:
+        leaks: groups of images that belong together, and that the user's own split puts into several parts.
+        groups: number of the group of each image: copies, near duplicates and ``grouping`` together; empty for none.
+        grouping: the groups that the split keeps whole, each taken on one occasion.
+        notes: a sentence about each thing that a reader may not expect of the split.
+        others: images of things that are none of the classes; nothing is fitted to them.
+    """
+
+    dataset: Dataset
+    split: Split
+    leaks: tuple[tuple[int, ...], ...] = ()
+    subset_images: int = SUBSET_IMAGES
+    groups: tuple[int, ...] = ()
+    grouping: Grouping = UNGROUPED
+    notes: tuple[str, ...] = ()
+    boxes: Boxes | None = None
+    others: tuple[LabelledImage, ...] = ()
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in label order: those of the boxes, where there are boxes."""
+        return self.boxes.classes if self.boxes else self.dataset.classes
+
+    @property
+    def own_holdout(self) -> bool:
+        """True where the user's own split names the hold-out."""
+        return HOLDOUT in self.split.given
+
+    @property
+    def large(self) -> bool:
+        """True where a first look at some of the images saves more than it costs."""
+        return len(self.split.learnt) > LARGE
+
+    def part(self, role: Role) -> Part:
+        """Return the images with a role."""
+        return self._parts[role]
+
+    def group_names(self, role: Role) -> tuple[str, ...]:
+        """Return the name of the group of each image with a role; empty where the images do not come in groups."""
+        images, numbers = self.dataset.images, self.grouping.of
+        return tuple(images[i].group or f"no. {numbers[i] + 1}" for i in self.part(role).indices) if numbers else ()
+
+    @property
+    def counts(self) -> Mapping[Role, int]:
+        """Number of images by role."""
+        return {role: len(part.paths) for role, part in self._parts.items()}
+
+    @cached_property
+    def _parts(self) -> Mapping[Role, Part]:
+        split = self.split
+        indices = {
+            Role.TRAIN: split.train,
+            Role.VALIDATION: split.validation,
+            Role.LEARNT: split.learnt,
+            Role.SUBSET: self._evenly(split.train, self.subset_images),
+            Role.HOLDOUT: split.holdout,
+            Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
+        }
+        return {**{role: self._part(own) for role, own in indices.items()}, Role.OTHERS: _part_of(self.others)}
+
+    def _evenly(self, indices: tuple[int, ...], count: int) -> tuple[int, ...]:
+        """Return ``count`` of the images at most, in proportion to the classes, drawn by the images' hashes."""
+        images = self.dataset.images
+        ordered = sorted(indices, key=lambda index: (images[index].label, images[index].sha256))
+        wanted = min(len(ordered), count)
+        first = {images[index].label: index for index in reversed(ordered)}  # every class has one, however small
+        return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
+
+    def _part(self, indices: tuple[int, ...]) -> Part:
+        objects = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
+        plain = _part_of([self.dataset.images[index] for index in indices], objects)
+        groups = tuple(self.groups[index] for index in indices) if self.groups else ()
+        return replace(plain, indices=indices, groups=groups)
+
+
+def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
+    """Return images as a part; the places are those among the images themselves."""
+    known: tuple[object, ...] = objects or tuple(image.label for image in images)
+    return Part(
+        indices=tuple(range(len(images))),
+        paths=tuple(image.path for image in images),
+        labels=tuple(image.label for image in images),
+        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, known, strict=True)]),
+        stamps=tuple(image.stamp for image in images),
+        hashes=tuple(image.sha256 for image in images),
+        objects=objects,
+    )
+
 
 Variant = tuple[str, str]
 """A training recipe and a compression recipe: of one card, one artefact."""
-
-MODEL, RESULT = "model.tflite", "result.json"
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -43,12 +224,7 @@ class Purpose(StrEnum):
 
 @dataclass(frozen=True)
 class LocalTarget:
-    """A target besides LiteRT whose files run on this machine: another runtime, or a microcontroller's interpreter.
-
-    Attributes:
-        device: name of the device in its profile.
-        target: its target.
-    """
+    """A target besides LiteRT whose files run on this machine: another runtime, or a microcontroller's interpreter."""
 
     device: str
     target: DeviceTarget
@@ -56,16 +232,7 @@ class LocalTarget:
 
 @dataclass(frozen=True)
 class Workload:
-    """The work for each card.
-
-    Attributes:
-        trainings: training recipes, the lightest first.
-        recipes: names of compression recipes.
-        images: number of images by role; empty without images.
-        question: the question: its task, its trials, whether it asks for capture conditions.
-        own_holdout: the user's own split names the hold-out.
-        local_targets: further targets whose files run on this machine.
-    """
+    """The work for each card: its recipes, the lightest training first, and the number of images by role."""
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]
@@ -103,11 +270,8 @@ class Materials:
     """Inputs that the stages of a search share.
 
     Attributes:
-        cache: results of earlier stages.
-        images: the user's images, or None.
         weights: weights file of each card by name; None for fixed-seed random weights.
         host: the machine that measures.
-        question: the question: its thread counts, its seed, the points that a compressed file may lose.
         effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
         training_left_s: returns the seconds that are left for fine-tuning the card of this name; None for no limit.
     """
@@ -150,11 +314,8 @@ class FloatModel:
 
 @dataclass(frozen=True)
 class Artefact:
-    """One ``.tflite`` that could ship.
-
-    Attributes:
-        figures: ``arena_bytes``, ``download_bytes`` (deflated) and ``download_zstd_bytes``.
-        notes: what the recipe did and found, where it says more than its name.
+    """One ``.tflite`` that could ship, its sizes by name, and what the recipe did and found, if that is more than its
+    name.
     """
 
     path: Path
@@ -162,6 +323,13 @@ class Artefact:
     size_bytes: int
     figures: Mapping[str, int] = field(default_factory=dict)
     notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def within(cls, folder: Path) -> Artefact:
+        """Return the file that a stage left in its folder, with its figures and notes."""
+        figures = dict(read_result(folder))
+        notes, path = figures.pop("notes", {}), folder / MODEL
+        return cls(path, sha256_file(path), path.stat().st_size, figures, notes)
 
     @classmethod
     def at(cls, path: Path, sha256: str) -> Artefact:

@@ -8,8 +8,7 @@ from typing import NamedTuple
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.expectation import without_holdout
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import StageAborted
+from advisor.engine.pipeline.stage import StageAborted, StageName
 
 
 class RuleNeeds(StrEnum):
@@ -29,15 +28,10 @@ class RuleNeeds(StrEnum):
 class Known:
     """The facts that a search has when it asks a rule; the last five are there for rules that need them.
 
-    Attributes:
-        limits: the budget.
-        results: the results so far, without the hold-out.
-        backbone_ms: CPU time of the float backbone for an image.
-        floats: the evaluation of the float32 file of the same network.
-        lighter: names of the lighter recipes that were tried before, the lightest first.
-        drops: points that each of them lost against float32, None if its file could not be scored; a recipe that gave
-            no file has no entry.
-        latency_ms: the least median of the file's timings.
+    Results are without the hold-out. ``backbone_ms`` is the CPU time of the float backbone for an image, ``latency_ms``
+    the least median of the file's timings, ``floats`` the float32 file of the same network. ``lighter`` are the recipes
+    that were tried before, the lightest first, and ``drops`` the points that each lost; None if its file could not be
+    scored, no entry if it gave none.
     """
 
     limits: Budget

@@ -1,4 +1,4 @@
-"""Declare a stage, and the events of its work."""
+"""Declare a stage, its name, and the events of its work."""
 
 from __future__ import annotations
 
@@ -8,15 +8,85 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, cast
 
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
-from advisor.engine.pipeline.images import Part
-from advisor.engine.pipeline.materials import MODEL, Artefact, Materials
-from advisor.engine.pipeline.names import StageName
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, LIGHT
+
+if TYPE_CHECKING:
+    from advisor.engine.pipeline.materials import Artefact, Materials, Part
+
+MODEL, RESULT = "model.tflite", "result.json"
+"""The file that a job writes, and what it returned, in the folder of its result."""
+
+
+class StageName(StrEnum):
+    """The stages of a search, in the order of the work.
+
+    Progress, durations, costs, the report's funnel and ``Evaluation.stage`` (the stage that ended an evaluation) use
+    these names and this order. A finalist's finished file is scored once more. The first three and ``STOP`` are
+    decisions: they end an evaluation and run no job.
+    """
+
+    PLAN = "plan"
+    """Ruled out by what is known beforehand: the size of the file or its licence."""
+    PREDICT = "predict"
+    """Predicted to be too slow, or not compatible with the device."""
+    PROMOTION = "promotion"
+    """Its training cannot reach the front."""
+    CONVERT = "convert"
+    """Keras graph to a float ``.tflite`` with two outputs."""
+    CUT = "cut"
+    """The float file with one of its outputs."""
+    SCREEN = "screen"
+    """CPU time of the backbone: a card that is far too slow is not trained."""
+    FEATURES = "features"
+    """The backbone's features of the images."""
+    LABELS = "labels"
+    """Likely wrong labels of a data set, for ``advisor data check``."""
+    EXPECTATION = "expectation"
+    """The share of right answers that the card keeps on images of another visit, camera or day."""
+    HEAD = "head"
+    """The head, fitted to the training part; a detector with its head, to compare or to ship."""
+    REFIT = "refit"
+    """The head that ships, fitted to everything but the hold-out."""
+    JOIN = "join"
+    """Backbone and head in one file."""
+    FINETUNE_CACHED = "finetune_cached"
+    """The last blocks fine-tuned on cached maps."""
+    FINETUNE_TOP = "finetune_top"
+    """The last layers fine-tuned."""
+    FINETUNE_ALL = "finetune_all"
+    """All layers fine-tuned."""
+    CALIBRATE = "calibrate"
+    """Activations on the calibration images, and the weights that all forms of a file share."""
+    COMPRESS = "compress"
+    """One compression recipe, labels and normalisation written into the file."""
+    SCORE = "score"
+    """Answers of the file on images."""
+    CONFIDENCE = "confidence"
+    """The temperature of the file's probabilities, folded into its head."""
+    PROBE = "probe"
+    """Features and logits of a classifier, to find images of unknown things."""
+    UNKNOWN = "unknown"
+    """A finalist with one more class, for things that are none of the classes."""
+    CAPTURE = "capture"
+    """Top-1 of the file on images under capture conditions."""
+    ANSWERS = "answers"
+    """Agreement with the float file on bundled photographs, if there are no images."""
+    TIMING = "timing"
+    """Latency and memory of the file on the target."""
+    ONNX = "twin"
+    """The export for another runtime of this machine; the older name is in cache keys and in the durations of runs."""
+    RUNTIME = "runtime"
+    """Latency and memory of the file in another runtime of this machine."""
+    ARENA = "arena"
+    """The memory that the file needs in a microcontroller's interpreter, measured on this machine."""
+    STOP = "stop"
+    """Not evaluated before the search ended; a run that is resumed evaluates it."""
+
 
 Result = TypeVar("Result")
 
@@ -49,11 +119,8 @@ class Pool(StrEnum):
 class Resources:
     """The resources of a stage while it runs.
 
-    Attributes:
-        pool: where its job runs.
-        memory_bytes: expected memory; the job begins when as much is free.
-        limits: time and memory beyond which the job is ended.
-        long: it takes many minutes: it comes after all other jobs, keeps checkpoints and reports epochs.
+    The expected memory must be free before its job begins; ``limits`` end it. A ``long`` job takes many minutes: it
+    comes after all other jobs, keeps checkpoints and reports epochs.
     """
 
     pool: Pool = Pool.LIGHT
@@ -69,14 +136,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Scope:
-    """The owner of a stage: a card, and parts of a variant.
+    """The owner of a stage: a card, and parts of a variant; an empty part means that all variants share the stage.
 
-    Attributes:
-        card: name of the model card.
-        training: training recipe; empty where all trainings of the card share the stage.
-        compression: compression recipe; empty where all compressions of the training share it.
-        purpose: of a model that is trained twice; empty if it is trained once.
-        detail: tells stages of one name apart, such as a part of the images.
+    The purpose is that of a model that is trained twice. ``detail`` tells stages of one name apart, such as a part of
+    the images.
     """
 
     card: str
@@ -100,9 +163,8 @@ class Results:
 class Folders:
     """The folders that a job writes to.
 
-    Attributes:
-        out: takes the result; it goes into the cache as a whole.
-        checkpoints: survives a job that is ended; the next try continues from it.
+    ``out`` goes into the cache as a whole; ``checkpoints`` survives a job that is ended, and the next try continues
+    from it.
     """
 
     out: Path
@@ -122,8 +184,6 @@ class Stage(Generic[Result]):
     version and inputs have the same result: it is kept in the artifact cache for the next search.
 
     Attributes:
-        name: what it does.
-        scope: what it belongs to.
         version: raised whenever the same inputs would give another result.
         doing: what progress says, before the card's name.
         after: the stages whose results it needs.
@@ -131,7 +191,6 @@ class Stage(Generic[Result]):
         job: the work, as a function with its arguments; what it returns is kept as ``result.json``.
         read: reads the result from the folder.
         cost_s: rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`.
-        resources: what it takes while it runs.
         reads: the images that the job reads; they must not change while it runs.
         unsupported: why the card cannot have this stage; empty where it can.
         keep_if: called with the job's return value; False if the result must not be cached. None caches every result. A
@@ -169,13 +228,8 @@ class Stage(Generic[Result]):
         return f"{self.doing} {self.scope.card}"
 
 
-Source = Stage[Artefact] | Artefact
+Source: TypeAlias = "Stage[Artefact] | Artefact"
 """A file that a stage will make, or one that is there."""
-
-
-def artefact_of(source: Source, results: Results) -> Artefact:
-    """Return the file of a source."""
-    return result_of(source, results)
 
 
 def result_of(source: Stage[Result] | Result, results: Results) -> Result:
@@ -204,12 +258,9 @@ class EventKind(StrEnum):
 class StageEvent:
     """Something that happened to a stage.
 
-    Attributes:
-        stage: the stage.
-        kind: what happened.
-        seconds: of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement.
-        holder: of ``WAITING``: who makes the result, such as ``process 123``.
-        epochs: of ``EPOCH``, and of ``DONE`` if a time limit ended the job: how many epochs of how many are done.
+    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement. ``holder``
+    of ``WAITING``: who makes the result, such as ``process 123``. ``epochs`` of ``EPOCH``, and of ``DONE`` if a time
+    limit ended the job: how many epochs of how many are done.
     """
 
     stage: Stage[Any]
@@ -224,10 +275,8 @@ Listener = Callable[[StageEvent], None]
 
 
 class Durations:
-    """Seconds of core or machine time that a search spent; cached results and waiting for a core do not count.
-
-    Attributes:
-        seconds: by card and stage.
+    """Seconds of core or machine time that a search spent by card and stage, without cached results and waits for a
+    core.
     """
 
     def __init__(self) -> None:
@@ -266,11 +315,7 @@ class StageAborted(StageError):
 def aborted(error: AdvisorError | OSError, stage: StageName, recipe: str) -> StageAborted:
     """Return the stage error for an error of a job.
 
-    Args:
-        error: what the stage raised.
-        stage: the stage.
-        recipe: the recipe that made the stage's file, if any. If the runtime cannot run that file, the evaluation is
-            skipped; for float32 it has failed.
+    If the runtime cannot run the file that a ``recipe`` made, the evaluation is skipped; for float32 it has failed.
     """
     if isinstance(error, OSError):
         return StageAborted(Status.FAILED, stage, f"{error.strerror or error}: {error.filename or ''}")

@@ -17,11 +17,11 @@ from typing import Any, TypeVar, cast
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import HOST, Status
 from advisor.datasets.images import require_unchanged
-from advisor.engine.execution import OnDevice, call_locally
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine, OnDevice, call_locally
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.materials import DAMAGED, RESULT, Materials, read_result
+from advisor.engine.pipeline.materials import DAMAGED, Materials, read_result
 from advisor.engine.pipeline.stage import (
+    RESULT,
     EventKind,
     Folders,
     Listener,
@@ -46,11 +46,8 @@ EPOCHS_EVERY_S = 2.0
 class Workers:
     """The places where the jobs of a search run.
 
-    Attributes:
-        machine: hands out cores and memory.
-        pools: child processes by pool; a pool that is missing is not needed.
-        on_device: calls a measurement on the machine with the device.
-        priority: card name to its place in the queue for cores.
+    ``pools``: child processes by pool; a pool that is missing is not needed. ``on_device`` calls a measurement on the
+    machine with the device. ``priority``: card name to its place in the queue for cores.
     """
 
     machine: Machine
@@ -62,13 +59,8 @@ class Workers:
 class Walker:
     """Runs the stages of a graph, each once in a search, and caches their results for the next search.
 
-    The cost of a search is the sum of its stages, never the product of its choices.
-
-    Args:
-        materials: inputs that the stages share.
-        workers: where their jobs run.
-        listener: called with each event.
-        remeasure: take cached timings again.
+    The cost of a search is the sum of its stages, never the product of its choices. ``remeasure`` takes cached timings
+    again.
     """
 
     def __init__(
@@ -79,15 +71,14 @@ class Walker:
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
-        """Return the result of a stage after running the stages that it needs; a second call returns the same result.
-
-        Raises:
-            StageAborted: the stage, or one that it needs, failed or does not apply.
+        """Return the result of a stage after the stages that it needs, once in a search; StageAborted if one of them
+        fails.
         """
         task = self._tasks.get(stage)
         if task is None:
             task = self._tasks[stage] = asyncio.ensure_future(self._run(stage))
-            task.add_done_callback(_retrieve)
+            # Retrieve a failure that no caller awaits any more, for example after a time limit.
+            task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return cast("Result", await asyncio.shield(task))
 
     async def _run(self, stage: Stage[Result]) -> Result:
@@ -113,8 +104,12 @@ class _StageRun:
     listener: Listener
 
     async def result(self, again: bool) -> Any:
-        """Return the stage's result from the cache, or compute it; a damaged one is computed again."""
-        for cached in self._cached(again):
+        """Return the stage's result from the cache unless ``again``, or compute it; a damaged one is computed again."""
+        for cached in cached_folders(self.stage, self.materials, self.results):
+            if again:
+                shutil.rmtree(cached, ignore_errors=True)
+            if not cached.is_dir():
+                continue
             with contextlib.suppress(*DAMAGED):
                 made = await self._read(cached)
                 self._tell(EventKind.CACHED)
@@ -137,13 +132,6 @@ class _StageRun:
         self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=worked_s(), epochs=epochs)
         return made
 
-    def _cached(self, again: bool) -> list[Path]:
-        """Return the folders of earlier results, the best first; ``again`` removes them."""
-        folders = cached_folders(self.stage, self.materials, self.results)
-        for folder in folders if again else ():
-            shutil.rmtree(folder, ignore_errors=True)
-        return [folder for folder in folders if folder.is_dir()]
-
     async def _made(
         self, pause: Pause, waits: Callable[[str], None], worked_s: Callable[[], float]
     ) -> tuple[Any, tuple[int, int]]:
@@ -154,7 +142,10 @@ class _StageRun:
         def fill(folder: Path) -> None:
             self._call(Folders(folder, checkpoints), pause)
             if not self._kept(folder):
-                raise _EndedEarly(_copied(folder, checkpoints / SO_FAR))
+                so_far = checkpoints / SO_FAR
+                shutil.rmtree(so_far, ignore_errors=True)
+                shutil.copytree(folder, so_far)
+                raise _EndedEarly(so_far)
 
         if self.stage.resources.alone:
             return await asyncio.to_thread(self._uncached, fill), (0, 0)
@@ -182,7 +173,6 @@ class _StageRun:
             return made
 
     def _call(self, folders: Folders, pause: Pause) -> None:
-        """Call the job on its pool and store the returned value with the written files."""
         job = self.stage.job(self.materials, self.results, folders)
         assert not job.keywords, "only positional arguments travel to a child process"
         if self.stage.resources.alone:
@@ -214,7 +204,6 @@ class _StageRun:
 
     @asynccontextmanager
     async def _watched(self, checkpoints: Path, worked_s: Callable[[], float]) -> AsyncIterator[None]:
-        """Report each epoch of a long stage."""
         if self.stage.epochs is None:
             yield
             return
@@ -291,32 +280,16 @@ class _EndedEarly(Exception):
         self.folder = folder
 
 
-def _copied(source: Path, target: Path) -> Path:
-    """Copy the files of a folder into ``target``, in place of earlier ones, and return it."""
-    shutil.rmtree(target, ignore_errors=True)
-    shutil.copytree(source, target)
-    return target
-
-
 def _copy_files(source: Path, target: Path) -> None:
     """Copy the files without the permissions of their temporary folder."""
     for file in source.iterdir():
         shutil.copyfile(file, target / file.name)
 
 
-def _retrieve(task: asyncio.Task[Any]) -> None:
-    """Retrieve a failure that no caller awaits any more, for example after a time limit."""
-    if not task.cancelled():
-        task.exception()
-
-
 def run_coroutine(work: Coroutine[object, object, Result]) -> Result:
-    """Run a coroutine in a new thread and return its result.
+    """Run a coroutine in a new thread and return its result, or raise what it raised.
 
     The calling thread may have a running event loop, as in a notebook. An interrupt reaches the caller at once.
-
-    Raises:
-        BaseException: the coroutine raised it.
     """
     result: Future[Result] = Future()
 

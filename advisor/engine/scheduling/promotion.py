@@ -24,8 +24,8 @@ from advisor.core.metrics import BALANCED, Preference
 from advisor.core.quantity import Quantity
 from advisor.core.training import lighter_than, recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.space.plan import Plan, prior_accuracy
 
 PERFECT = 100.0

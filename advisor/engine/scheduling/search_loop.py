@@ -14,7 +14,7 @@ from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.training import recipe_of
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.evaluation.scorer import Scorer
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
 from advisor.engine.scheduling.promotion import FrontBound

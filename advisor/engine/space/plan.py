@@ -13,11 +13,10 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
-from advisor.engine.pipeline.cost_model import CostModel
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.graph import CostModel
+from advisor.engine.pipeline.materials import Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.device_prediction import least_size
 from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder

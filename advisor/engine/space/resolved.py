@@ -22,9 +22,8 @@ from advisor.datasets.dataset import Dataset, class_order
 from advisor.datasets.division import Division
 from advisor.datasets.split import Split
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.engine.pipeline.images import SUBSET_IMAGES, Images, Role
-from advisor.engine.pipeline.materials import Materials, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import SUBSET_IMAGES, Images, Materials, Role, Workload
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_classes, require_sampler_installed
 from advisor.engine.space.plan import Plan, most_promising_first

@@ -7,8 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest
+from advisor.devices.connections.agent import HostConnection
+from advisor.devices.prediction import device_predictor
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes, require_runtime
+from advisor.engine.targets.target_devices import prefer_tflite
+from advisor.measurement.latency.timing import effort_named
+from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
+from advisor.measurement.on_device.gpu import benchmark_on_gpu
 
 if TYPE_CHECKING:
     from advisor.devices.profiles.values import ConnectionSettings
@@ -29,11 +36,7 @@ def benchmark_device(
 ) -> DeviceBenchmark:
     """Measure files on this machine's GPU or on a device over its connection; without a connection, predict.
 
-    The arguments are those of :func:`advisor.api.models.benchmark_device`; ``settings`` replace the connection
-    settings of the profile.
-
-    Raises:
-        UsageError: an option is not valid, or none of the files can be measured.
+    The arguments are those of :func:`advisor.api.models.benchmark_device`, which says what it raises.
     """
     names = [canonical(name.strip()) for name in device.split(",")]
     if len(names) > 1:
@@ -41,18 +44,9 @@ def benchmark_device(
         return _in_runtimes(models, names, threads, effort, tell)
     (device,) = names
     _check(device, accelerator, settings)
-    from advisor.measurement.latency.timing import effort_named
-
     effort_named(effort)
     if device in ("", HOST):
-        from advisor.measurement.on_device.gpu import benchmark_on_gpu
-
         return benchmark_on_gpu(models, effort, tell)
-    from advisor.devices.prediction import device_predictor
-    from advisor.devices.profiles.listing import known_devices
-    from advisor.engine.targets.target_devices import prefer_tflite
-    from advisor.measurement.on_device.benchmark import benchmark_on_device
-
     profile, target = known_devices(profiles).select(device)
     runtime = require_runtime(profile)
     if profile.kind == "microcontroller":
@@ -64,7 +58,6 @@ def benchmark_device(
 
 
 def _check_runtimes(names: Sequence[str], accelerator: str, settings: ConnectionSettings | None) -> None:
-    """Refuse names of several devices that are not runtimes of this machine, and options that they do not have."""
     for name in names:
         if name != HOST and name not in local_runtimes():
             valid = (LITERT, *local_runtimes())
@@ -79,11 +72,6 @@ def _check_runtimes(names: Sequence[str], accelerator: str, settings: Connection
 def _in_runtimes(
     models: Sequence[str | Path], names: Sequence[str], threads: Sequence[int], effort: str, tell: Callable[[str], None]
 ) -> DeviceBenchmark:
-    """Measure files in several runtimes of this machine, in turn."""
-    from advisor.devices.connections.agent import HostConnection
-    from advisor.devices.profiles.listing import known_devices
-    from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
-
     profiles, chosen = known_devices(), []
     for name in dict.fromkeys(names):
         profile, target = profiles.select(name)
@@ -94,7 +82,6 @@ def _in_runtimes(
 
 
 def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -> None:
-    """Refuse options that name no device, or an accelerator of this machine that cannot be measured."""
     if accelerator and accelerator not in KINDS:
         raise UsageError(
             f"unknown accelerator '{accelerator}'{nearest(accelerator, KINDS)}",
@@ -114,11 +101,7 @@ def _check(device: str, accelerator: str, settings: ConnectionSettings | None) -
 
 
 def _of_kind(profile: DeviceProfile, target: DeviceTarget, kind: str, named: bool) -> DeviceTarget:
-    """Return the named target if it is of the wanted kind; without a named target, the first of that kind.
-
-    Raises:
-        UsageError: the device has no such target.
-    """
+    """Return the named target if it is of the wanted kind; without a named target, the first of that kind."""
     if not kind or target.accelerator == kind:
         return target
     matching = [each for each in profile.targets if each.accelerator == kind]

@@ -15,8 +15,8 @@ from advisor.core.forms import form_of
 from advisor.core.quantity import CONFIDENCE, LatencyDistribution, Quantity, percent
 from advisor.core.units import show_bytes, show_ms
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.rule import Known
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, form_rejection, memory_of, rejection
 from advisor.measurement import host
 from advisor.store.files import sha256_json
@@ -39,8 +39,7 @@ MIN_BUDGET_PROBABILITY = 0.05
 class DevicePredictor:
     """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    Its predictor is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half
-    a second.
+    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second.
     """
 
     def __init__(self) -> None:
@@ -65,9 +64,8 @@ class DevicePredictor:
 
         ``evaluations`` were made on any device. The budget must be met with the probability ``confidence``.
         """
-        return tuple(
-            self._evaluated(moved(each, device), device, budget_ms, confidence) for each in one_each(evaluations)
-        )
+        there = (moved(each, device) for each in one_each(evaluations))
+        return tuple(self._evaluated(each, device, budget_ms, confidence) for each in there)
 
     def predict_card(self, card: Card, recipe: str, device: TargetDevice) -> Prediction | str:
         """Return the prediction for a recipe's form of a card, or the reason why there is none."""
@@ -90,7 +88,6 @@ class DevicePredictor:
         return with_budget_probability(predicted, budget_ms, confidence)
 
     def _prediction(self, device: TargetDevice, form: str, model: ModelFeatures | None) -> Prediction | str:
-        """Return the prediction for a model in a form, or the reason why there is none."""
         if model is None:
             return "its MACs and parameters are not known, so its latency cannot be predicted"
         key = (device.profile.fingerprint(), device.target.name, form, model)
@@ -114,7 +111,6 @@ class DevicePredictor:
     def _features(
         self, card: str, family: str, macs: float | None, params: float | None, input_size: int | None
     ) -> ModelFeatures | None:
-        """Return the features of a card, None if its counts are not known."""
         if not macs or not params or not input_size:
             return None
         return self._table.features(card, family, float(macs), float(params), input_size)
@@ -138,10 +134,7 @@ def one_each(evaluations: Iterable[Evaluation]) -> tuple[Evaluation, ...]:
 
 
 def before_measuring(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
-    """Return the evaluation for a runtime of this machine, before it is measured; ``skipped`` if it cannot run there.
-
-    Nothing is predicted for it.
-    """
+    """Return the evaluation for a runtime of this machine before measuring it; ``skipped`` if it cannot run there."""
     there = moved(evaluation, device)
     reason = rejection(there, device)
     return _rejected(there, reason) if reason else there
@@ -170,13 +163,7 @@ def moved(evaluation: Evaluation, device: TargetDevice) -> Evaluation:
 
 
 def least_size(card: Card, recipe: str, *, new_head: bool) -> float:
-    """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced.
-
-    Args:
-        card: the model card.
-        recipe: the compression recipe.
-        new_head: the classifier is replaced by one of the user's classes.
-    """
+    """Return the least possible bytes of the file: parameters x bytes, without what is folded or replaced."""
     params = float(max(card.params, 1))
     if new_head:
         params -= min(HEAD_FEATURES * card.classes, HEAD_SHARE * params)
@@ -194,11 +181,10 @@ def card_rejection(card: Card, recipe: str, device: TargetDevice) -> str:
 
 @dataclass(frozen=True)
 class LatencyEstimate:
-    """The estimated latency of one configuration.
+    """The estimated latency of one configuration, and the probability that it meets the latency budget.
 
-    Attributes:
-        latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
-        chance: probability that it meets the latency budget; None without a budget, or if the latency is rough.
+    The median in ms is ``measured`` here before, ``predicted``, or ``estimated`` if it is rough. The chance is None
+    without a budget, or if the latency is rough.
     """
 
     latency: Quantity
@@ -222,8 +208,7 @@ class Prefilter:
         """Return why a card is not trained for a recipe; empty if it may be worth training.
 
         It is rejected if it is too slow or too large for every device of the question, or for one that it must run on
-        as well.
-        This machine rejects nothing here: it measures.
+        as well. This machine rejects nothing here: it measures.
         """
         card, recipe = self.cards[candidate.card], candidate.compression
         required = [device for device in self.targets.devices if device.label in self.limits.must_run_on]

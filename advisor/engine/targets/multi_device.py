@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation, Status, show_latency, variant_of
@@ -18,9 +18,8 @@ from advisor.core.forms import FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.execution import Executor
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Stage, StageAborted
-from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures, memory_of, remote_facts
+from advisor.engine.pipeline.stage import Stage, StageAborted, StageName
+from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
 from advisor.engine.question import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
@@ -31,19 +30,17 @@ from advisor.store import RunFolder
 if TYPE_CHECKING:
     from advisor.devices.connections.protocol import Timing
 
+Result = TypeVar("Result")
+
 _NORMAL_P90 = 1.2816
 """The 90th percentile of the standard normal distribution."""
 
 
 def measured_over_connection(before: Evaluation, device: TargetDevice, model: Path) -> Evaluation:
-    """Return the evaluation with measured latency and memory, or ``failed`` with the reason.
+    """Return the evaluation with latency and memory on a device that is connected over ssh or adb, or ``failed``.
 
-    A prediction never replaces a failed measurement. The reason names the predicted latency, and the search continues.
-
-    Args:
-        before: the evaluation before the measurement, with the prediction.
-        device: a device that is connected over ssh or adb.
-        model: the ``.tflite`` file.
+    A prediction never replaces a failed measurement. The reason names the predicted latency of the evaluation
+    ``before``, and the search continues.
     """
     from advisor.devices.connections.protocol import MeasurementJob, exclusive
 
@@ -62,27 +59,25 @@ def measured_over_connection(before: Evaluation, device: TargetDevice, model: Pa
 
 async def measured_here(walker: Walker, before: Evaluation, stage: Stage[RuntimeFigures]) -> Evaluation:
     """Return the evaluation with the figures of another runtime of this machine, or ``failed`` with the reason."""
-    try:
-        figures = await walker.run(stage)
-    except StageAborted as end:
-        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
-    return replace(before, **vars(figures))
+    return await _after(walker, before, stage, lambda figures: replace(before, **vars(figures)))
 
 
 async def checked(walker: Walker, predicted: Evaluation, device: TargetDevice, stage: Stage[MicroCheck]) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason.
+    """Return the evaluation with the measured arena, or ``skipped`` or ``failed`` with the reason."""
+    return await _after(walker, predicted, stage, lambda found: with_arena(predicted, device, found))
 
-    It is skipped if the interpreter does not run the file or the arena is larger than the device's memory for it.
-    """
+
+async def _after(
+    walker: Walker, before: Evaluation, stage: Stage[Result], then: Callable[[Result], Evaluation]
+) -> Evaluation:
     try:
-        found = await walker.run(stage)
+        return then(await walker.run(stage))
     except StageAborted as end:
-        return replace(predicted, status=end.status, stage=end.stage, reason=end.reason)
-    return with_arena(predicted, device, found)
+        return replace(before, status=end.status, stage=end.stage, reason=end.reason)
 
 
 def with_arena(predicted: Evaluation, device: TargetDevice, found: MicroCheck) -> Evaluation:
-    """Return the evaluation with the measured arena, or ``skipped`` with the reason."""
+    """Return the evaluation with the measured arena; ``skipped`` if the file does not run, or it is too large."""
     reason = found.reason or arena_too_large(found.arena_bytes, device, "tensor arena takes")
     if reason:
         return replace(predicted, status=Status.SKIPPED, stage=StageName.PREDICT, reason=reason)
@@ -124,12 +119,8 @@ Artefact = tuple[str, str, str]
 class MultiDeviceEvaluator:
     """Evaluates configurations on the leading device, and each artefact on every other device of the question once.
 
-    Args:
-        evaluator: makes and scores the artefacts, and times them on this machine if the question names it.
-        prefilter: the devices, and what predicts for them.
-        run: takes the evaluations on the other devices, each as soon as it is known.
-        executor: calls a measurement on the machine with the device.
-        doing: shows for a block what is measured on other devices.
+    The run takes the evaluations on the other devices, each as soon as it is known. ``doing`` shows for a block what is
+    measured there.
     """
 
     def __init__(
@@ -166,7 +157,10 @@ class MultiDeviceEvaluator:
         made = await self._with_file_features(made)
         if not self._targets.devices:
             return made
-        others = await self._on_devices(made)
+        artefact = variant_of(made)  # once for all thread counts of this machine
+        if artefact not in self._other_devices:
+            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
+        others = await asyncio.shield(self._other_devices[artefact])
         if self._targets.host:
             return made
         return next(e for e in others if e.configuration.target == configuration.target)
@@ -186,18 +180,10 @@ class MultiDeviceEvaluator:
         (worst,) = with_required_figures(rows[:1] or [evaluation], required)
         return replace(worst, configuration=evaluation.configuration)
 
-    async def _on_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
-        """Evaluate an artefact on every other device, once for all thread counts of this machine."""
-        artefact = variant_of(made)
-        if artefact not in self._other_devices:
-            self._other_devices[artefact] = asyncio.ensure_future(self._evaluate_devices(made))
-        return await asyncio.shield(self._other_devices[artefact])
-
     async def _evaluate_devices(self, made: Evaluation) -> tuple[Evaluation, ...]:
         found = await asyncio.gather(*(self._evaluate_on(made, device) for device in self._targets.devices))
-        lead = self._targets.lead
         for device, evaluation in zip(self._targets.devices, found, strict=True):
-            if device is not lead:
+            if device is not self._targets.lead:
                 self._run.append(evaluation)
         return tuple(found)
 
@@ -223,7 +209,6 @@ class MultiDeviceEvaluator:
             )
 
     async def _with_file_features(self, made: Evaluation) -> Evaluation:
-        """Add what the file computes: operators, multiply-accumulates, precision, memory of activations."""
         from advisor.devices.latency.features import read_features
 
         if made.artefact_sha256 not in self._features:

@@ -20,7 +20,8 @@ from advisor.devices.profiles import (
     Profiles,
     runtime_remark,
 )
-from advisor.devices.profiles.runtimes import LocalRuntime, local_runtimes, require_runtime
+from advisor.devices.profiles.listing import known_devices, remarks
+from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes, require_runtime
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question import Question
 from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
@@ -31,13 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TargetDevice:
-    """One target of one device.
-
-    Attributes:
-        label: the device as the user named it; evaluations carry this name.
-        profile: the device.
-        target: its target.
-    """
+    """One target of one device; ``label`` is the device as the user named it, and evaluations carry this name."""
 
     label: str
     profile: DeviceProfile
@@ -56,7 +51,7 @@ class TargetDevice:
     @property
     def local(self) -> LocalTarget | None:
         """The target if files run on this machine for it: it is a runtime, or has an interpreter here. None if not."""
-        if self.runtime is None and not needs_check(self.target):
+        if self.runtime is None and installed_interpreter(self.target.runtime) is None:
             return None
         return LocalTarget(self.profile.name, self.target)
 
@@ -70,11 +65,8 @@ class TargetDevice:
 
 @dataclass(frozen=True)
 class TargetDevices:
-    """The devices that the models of one search must run on.
-
-    Attributes:
-        host: whether this machine is one of them.
-        devices: the other devices: first those of ``--device``, then those of ``--must-run-on``.
+    """The devices that the models of one search must run on: this machine (``host``), those of ``--device``, then the
+    others.
     """
 
     host: bool
@@ -88,20 +80,12 @@ class TargetDevices:
     @property
     def remarks(self) -> tuple[str, ...]:
         """Limits of the latencies: an unknown processor of this machine, a runtime that is not for the files."""
-        from advisor.devices.profiles import listing
-        from advisor.devices.profiles.runtimes import host_profile
-
-        here = listing.remarks(host_profile()) if self.host else ()
+        here = remarks(host_profile()) if self.host else ()
         return tuple(dict.fromkeys((*here, *filter(None, map(remark_of, self.devices)))))
 
 
 def select_targets(question: Question) -> TargetDevices:
-    """Return the devices of a question.
-
-    Raises:
-        UsageError: a device or target is unknown (the error names the nearest), a folder of profiles is missing, or a
-            profile is not valid.
-    """
+    """Return the devices of a question; a UsageError if one, or a folder of profiles, is unknown or not valid."""
     for folder in question.profiles:
         if not folder.is_dir():
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
@@ -127,14 +111,10 @@ def at_threads(device: TargetDevice, counts: Sequence[int]) -> tuple[TargetDevic
 def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: str) -> tuple[TargetDevice, ...]:
     """Return the device and target of each ``device`` or ``device:target``.
 
-    Raises:
-        UsageError: a device or target is unknown (the error names the nearest), it is this machine, or it is a runtime
-            of this machine that is not installed.
+    An unknown one, this machine, and a runtime of it that is not installed are UsageErrors.
     """
     if not selectors:
         return ()
-    from advisor.devices.profiles.listing import known_devices
-
     profiles = known_devices(folders)
     return tuple(_select(selector, profiles, option) for selector in selectors)
 
@@ -158,23 +138,14 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
     return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
-def needs_check(target: DeviceTarget) -> bool:
-    """Return whether files for a target can be checked here: the interpreter of its runtime is installed."""
-    return installed_interpreter(target.runtime) is not None
-
-
 def remark_of(device: TargetDevice) -> str:
     """Return a remark if latencies are those of another runtime, or if arenas are computed for want of an extra."""
     if device.runtime is not None:
         return ""
-    other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
-    return other_runtime or _missing_extra(device)
-
-
-def _missing_extra(device: TargetDevice) -> str:
     interpreter = interpreter_of(device.target.runtime)
-    if interpreter is None or interpreter.available():
-        return ""
+    other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
+    if other_runtime or interpreter is None or interpreter.available():
+        return other_runtime
     return f"{device.label}: files are not run in {interpreter.NAME}, arenas are computed; {interpreter.INSTALL}"
 
 
@@ -226,12 +197,8 @@ def _activations_too_large(evaluation: Evaluation, device: TargetDevice) -> str:
 
 
 def arena_too_large(arena_bytes: int, device: TargetDevice, what: str) -> str:
-    """Return why a device has not enough memory for an arena; empty if it has.
-
-    Args:
-        arena_bytes: memory that the file needs.
-        device: where it shall run.
-        what: subject and verb of the reason.
+    """Return why a device has not enough memory for an arena; empty if it has. ``what`` is the reason's subject and
+    verb.
     """
     limit = device.profile.limits.arena_bytes
     if limit is None or arena_bytes <= limit:

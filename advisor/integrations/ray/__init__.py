@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from advisor.core.errors import StageError, UsageError, install_extra, last_line, message_of
 from advisor.core.evaluation import HOST
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.integrations.ray import node as ray_node
 from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents
 from advisor.isolation import CallLimits, Pause

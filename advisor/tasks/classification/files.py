@@ -23,7 +23,7 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation import accuracy, confidence, confidence as metrics
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored, shares_name
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import Question
 from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, ShippedModel, Shipping
 from advisor.isolation import Scratch

@@ -21,7 +21,7 @@ from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, gravest_first
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
 from advisor.training.labels import Suspect

@@ -21,7 +21,7 @@ from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, Ju
 from advisor.core.quantity import Interval, paired_shares
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement import average_precision

@@ -8,9 +8,7 @@ from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import HEAD, recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Role, Workload, versions
 from advisor.engine.pipeline.stage import (
     Folders,
     Inputs,
@@ -21,8 +19,9 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Source,
     Stage,
+    StageName,
     after,
-    artefact_of,
+    result_of,
 )
 from advisor.engine.pipeline.stages.backbone import identity, require_classes
 from advisor.engine.pipeline.stages.figures import with_detail
@@ -93,7 +92,7 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
     def inputs(materials: Materials, results: Results) -> Inputs:
         images, classes = materials.part(role).fingerprint, materials.require_images().classes
         own = {
-            "artefact": artefact_of(source, results).sha256,
+            "artefact": result_of(source, results).sha256,
             "pictures": images,
             "view": spec.key,
             "classes": classes,
@@ -101,7 +100,7 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
         return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = artefact_of(source, results).path, materials.part(role).paths
+        path, images = result_of(source, results).path, materials.part(role).paths
         classes = materials.require_images().classes
         return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
 

@@ -76,7 +76,6 @@ def test_one_scale_for_unlike_channels_is_named_with_channel_and_ratio(
     data = _constants(float_model, 1, 1, widen)
     found = _against(tmp_path, data, recipe("int8_per_tensor").apply(data, photographs), photographs[:6])
     layer = next(layer for layer in found.layers if layer.index == 1)
-    assert layer.kernel is not None
     assert layer.kernel.channel == 17
     assert layer.kernel.ratio > 20
     assert layer.per_channel is False
@@ -136,20 +135,17 @@ def test_of_a_clustered_layer_its_few_values_are_counted(
     assert layer.cause.startswith("2 values stand for all of its weights")
 
 
-def test_a_rounded_layer_is_neither_pruned_nor_clustered(
-    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+@pytest.mark.parametrize(
+    ("form", "weights", "reason"),
+    [("rounded", "float32", "its weights are rounded to "), ("weight_int4", "int4", "stored too coarsely: more bits")],
+)
+def test_rounded_weights_and_those_of_few_bits_are_neither_pruned_nor_clustered(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray, form: str, weights: str, reason: str
 ) -> None:
-    found = _against(tmp_path, float_model, recipe("rounded").apply(float_model, photographs), photographs[:2])
+    found = _against(tmp_path, float_model, recipe(form).apply(float_model, photographs), photographs[:2])
     layer = replace(found.layers[2], own_snr_db=20.0)
-    assert layer.few is not None
-    assert cause(layer).startswith(f"its weights are rounded to {layer.few} values")
-
-
-def test_weights_of_few_bits_are_coarse(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
-    found = _against(tmp_path, float_model, recipe("weight_int4").apply(float_model, photographs), photographs[:2])
-    layer = replace(found.layers[2], own_snr_db=20.0)
-    assert layer.weights == "int4"
-    assert "stored too coarsely: more bits" in cause(layer)
+    assert layer.weights == weights
+    assert reason + (f"{layer.few} values" if form == "rounded" else "") in cause(layer)
 
 
 def test_operators_that_fall_back_are_named(tmp_path: Path) -> None:
@@ -248,5 +244,4 @@ def test_what_is_no_multiple_keeps_the_factor_one() -> None:
     stored = KERNEL * FACTORS.reshape(-1, 1, 1, 1)
     stored[3] = RANDOM.standard_normal((3, 3, 8))
     found = fitted(KERNEL, stored, 0)
-    assert found is not None
     assert found[3] == 1

@@ -4,7 +4,6 @@ from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.compression.make import deflated_bytes
 from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
 from advisor.compression.quantization.layers import correct
 from advisor.compression.quantization.observe import (
@@ -15,7 +14,7 @@ from advisor.compression.quantization.observe import (
     observe,
     widened_for_pixels,
 )
-from advisor.compression.recipes import recipe
+from advisor.compression.recipes import deflated_bytes, recipe
 from advisor.core.errors import StageError
 from advisor.tflite.model import read
 
@@ -56,8 +55,6 @@ def test_rounding_again_changes_nothing(kernel: np.ndarray, grid: Grid) -> None:
 
 def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
     """The pooled features, which stand before the head and its softmax."""
-    from ai_edge_litert.interpreter import Interpreter
-
     interpreter = Interpreter(model_content=data, experimental_preserve_all_tensors=True)
     interpreter.allocate_tensors()
     pooled = next(op.outputs[0] for op in read(data).operators if op.name == "MEAN")
@@ -134,7 +131,6 @@ def test_the_bias_of_a_channel_without_weights_survives(
     dead, bias = _with_a_dead_channel(float_model, value)
     tensor = read(recipe(name).apply(dead, photographs)).tensors[bias]
     stored = np.frombuffer(tensor.buffer, stored_as)
-    assert tensor.quantization is not None
     assert stored[5] * tensor.quantization.scales[5] == pytest.approx(value, rel=1e-2)
 
 
@@ -244,21 +240,16 @@ def test_every_layer_has_the_covariance_of_what_it_sees(float_model: bytes, obse
         assert np.linalg.eigvalsh(moments).min() > -1e-6
 
 
-def test_what_is_made_of_an_observation_is_forgotten_with_it(float_model: bytes, photographs: np.ndarray) -> None:
-    observer = Observer()
-    observer(float_model, photographs[:3])
-    observer.corrected["form"] = b"made"
-    observer(float_model, photographs[:3])
-    assert observer.corrected == {"form": b"made"}
-    observer(float_model, photographs[:4])
-    assert observer.corrected == {}
-
-
-def test_the_same_question_is_asked_once(float_model: bytes, photographs: np.ndarray) -> None:
+def test_a_model_is_observed_once_and_what_was_made_of_it_is_forgotten_with_it(
+    float_model: bytes, photographs: np.ndarray
+) -> None:
     observer = Observer()
     first = observer(float_model, photographs[:3])
+    observer.corrected["form"] = b"made"
     assert observer(float_model, photographs[:3].copy()) is first
+    assert observer.corrected == {"form": b"made"}
     assert observer(float_model, photographs[:4]) is not first
+    assert observer.corrected == {}
 
 
 def test_values_that_are_not_finite_are_refused(float_model: bytes, photographs: np.ndarray) -> None:
@@ -301,6 +292,5 @@ def test_pixels_do_not_fall_half_way_between_steps() -> None:
 def test_ranges_hold_what_a_single_calibration_image_reaches(float_model: bytes, photographs: np.ndarray) -> None:
     loud = np.concatenate([photographs[:20] * 0.1, photographs[:1] * 8])
     tensor = read(recipe("int8").apply(float_model, loud)).inputs[0]
-    assert tensor.quantization is not None
     reach = tensor.quantization.scales[0] * 255
     assert reach >= 0.99 * (loud.max() - loud.min())

@@ -5,8 +5,7 @@ import pytest
 from PIL import Image
 
 from advisor.compression.calibration import from_photographs
-from advisor.compression.make import deflated_bytes
-from advisor.compression.recipes import recipe
+from advisor.compression.recipes import deflated_bytes, recipe
 from advisor.compression.recipes.base import Compressed, RecipeInputs, TrainingImages
 from advisor.compression.recipes.retrained import _inner
 from advisor.core.errors import StageError

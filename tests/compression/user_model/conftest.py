@@ -11,11 +11,13 @@ from PIL import Image
 from advisor.engine.compress.question import CompressionQuestion, ask
 from advisor.tflite.metadata import Metadata, write_metadata
 
+Asked = Callable[..., CompressionQuestion]
+
 CLASSES = ("ant", "bee", "cat", "dog")
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Callable[..., CompressionQuestion]:
+def asked(tmp_path: Path) -> Asked:
     def ask_here(model: Path, *recipes: str, **options: Any) -> CompressionQuestion:
         return ask(model, recipes or ("int8",), **{"to": tmp_path / "forms", **options})
 

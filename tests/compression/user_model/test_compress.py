@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.compression.user_model.by_task import Classifiers
-from advisor.compression.user_model.values import RecipeResult
+from advisor.compression.user_model.values import Classifiers, RecipeResult
 from advisor.engine.compress.compress import _scored, compress
 from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
@@ -27,15 +26,11 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     assert all(form.status == "ok" for form in found.forms)
     int8 = found.forms[1]
     said = read_metadata(Path(int8.path).read_bytes())
-    assert said is not None
     assert (said.labels, said.licence, said.mean) == (CLASSES, "MIT", (127.5,))
-    assert int8.agreement is not None
     assert int8.agreement.accuracy is not None
     assert int8.agreement.drop is not None
     assert int8.agreement.images == len(question.images.scored)
-    assert int8.sizes is not None
     assert int8.sizes.size_bytes == Path(int8.path).stat().st_size
-    assert int8.taken is not None
     assert int8.taken.operators == 8
     json.dumps(found.to_json(), allow_nan=False)
 
@@ -65,7 +60,6 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
 def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path: Path) -> None:
     found = compress(ask(described, ["float16"], to=tmp_path / "forms"), _silent, latency=False)
     agreement = found.forms[1].agreement
-    assert agreement is not None
     assert agreement.accuracy is None
     assert agreement.share.value == 1
     assert agreement.snr_db is not None
@@ -78,8 +72,6 @@ def test_answers_are_judged_against_float_and_truth() -> None:
     own = floats[[0, 1, 2, 2]]
     found = Classifiers().compare(own, floats, (0, 1, 2, 3))
     assert found.share.value == 0.75
-    assert found.accuracy is not None
     assert found.accuracy.value == 0.75
-    assert found.drop is not None
     assert found.drop.value == 0.25
     assert found.snr_db == pytest.approx(10 * np.log10(4 / 2))

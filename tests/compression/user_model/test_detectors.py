@@ -1,7 +1,6 @@
 """``advisor compress`` on a detector of others."""
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,17 +9,16 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
-from advisor.compression.user_model.by_task import Detectors
-from advisor.compression.user_model.values import TrueBoxes
+from advisor.compression.user_model.values import Detectors, TrueBoxes
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
-from advisor.engine.compress.question import CompressionQuestion
 from advisor.measurement.accuracy import Detections
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
 from advisor.tflite.rewrite import pack, unpack
+from tests.compression.user_model.conftest import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 from tests.tflite.graphs import edited, repeat_last_operator
 
@@ -43,9 +41,7 @@ def found(*rows: tuple[int, float, tuple[float, ...]]) -> Detections:
 
 
 @pytest.mark.integration
-def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
-    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_every_recipe_that_applies_makes_a_detector_with_its_labels(detector: Path, boxes: Path, asked: Asked) -> None:
     names = [recipe.name for recipe in RECIPES]
     result = compress(asked(detector, *names, data=boxes), lambda _: None, latency=False)
     assert (result.task, result.metric) == (DETECTION.name, "mAP@0.5")
@@ -56,23 +52,17 @@ def test_every_recipe_that_applies_makes_a_detector_with_its_labels(
             assert "learns from images of one class each, and the file is for object-detection" in form.reason
             continue
         assert form.status == "ok", form.reason
-        assert form.agreement is not None
-        assert form.agreement.accuracy is not None
         assert form.agreement.accuracy.value > 0.95
         data = Path(form.path).read_bytes()
         assert read(data).operators[-1].name == f"CUSTOM:{OPERATOR}"
         said = read_metadata(data)
-        assert said is not None
         assert (said.labels, said.licence) == (COLOURS, "MIT")
 
 
 @pytest.mark.integration
-def test_without_boxes_there_is_agreement_and_what_changes_is_said(
-    detector: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_without_boxes_there_is_agreement_and_what_changes_is_said(detector: Path, asked: Asked) -> None:
     result = compress(asked(detector), lambda _: None, latency=False)
     agreement = result.forms[1].agreement
-    assert agreement is not None
     assert agreement.accuracy is None
     assert 0.5 < agreement.share.value <= 1
     assert f"each form has the post-processing of the file ({OPERATOR})" in result.notes
@@ -80,17 +70,13 @@ def test_without_boxes_there_is_agreement_and_what_changes_is_said(
 
 
 @pytest.mark.integration
-def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(
-    tmp_path: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_where_the_float_file_is_sure_of_nothing_a_note_says_so(tmp_path: Path, asked: Asked) -> None:
     unsure = detector_file(tmp_path / "unsure.tflite", raw=raw_detector(shift=-8.0))
     result = compress(asked(unsure, "float16"), lambda _: None, latency=False)
     assert any("the float file is sure of nothing in these images" in note for note in result.notes)
 
 
-def test_images_with_boxes_are_split_as_a_search_splits_them(
-    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_images_with_boxes_are_split_as_a_search_splits_them(detector: Path, boxes: Path, asked: Asked) -> None:
     from advisor.datasets.boxes.reading import survey_boxes
     from advisor.datasets.division import divide_boxes
 
@@ -102,16 +88,14 @@ def test_images_with_boxes_are_split_as_a_search_splits_them(
 
 
 def test_with_calibration_images_of_their_own_all_boxes_are_judged_on(
-    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion], tmp_path: Path
+    detector: Path, boxes: Path, asked: Asked, tmp_path: Path
 ) -> None:
     shutil.copytree(boxes.parent, tmp_path / "others")
     images = asked(detector, data=boxes, calibration=tmp_path / "others").images
     assert len(images.scored) == 40
 
 
-def test_classes_of_boxes_find_their_class_by_name(
-    detector: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_classes_of_boxes_find_their_class_by_name(detector: Path, boxes: Path, asked: Asked) -> None:
     first = asked(detector, data=boxes).images.labels[0]
     assert isinstance(first, TrueBoxes)
     assert first.size == (32, 32)
@@ -123,7 +107,7 @@ def test_classes_of_boxes_find_their_class_by_name(
 
 
 def test_a_class_that_the_detector_does_not_know_names_the_nearest(
-    tmp_path: Path, detector: Path, asked: Callable[..., CompressionQuestion]
+    tmp_path: Path, detector: Path, asked: Asked
 ) -> None:
     others = write_cells(tmp_path / "others", names=("red", "greem", "blue"))
     with pytest.raises(UsageError, match="the model has no class 'greem' .did you mean 'green'") as caught:
@@ -131,16 +115,12 @@ def test_a_class_that_the_detector_does_not_know_names_the_nearest(
     assert "its classes: red, green, blue" in caught.value.hint
 
 
-def test_class_folders_are_no_images_for_a_detector(
-    detector: Path, photos: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_class_folders_are_no_images_for_a_detector(detector: Path, photos: Path, asked: Asked) -> None:
     with pytest.raises(UsageError, match="has no boxes in a known format"):
         asked(detector, data=photos)
 
 
-def test_boxes_are_no_images_for_a_classifier(
-    described: Path, tmp_path: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_boxes_are_no_images_for_a_classifier(described: Path, tmp_path: Path, asked: Asked) -> None:
     from tests.datasets.boxes.writers import photos, write_voc
 
     with pytest.raises(UsageError) as caught:
@@ -148,16 +128,14 @@ def test_boxes_are_no_images_for_a_classifier(
     assert "the model is a classifier: give class folders" in caught.value.hint
 
 
-def test_another_number_of_labels_than_classes_is_refused(
-    tmp_path: Path, asked: Callable[..., CompressionQuestion]
-) -> None:
+def test_another_number_of_labels_than_classes_is_refused(tmp_path: Path, asked: Asked) -> None:
     path = detector_file(tmp_path / "few.tflite", labels=("red", "green"))
     with pytest.raises(UsageError, match="few.tflite has 2 labels and 3 classes"):
         asked(path)
 
 
 def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_number(
-    tmp_path: Path, boxes: Path, asked: Callable[..., CompressionQuestion]
+    tmp_path: Path, boxes: Path, asked: Asked
 ) -> None:
     path = detector_file(tmp_path / "bare.tflite", labels=None)
     with pytest.raises(UsageError, match=r"bare.tflite does not say how its images are normalised"):
@@ -169,7 +147,7 @@ def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_numb
         asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)
 
 
-def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[..., CompressionQuestion]) -> None:
+def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Asked) -> None:
     path = detector_file(tmp_path / "bytes.tflite")
     model = unpack(path.read_bytes())
     image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
@@ -181,7 +159,7 @@ def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Callable[
     assert "float file" in caught.value.hint
 
 
-def test_two_post_processing_operators_are_refused(detector: Path, asked: Callable[..., CompressionQuestion]) -> None:
+def test_two_post_processing_operators_are_refused(detector: Path, asked: Asked) -> None:
     detector.write_bytes(edited(detector.read_bytes(), repeat_last_operator))
     with pytest.raises(UsageError, match=f"cells.tflite has 2 operators {OPERATOR}, and a detector has 1"):
         asked(detector)
@@ -192,8 +170,6 @@ def test_boxes_are_judged_against_float_and_truth() -> None:
     own = [found((1, 0.9, HERE), (0, 0.7, THERE))]
     truth = [TrueBoxes(((1, *HERE), (2, *THERE)), (100, 200))]
     agreement = Detectors().compare(own, floats, truth)
-    assert agreement.accuracy is not None
-    assert agreement.drop is not None
     assert [agreement.accuracy.value, agreement.drop.value, agreement.share.value] == pytest.approx([0.5] * 3)
     assert agreement.snr_db is None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.images import Boxes, Images, Object, Role
+from advisor.engine.pipeline.materials import Boxes, Images, Object, Role
 from advisor.measurement.accuracy import save, true_boxes
 
 CLASSES = ("cat", "dog")

@@ -17,15 +17,12 @@ from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
-from advisor.engine.pipeline.cost import FINETUNE_START_S, detector_s, detector_tuning_s
-from advisor.engine.pipeline.cost_calibration import MOST, CostCalibration
-from advisor.engine.pipeline.cost_model import CostModel
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent
+from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s, detector_tuning_s
+from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Images, Workload
+from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune import WEIGHTS
+from advisor.training.finetune.finetune import WEIGHTS
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 
@@ -95,21 +92,15 @@ def searched(
     book.keep(disturbed)
 
 
-def _stage(name: StageName, detail: str = "") -> Stage[None]:
-    scope = Scope("card", detail=detail)
-    return Stage(name, scope, "1", "", (), lambda *_: {}, lambda *_: partial(print), lambda _: None)
+def _stage(name: StageName, card: str = "card") -> Stage[None]:
+    return Stage(name, Scope(card), "1", "", (), lambda *_: {}, lambda *_: partial(print), lambda _: None)
 
 
-def test_what_a_stage_took_prices_the_next_plan(tmp_path: Path) -> None:
-    searched(tmp_path / "pace.json", price_s=8.0, seconds=16.0)
-    assert CostCalibration(tmp_path / "pace.json").pace == pytest.approx({"convert": 2.0})
-
-
-def test_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:
+def test_what_a_stage_took_prices_the_next_plan_and_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
-    searched(file, price_s=8.0, seconds=16.0)
-    searched(file, price_s=16.0, seconds=16.0)
-    assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
+    for price_s in (8.0, 16.0):
+        searched(file, price_s, seconds=16.0)
+        assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
 
 
 def test_one_slow_search_among_several_changes_little(tmp_path: Path) -> None:
@@ -180,11 +171,6 @@ def test_the_seconds_of_this_search_are_compared_with_those_of_its_plan(tmp_path
     assert book.observed() == pytest.approx(1.5)
 
 
-def event(card: str, name: StageName, kind: EventKind, seconds: float = 0.0) -> StageEvent:
-    stage: Stage[Path] = Stage(name, Scope(card), "1", "working on", (), lambda *_: {}, lambda *_: None, Path)  # type: ignore[arg-type,return-value]
-    return StageEvent(stage, kind, seconds)
-
-
 def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> None:
     durations = Durations()
     for card, name, kind, seconds in (
@@ -195,7 +181,7 @@ def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> Non
         ("small", StageName.CUT, EventKind.CACHED, 9.0),
         ("small", StageName.TIMING, EventKind.DONE, 0.5),
     ):
-        durations.note(event(card, name, kind, seconds))
+        durations.note(StageEvent(_stage(name, card), kind, seconds))
     assert durations.by_card() == {"large": {"compress": 6.0}, "small": {"convert": 3.0, "timing": 0.5}}
     assert list(durations.by_card()) == ["large", "small"]
     assert durations.by_stage == {"convert": 3.0, "compress": 6.0, "timing": 0.5}
@@ -204,7 +190,7 @@ def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> Non
 def test_stages_are_told_in_the_order_of_the_work() -> None:
     durations = Durations()
     for name in (StageName.TIMING, StageName.CONVERT, StageName.SCORE):
-        durations.note(event("small", name, EventKind.DONE, 1.0))
+        durations.note(StageEvent(_stage(name), EventKind.DONE, 1.0))
     assert list(durations.by_stage) == ["convert", "score", "timing"]
 
 

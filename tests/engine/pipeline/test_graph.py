@@ -17,10 +17,9 @@ from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import MODEL, FloatModel, LocalTarget, Purpose, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Results
+from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
+from advisor.engine.pipeline.stage import MODEL, Results, StageName
+from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
 from advisor.store.files import sha256_file
 from advisor.tasks import DETECTION
@@ -181,14 +180,9 @@ def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
-def test_a_detector_has_neither_facts_of_a_head_nor_an_estimate_of_new_conditions(form: str) -> None:
+def test_a_detector_has_no_facts_of_a_head_or_new_conditions_and_is_scored_by_what_it_finds(form: str) -> None:
     stages = VariantStages(CARD, HEAD, form, BOXED)
     assert (stages.head, stages.expected) == (None, None)
-
-
-@pytest.mark.parametrize("form", ["float32", "int8"])
-def test_the_file_of_a_detector_is_scored_by_what_it_finds(form: str) -> None:
-    stages = VariantStages(CARD, HEAD, form, BOXED)
     assert stages.compared in stages.scored.after
     assert stages.scored.read(Path("made")) == Path("made") / DETECTIONS_FILE
     assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]
@@ -234,15 +228,12 @@ def test_groups_leave_the_fingerprint_of_a_part() -> None:
     assert one.fingerprint == other.fingerprint
 
 
-def test_each_part_has_the_objects_of_its_images() -> None:
+def test_each_part_has_the_objects_of_its_images_if_there_are_any() -> None:
     images = boxed_images()
     part = images.part(Role.VALIDATION)
     assert part.objects == ((CAT,), (CAT, DOG)) * 2
     assert part.between(1, 3).objects == ((CAT, DOG), (CAT,))
     assert images.part(Role.LEARNT).objects == part.objects * 2
-
-
-def test_images_with_classes_have_no_objects() -> None:
     part = _images(()).part(Role.TRAIN)
     assert (part.objects, part.between(1, 3).objects) == ((), ())
 
@@ -257,15 +248,11 @@ def test_another_place_or_class_of_a_box_is_another_fingerprint_of_its_part_alon
     assert (len(train), len(learnt), len(validation)) == (3, 3, 1)
 
 
-def test_the_classes_are_those_of_the_boxes() -> None:
-    assert boxed_images().classes == ("cat", "dog")
-    assert _images(()).classes == CLASSES
-
-
-def test_boxes_are_counted_by_class_and_part() -> None:
+def test_boxes_give_the_classes_and_are_counted_by_class_and_part() -> None:
     images = boxed_images()
-    assert images.boxes is not None
+    assert images.classes == ("cat", "dog")
+    assert _images(()).classes == CLASSES
     assert images.boxes.counts == {"cat": 12, "dog": 6}
     assert images.boxes.among([0, 2, 3]) == {"cat": 3, "dog": 1}
-    assert images.overview.boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}
-    assert _images(()).overview.boxes == {}
+    assert overview_of(images).boxes == {part: {"cat": 4, "dog": 2} for part in PARTS}
+    assert overview_of(_images(())).boxes == {}

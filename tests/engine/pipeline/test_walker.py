@@ -15,7 +15,6 @@ from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.materials import Materials
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     EventKind,
     Folders,
@@ -28,6 +27,7 @@ from advisor.engine.pipeline.stage import (
     Stage,
     StageAborted,
     StageEvent,
+    StageName,
 )
 from advisor.engine.pipeline.walker import Lookup
 from advisor.store import ArtifactCache
@@ -99,6 +99,7 @@ def kinds(events: list[StageEvent]) -> list[tuple[str, str]]:
 
 def test_a_stage_runs_after_those_that_it_needs_and_each_runs_once(tmp_path: Path) -> None:
     events: list[StageEvent] = []
+    assert with_all_before([JOIN, CUT]) == (CONVERT, CUT, JOIN)
     assert walk(JOIN, materials(tmp_path), listen=events.append) == "converted cut converted joined"
     order = [(stage, kind) for stage in ("convert", "cut", "join") for kind in ("started", "done")]
     assert kinds(events) == order
@@ -137,10 +138,6 @@ def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None
     lookup = Lookup(given)
     assert lookup.find(CUT) == "converted cut"
     assert lookup.done([JOIN]) == {CONVERT, CUT}
-
-
-def test_all_before_comes_first_and_once() -> None:
-    assert with_all_before([JOIN, CUT]) == (CONVERT, CUT, JOIN)
 
 
 @pytest.mark.parametrize(

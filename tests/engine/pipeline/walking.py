@@ -5,9 +5,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from advisor.engine.execution.machine import Machine
-from advisor.engine.pipeline.images import Images
-from advisor.engine.pipeline.materials import Materials
+from advisor.engine.execution import Machine
+from advisor.engine.pipeline.materials import Images, Materials
 from advisor.engine.pipeline.stage import Pool, Stage, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question

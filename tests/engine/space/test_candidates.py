@@ -16,9 +16,10 @@ from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.images import LARGE, Images, Role
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
+from advisor.engine.pipeline.stage import StageName
+from advisor.engine.preview import overview_of
 from advisor.engine.question import Question, Request, resolve
 from advisor.engine.scheduling.stopping import ended_early
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
@@ -172,7 +173,7 @@ def test_images_with_boxes_are_split_and_each_part_has_its_objects(tmp_path: Pat
     parts = [images.part(role) for role in (Role.TRAIN, Role.VALIDATION, Role.HOLDOUT)]
     assert sorted(index for part in parts for index in part.indices) == list(range(60))
     assert all(len(part.objects) == len(part.paths) > 5 for part in parts)
-    assert images.overview.boxes["holdout"] == {"cat": len(parts[2].paths), "dog": len(parts[2].paths)}
+    assert overview_of(images).boxes["holdout"] == {"cat": len(parts[2].paths), "dog": len(parts[2].paths)}
 
 
 def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import UNGROUPED, Grouping, Source, Split
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import resolve
 from advisor.engine.space.resolved import read_images, require_metrics
 from tests.datasets.folders import fill

@@ -21,7 +21,7 @@ from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import CachedResults, cached_results, latency_estimates
 from advisor.engine.question import resolve
 from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy

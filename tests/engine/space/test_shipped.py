@@ -9,7 +9,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.resolved import (
     Candidates,

@@ -10,7 +10,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices.profiles import DeviceLimits, DeviceProfile, DeviceTarget
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.targets.multi_device import with_arena
-from advisor.engine.targets.target_devices import TargetDevice, needs_check, remark_of
+from advisor.engine.targets.target_devices import TargetDevice, remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
 from tests.engine.conftest import heads_of, searched_once
@@ -37,7 +37,6 @@ def model(tmp_path: Path) -> Path:
 def test_the_measured_arena_is_the_memory(model: Path) -> None:
     found = with_arena(evaluation(), DEVICE, micro.check(model))
     assert found.status is Status.OK
-    assert found.memory is not None
     assert found.memory.provenance is Provenance.MEASURED
     assert "TensorFlow Lite Micro" in found.memory.source
     assert found.memory.value < 16_000
@@ -61,12 +60,12 @@ def test_an_operator_that_is_missing_skips_the_file_and_is_named(model: Path) ->
 
 def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(micro, "available", lambda: False)
-    assert not needs_check(TARGET)
+    assert DEVICE.local is None
     assert "arenas are computed; pip install 'ondevice-advisor[micro]'" in remark_of(DEVICE)
 
 
 def test_another_runtime_is_not_checked() -> None:
-    assert not needs_check(replace(TARGET, runtime="stm32cube.ai"))
+    assert replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")).local is None
 
 
 @pytest.mark.slow
@@ -78,8 +77,6 @@ def test_a_search_for_a_microcontroller_gives_a_file_that_its_interpreter_runs(
     assert found.code == 0, found.err
     run = load_run(found.run.path)
     pick = run.decision.pick
-    assert pick is not None
-    assert pick.memory is not None
     assert pick.memory.source.startswith("TensorFlow Lite Micro 0.")
     assert micro.check(found.run.path / pick.artefact).arena_bytes == pick.memory.value < 512 * 1024
     skipped = {each.reason for each in run.evaluations if each.status is Status.SKIPPED}

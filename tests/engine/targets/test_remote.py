@@ -20,7 +20,7 @@ from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.devices.profiles.values import ConnectionSettings
 from advisor.engine.history.loaded_run import load_run
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
@@ -86,13 +86,9 @@ def over_adb(phone: Phone, tmp_path: Path) -> TargetDevice:
 def test_a_phone_tells_latency_memory_and_where_the_operators_ran(over_adb: TargetDevice, model: Path) -> None:
     found = measured_over_connection(predicted(), over_adb, model)
     assert found.status is Status.OK
-    assert found.latency is not None
     assert (found.latency.value, found.latency.provenance) == (11.85, Provenance.MEASURED)
-    assert found.latency_p90 is not None
     assert found.latency_p90.value == pytest.approx(11.85 + 1.2816 * 0.31)
-    assert found.memory is not None
     assert (found.memory.value, found.memory.provenance) == (round(46.25 * 2**20), Provenance.MEASURED)
-    assert found.remote is not None
     assert found.remote.delegated == (60, 66)
     assert found.remote.operators[1]["kind"] == "SOFTMAX"
     assert found.latency_distribution is None
@@ -216,9 +212,7 @@ def test_a_search_over_two_phones_goes_on_where_one_vanishes(
     assert done.returncode == 3, done.stderr
     rows = {row.configuration.target.device: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
     one, other = rows["our-phone"], rows["our-second"]
-    assert one.latency is not None
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
-    assert one.remote is not None
     assert one.remote.delegated == (60, 66)
     assert (other.status, other.stage) == (Status.FAILED, StageName.TIMING)
     assert second_phone.serial in other.reason

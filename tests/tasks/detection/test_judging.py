@@ -11,7 +11,7 @@ from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, Ju
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.images import Images, Role
+from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.accuracy import Detections, load, save
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION

@@ -13,11 +13,9 @@ from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
 from advisor.datasets.images import InputSpec
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from advisor.engine.pipeline.graph import stages_of, with_all_before
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, FloatModel, Purpose, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Pool, Scope, StageAborted
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Purpose, Role, Workload
+from advisor.engine.pipeline.stage import Pool, Scope, StageAborted, StageName
 from advisor.engine.pipeline.stages.artefacts import metadata_of
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.resolved import read_images
@@ -80,7 +78,7 @@ def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> 
 
 def test_a_detector_of_fixed_form_is_read_scored_and_timed(tmp_path: Path, own: Card) -> None:
     finished = replace(own, architecture="tflite_fixed_detector", arguments=(("form", "int8"),))
-    stages = stages_of(finished, HEAD, "int8", WORKLOAD)
+    stages = VariantStages(finished, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     file, images = fetch(own, FetchOptions(offline=True)), cells(tmp_path)

@@ -13,7 +13,7 @@ from advisor.tasks.task import Task
 
 if TYPE_CHECKING:
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.images import Images
+    from advisor.engine.pipeline.materials import Images
     from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
 
@@ -33,10 +33,8 @@ class Brightness(Task):
         return divided(read.dataset, division, division.notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
-        from advisor.engine.pipeline.images import Role
-        from advisor.engine.pipeline.materials import FloatModel, Purpose
-        from advisor.engine.pipeline.names import StageName
-        from advisor.engine.pipeline.stage import Scope, Stage
+        from advisor.engine.pipeline.materials import FloatModel, Purpose, Role
+        from advisor.engine.pipeline.stage import Scope, Stage, StageName
         from advisor.engine.pipeline.stages.backbone import FEATURES, cut, identity
 
         role, backbone = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, cut(card, FEATURES)
@@ -55,15 +53,14 @@ class Brightness(Task):
         )  # fmt: skip
 
     def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
-        from advisor.engine.pipeline.names import StageName
-        from advisor.engine.pipeline.stage import Stage, after, artefact_of
+        from advisor.engine.pipeline.stage import Stage, StageName, after, result_of
         from advisor.engine.pipeline.stages.figures import with_detail
 
         def inputs(materials: Any, results: Any) -> Any:
-            return {"artefact": artefact_of(source, results).sha256, "pictures": materials.part(role).fingerprint}
+            return {"artefact": result_of(source, results).sha256, "pictures": materials.part(role).fingerprint}
 
         def job(materials: Any, results: Any, folders: Any) -> Any:
-            path = artefact_of(source, results).path
+            path = result_of(source, results).path
             return partial(answer, path, materials.part(role).paths, spec, folders.out / "answers.npy")
 
         return Stage(
@@ -80,7 +77,7 @@ class Within:
         from advisor.core.evaluation_facts import ImageAnswers
         from advisor.core.quantity import paired_difference
         from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, share_of
-        from advisor.engine.pipeline.images import Role
+        from advisor.engine.pipeline.materials import Role
 
         own, floats = (right(file, images, Role.VALIDATION) for file in scored[:2])
         drop = drop_of(paired_difference(floats, own), len(own))
@@ -89,7 +86,7 @@ class Within:
 
     def held_out(self, evaluation: Any, own: Path, images: Images, file: str = "") -> Any:
         from advisor.engine.pipeline.evaluation.accuracy import share_of
-        from advisor.engine.pipeline.images import Role
+        from advisor.engine.pipeline.materials import Role
 
         reached = share_of(right(own, images, Role.HOLDOUT), "hold-out, within a tenth")
         return replace(evaluation, holdout_accuracy=reached), {}

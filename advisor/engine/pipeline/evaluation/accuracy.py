@@ -1,5 +1,6 @@
 """Top-1 of an artefact: measured if there are images, otherwise published or estimated."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity, paired_difference, paired_shares, wilson
 from advisor.engine.pipeline.stages.figures import Answer
+from advisor.measurement.accuracy import robustness
 
 Captured = Any
 """int64 (T, N): labels of N images under T tests."""
@@ -48,14 +50,7 @@ def read_labels(file: Path) -> Captured:
 def measured(
     answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
 ) -> AccuracyVerdict:
-    """Return the accuracy of answers on the validation part.
-
-    Args:
-        answers: the artefact's label for each image.
-        float_answers: those of the float32 artefact of the same card.
-        labels: the true labels.
-        classes: class names in label order.
-    """
+    """Return the accuracy of an artefact's answers on the validation part, and its loss against the float answers."""
     right = [answer == label for answer, label in zip(answers, labels, strict=True)]
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
     lost = paired_difference(float_right, right, LEVEL)
@@ -76,14 +71,9 @@ def robust(
 ) -> AccuracyVerdict:
     """Return the accuracy of answers to images under capture conditions.
 
-    Args:
-        answers: the artefact's labels, int (T, N): a row for each of :data:`advisor.datasets.capture.TESTS`.
-        float_answers: those of the float32 artefact of the same card.
-        labels: the N true labels.
-        source: name of the image set.
+    ``answers`` are the artefact's labels, int (T, N), with a row for each of :data:`advisor.datasets.capture.TESTS`;
+    ``float_answers`` those of the float32 artefact of the same card. ``source`` names the image set.
     """
-    from advisor.measurement.accuracy import robustness
-
     found = robustness(answers, labels)
     share = found.accuracy
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread
@@ -122,12 +112,14 @@ def quoted(card: Card, recipe: str) -> AccuracyVerdict:
     if recipe in ("float32", "float16"):
         source = "the published figure is that of the float weights"
         no_drop = Quantity(0.0, "points", Provenance.PUBLISHED, source=source)
-        return AccuracyVerdict(_quote(card, "float32", float_top1), no_drop)
+        source = f"ImageNet, {_source(card, 'float32')}"
+        return AccuracyVerdict(Quantity(float_top1, "%", Provenance.PUBLISHED, source=source), no_drop)
     quantised = card.top1("int8") if recipe == "int8" else None
     if quantised is None:
         return AccuracyVerdict(None, None)
-    drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=_source(card, "int8"))
-    return AccuracyVerdict(_quote(card, "int8", quantised), drop)
+    source = _source(card, "int8")
+    drop = Quantity(float_top1 - quantised, "points", Provenance.PUBLISHED, source=source)
+    return AccuracyVerdict(Quantity(quantised, "%", Provenance.PUBLISHED, source=f"ImageNet, {source}"), drop)
 
 
 def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers: Sequence[Answer]) -> AccuracyVerdict:
@@ -155,10 +147,6 @@ def published(card: Card, recipe: str, answers: Sequence[Answer], float_answers:
     return AccuracyVerdict(accuracy, drop, agreement=agreement)
 
 
-def _quote(card: Card, precision: str, value: float) -> Quantity:
-    return Quantity(value, "%", Provenance.PUBLISHED, source=f"ImageNet, {_source(card, precision)}")
-
-
 def _source(card: Card, precision: str) -> str:
     return next((row.source for row in card.published if row.precision == precision and row.top1 is not None), "")
 
@@ -167,22 +155,12 @@ def per_class(answers: Sequence[int], labels: Sequence[int], classes: Sequence[s
     """Return the recall of each class and, for a readable number of classes, the confusion matrix.
 
     The recall of a class without an image is None. An answer that is none of the classes is wrong; the matrix leaves it
-    out.
-
-    Args:
-        answers: the artefact's label for each image.
-        labels: the true labels.
-        classes: class names in label order.
-        file: path of the answers in the run.
+    out. ``file`` is the path of the answers in the run.
     """
-    confusion = [[0] * len(classes) for _ in classes]
-    images = [0] * len(classes)
+    images, confusion = Counter(labels), [[0] * len(classes) for _ in classes]
     for answer, label in zip(answers, labels, strict=True):
-        images[label] += 1
         if answer < len(classes):
             confusion[label][answer] += 1
-    recall = {
-        name: confusion[label][label] / images[label] if images[label] else None for label, name in enumerate(classes)
-    }
+    recall = {name: confusion[i][i] / images[i] if images[i] else None for i, name in enumerate(classes)}
     shown = tuple(map(tuple, confusion)) if len(classes) <= MAX_CONFUSION_CLASSES else None
     return ImageAnswers(recall, shown, file)

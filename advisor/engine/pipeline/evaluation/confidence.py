@@ -20,8 +20,19 @@ from advisor.core.confidence_facts import (
 from advisor.core.metrics import LOG_LOSS, METRICS, Costs
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.evaluation.accuracy import percent
-from advisor.engine.pipeline.images import Images, Role
-from advisor.measurement.confidence import crossfitted
+from advisor.engine.pipeline.materials import Images, Role
+from advisor.measurement.confidence import (
+    at_recall,
+    at_score,
+    covering,
+    crossfitted,
+    curve,
+    reachable,
+    recalling,
+    reliability,
+    temperature,
+    tempered,
+)
 from advisor.measurement.metrics import Judged, Score, scores
 
 if TYPE_CHECKING:
@@ -46,12 +57,7 @@ compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985.
 
 @dataclass(frozen=True)
 class Folds:
-    """Out-of-fold answers of a float head.
-
-    Attributes:
-        answers: ``.npy`` on the training part, float32 (N, C).
-        floats: ``.npy`` of the float file on the validation part.
-    """
+    """Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``."""
 
     answers: Path
     floats: Path
@@ -61,10 +67,7 @@ class Folds:
 class ClassProbabilities:
     """Probabilities of the images of a part, and what follows from them.
 
-    Attributes:
-        rows: float (N, C); a user's own file may have further columns.
-        labels: (N,) the true classes.
-        classes: names of the C classes.
+    ``rows`` are float (N, C); a user's own file may have further columns. ``labels`` are the true classes, (N,).
     """
 
     rows: Floats
@@ -96,8 +99,6 @@ class ClassProbabilities:
 
     def without(self, guarantees: Guarantees) -> tuple[Floats, Flags]:
         """Return the answers of all classes of which no precision is asked by name; as :meth:`of`."""
-        import numpy as np
-
         own = [self.classes.index(name) for name in guarantees.precision.by_class]
         place = ~np.isin(self.answers, own)
         return self.sure[place], self.right[place]
@@ -113,8 +114,6 @@ class ClassProbabilities:
         An answer that is none of the classes, which only a user's own file gives, never counts.
         """
         import numpy as np
-
-        from advisor.measurement.confidence import at_score
 
         if limits.plain is None and not limits.by_class:
             return None
@@ -133,22 +132,13 @@ def chosen(
     validation part. Thresholds are chosen on the out-of-fold answers of the training part too, if the file answers
     like the float head that gave them.
 
-    Args:
-        probabilities: ``.npy`` of the compared file, float32 (N, C).
-        images: the user's images.
-        guarantees: what the user asked of thresholds; those for a precision are chosen without a wish too.
-        folds: out-of-fold answers; None for a network that was not cross-validated.
+    ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
+    thresholds; those for a precision are chosen without a wish too. There are no ``folds`` without cross-validation.
     """
     import numpy as np
 
     from advisor.measurement.confidence import (
-        covering,
         crossfitted,
-        curve,
-        reachable,
-        recalling,
-        reliability,
-        temperature,
         threshold,
     )
 
@@ -184,10 +174,6 @@ def chosen(
 
 def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: Folds | None) -> ClassProbabilities:
     """Return the answers on validation, and those on the training part if the file answers like the float head."""
-    import numpy as np
-
-    from advisor.measurement.confidence import crossfitted
-
     if folds is None:
         return seen
     same = np.load(folds.floats, allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
@@ -202,14 +188,9 @@ def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: F
 def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:
     """Return the figures of the file that ships on the hold-out, at the temperature and thresholds that were chosen.
 
-    Args:
-        probabilities: ``.npy`` of the file that ships, whose head has the temperature, float32 (N, C).
-        images: the user's images.
-        chosen: by the validation part.
+    ``probabilities`` is the ``.npy`` of that file, whose head has the temperature, float32 (N, C).
     """
     import numpy as np
-
-    from advisor.measurement.confidence import at_recall, at_score, curve, reliability, tempered
 
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
@@ -245,15 +226,10 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
 def scored(
     probabilities: Path, images: Images, role: Role, costs: Costs | None = None, names: Collection[str] = METRICS
 ) -> dict[str, Score]:
-    """Return those of some metrics that the images allow, by name.
+    """Return those of some metrics that the images with a role allow, by name.
 
-    Args:
-        probabilities: ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature; answers to
-            the validation part get one that was fitted to other images of it.
-        images: the user's images.
-        role: the part.
-        costs: the cost of each answer; None for none.
-        names: the metrics.
+    ``probabilities`` is the ``.npy`` of a file, float32 (N, C). That of the file that ships has the temperature;
+    answers to the validation part get one that was fitted to other images of it. ``costs`` are those of each answer.
     """
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(role).labels)
     calibrated = crossfitted(rows, labels) if role is Role.VALIDATION and LOG_LOSS in names else None

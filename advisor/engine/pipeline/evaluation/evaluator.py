@@ -14,9 +14,8 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model, stages_of
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Purpose, Workload
+from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
+from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageAborted
 from advisor.engine.pipeline.stages.backbone import screen
@@ -28,14 +27,8 @@ from advisor.store import RunFolder
 class Evaluator:
     """Evaluates configurations; shared stages run once.
 
-    Args:
-        walker: runs the stages.
-        workload: the work for each card; recipes that its question names are tried even if lighter ones lose little.
-        cards: by name.
-        recipes: compression recipes by name.
-        rules: reasons not to evaluate a configuration, or not to its end.
-        run: stores the artefacts and the answers.
-        timed: time files on this machine, because it is a device of the question.
+    Recipes that the workload's question names are tried even if lighter ones lose little. Files are ``timed`` here if
+    this machine is a device of the question.
 
     Attributes:
         keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
@@ -67,7 +60,7 @@ class Evaluator:
     def stages_of(self, configuration: Configuration) -> VariantStages:
         """Return the stages of the variant of a configuration."""
         card = self._cards[configuration.card]
-        return stages_of(card, configuration.training, configuration.compression, self._workload)
+        return VariantStages(card, configuration.training, configuration.compression, self._workload)
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
@@ -78,11 +71,7 @@ class Evaluator:
             return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
-        """Return a briefly timed finalist with a full timing.
-
-        Raises:
-            StageAborted: it cannot be timed now.
-        """
+        """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         configuration = evaluation.configuration
         stage = timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH)
         timings = await self._walker.run(stage)
@@ -137,7 +126,6 @@ class Evaluator:
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
 
     async def _require_chance(self, configuration: Configuration) -> None:
-        """Ask the rules about the float32 file of a form, before it is made."""
         if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
             return
         reference = replace(configuration, compression=FLOAT)
@@ -217,5 +205,4 @@ class Evaluator:
         return accuracy.published(stages.card, stages.compression, own, floats)
 
     async def _captured(self, stages: VariantStages) -> Captured:
-        """Return a variant's answers on the validation part under each capture condition."""
         return accuracy.read_labels(await self._walker.run(stages.captured))

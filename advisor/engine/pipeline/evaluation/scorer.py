@@ -6,7 +6,10 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation
@@ -17,34 +20,22 @@ from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
-from advisor.engine.pipeline.graph import stages_of
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Workload, input_spec
+from advisor.engine.pipeline.graph import VariantStages
+from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
+from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder, answers_file
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.floating[Any]]
+Floats = NDArray[np.floating[Any]]
 
 
 def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], others: Path | None) -> UnknownFacts:
-    """Return the facts with those of the file's answers.
+    """Return the facts with those of the file's answers to the hold-out, and to images of other things if any.
 
-    Args:
-        facts: of the file.
-        holdout: ``.npy`` of its probabilities on the hold-out, float32 (N, C + 1); the last column is that of unknown.
-        labels: the true classes of the hold-out.
-        others: the same of images of other things; None if there are none.
+    Both are ``.npy`` files of probabilities, float32 (N, C + 1); the last column is that of unknown.
     """
-    import numpy as np
-
-    from advisor.measurement.unknown import auroc
-
     known = np.load(holdout, allow_pickle=False)
     answers, last = known.argmax(axis=1), known.shape[1] - 1
     kept, right = answers != last, answers == np.asarray(labels)
@@ -62,22 +53,13 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 
 def _scores(probabilities: Floats) -> Floats:
     """Return by how much the logit of unknown exceeds the largest other one."""
-    import numpy as np
-
     logits = np.log(np.maximum(probabilities, 1e-12))
     found: Floats = logits[:, -1] - logits[:, :-1].max(axis=1)
     return found
 
 
 class Scorer:
-    """Runs the files of finalists over images that chose nothing.
-
-    Args:
-        walker: runs the stages.
-        workload: the work for each card.
-        cards: by name.
-        run: stores the artefacts and the answers.
-    """
+    """Runs the files of finalists over images that chose nothing."""
 
     def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
         self._walker, self._workload, self._cards, self._run = walker, workload, cards, run
@@ -94,11 +76,7 @@ class Scorer:
         return self._workload.images.get(Role.HOLDOUT, 0)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out.
-
-        Raises:
-            StageAborted: the file cannot be run.
-        """
+        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run."""
         images, artefact = self._walker.materials.require_images(), artefact_of(self._run, evaluation)
         part = images.part(Role.HOLDOUT)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
@@ -124,12 +102,11 @@ class Scorer:
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images of things that are none of its classes.
 
-        Raises:
-            StageAborted: the file cannot have a class for them, or cannot be run.
+        It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
         images, own = self._walker.materials.require_images(), evaluation.configuration
         card, scope = self._cards[own.card], scope_of(evaluation)
-        made = await self._walker.run(stages_of(card, own.training, own.compression, self._workload).with_unknown)
+        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
@@ -142,10 +119,8 @@ class Scorer:
         return replace(evaluation, unknown=replace(facts, file=file, sha256=made.artefact.sha256))
 
     async def capture(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out under capture conditions.
-
-        Raises:
-            StageAborted: the file cannot be run.
+        """Return a finalist with the accuracy of its file on the hold-out under capture conditions; StageAborted if it
+        fails.
         """
         part = self._walker.materials.part(Role.CAPTURED)
         card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
@@ -173,13 +148,10 @@ HeldOut = tuple[Evaluation, Mapping[str, Sequence[float]]]
 
 
 class Scored(NamedTuple):
-    """Answers on the validation part.
+    """Answers on the validation part: of the file, and of the float32 file of the same card.
 
-    Attributes:
-        own: what the file answered.
-        floats: what the float32 file of the same card answered.
-        folds: what the float head answered on the training part, each image by a head of other folds; None if the
-            file's head was not cross-validated.
+    ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
+    head was not cross-validated.
     """
 
     own: Path

@@ -1,4 +1,4 @@
-"""Stage from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
+"""Stages from a float file to an artefact: one compression recipe, labels and normalisation in the file."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -9,27 +9,24 @@ from typing import Any, Protocol
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import published_labels
 from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
-from advisor.compression.make import CalibrationSource
-from advisor.compression.recipes import recipe as find_recipe
+from advisor.compression.recipes import CalibrationSource, recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Images, Role
 from advisor.engine.pipeline.materials import (
-    MODEL,
-    RESULT,
     Artefact,
     FloatModel,
+    Images,
     Materials,
     Purpose,
+    Role,
     input_spec,
-    read_result,
     versions,
 )
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
+    RESULT,
     WORK_LIMITS,
     Folders,
     Inputs,
@@ -39,6 +36,7 @@ from advisor.engine.pipeline.stage import (
     Results,
     Scope,
     Stage,
+    StageName,
     after,
     result_of,
 )
@@ -91,8 +89,8 @@ class FormInputs(Protocol):
 
 
 @dataclass(frozen=True)
-class CardForms:
-    """Inputs of the forms of a card's float file in a search; see :class:`FormInputs`."""
+class CardForms(FormInputs):
+    """Inputs of the forms of a card's float file in a search."""
 
     card: Card
     training: str
@@ -130,9 +128,15 @@ class CardForms:
         return metadata_of(self.card, materials.images, self.training, materials.question.task)
 
     def for_recipe(self, materials: Materials) -> RecipeInputs:
-        """See :class:`FormInputs`."""
-        images = _training_images(materials, self.card, self.purpose)
-        return RecipeInputs(images=images, max_drop_points=materials.question.limits.max_drop_points)
+        """See :class:`FormInputs`; a recipe may learn from the images unless the file is compared by them."""
+        images, limit, learnt = materials.images, materials.question.limits.max_drop_points, None
+        if images is not None:
+            compares, validation = self.purpose is Purpose.COMPARE, images.part(Role.VALIDATION)
+            part = images.part(Role.TRAIN if compares else Role.LEARNT)
+            judged = (validation.paths, validation.labels) if compares else ((), ())
+            seed, classes = materials.question.seed, len(images.classes)
+            learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, *judged)
+        return RecipeInputs(images=learnt, max_drop_points=limit)
 
     def recipe_key(self, materials: Materials) -> Inputs:
         """See :class:`FormInputs`."""
@@ -148,14 +152,9 @@ def calibrated(
     recipes: Sequence[str],
     earlier: Stage[Calibration] | None = None,
 ) -> Stage[Calibration]:
-    """Observe a float file and round its weights, once for all recipes that need it.
+    """Observe a float file and round its weights, once for all recipes of the search that need it.
 
-    Args:
-        scope: card, training and purpose.
-        source: makes the float file, or is the file.
-        given: what its forms are made from.
-        recipes: the compression recipes of the search.
-        earlier: the calibration of the compared file, of which the file that ships has most layers.
+    ``earlier`` is the calibration of the compared file, of which the file that ships has most layers.
     """
     grids = tuple(dict.fromkeys(each.grids for each in map(find_recipe, recipes) if each.grids is not None))
 
@@ -169,11 +168,12 @@ def calibrated(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        model, known = result_of(source, results).path, _files(earlier, results)
-        return partial(jobs.calibrate, model, grids, given.calibration(materials), folders.out, known)
+        known: Calibration = results[earlier] if earlier else ()
+        model, images = result_of(source, results).path, given.calibration(materials)
+        return partial(jobs.calibrate, model, grids, images, folders.out, known)
 
     return Stage(
-        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *((earlier,) if earlier else ())), inputs, job,
+        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *after(earlier)), inputs, job,
         lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
         cost.CALIBRATE_AGAIN_S if earlier else cost.CALIBRATE_S,
     )  # fmt: skip
@@ -188,13 +188,8 @@ def compressed(
 ) -> Stage[Artefact]:
     """Compress a float file and write labels and normalisation into the file.
 
-    Args:
-        scope: card, training, compression and purpose.
-        source: makes the float file, or is the file.
-        given: what the form is made from.
-        compared: for a recipe that decides on scores: the compared file, whose decision the file that ships
-            reuses.
-        calibration: what the recipes of the float file share; None for a recipe that observes the file itself.
+    The file that ships reuses the decision of the ``compared`` file if the recipe decides on scores. ``calibration`` is
+    what the recipes of the float file share; None for a recipe that observes the file itself.
     """
     recipe = find_recipe(scope.compression)
     learns = recipe.needs >= Needs.SCORING
@@ -213,9 +208,10 @@ def compressed(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         further = replace(given.for_recipe(materials), decided=decided(results)) if learns else None
+        known: Calibration = results[calibration] if calibration else ()
         return partial(
             jobs.compress, result_of(source, results).path, recipe.name, given.calibration(materials),
-            given.metadata(materials), folders.model, given.stands_in(materials), further, _files(calibration, results),
+            given.metadata(materials), folders.model, given.stands_in(materials), further, known,
         )  # fmt: skip
 
     def decided(results: Results) -> Mapping[str, Any] | None:
@@ -224,18 +220,15 @@ def compressed(
     resources = {Needs.SCORING: SCORING, Needs.TRAINING: LEARNING}.get(recipe.needs, Resources())
     return Stage(
         StageName.COMPRESS, scope, "3", f"compressing to {recipe.name}",
-        (*after(source), *(each for each in (compared, calibration) if each)), inputs, job, read_artefact,
+        (*after(source), *after(compared), *after(calibration)), inputs, job, Artefact.within,
         cost.COMPRESS_S.get(recipe.name, cost.REWRITE_S), resources,
     )  # fmt: skip
 
 
 def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) -> Stage[Artefact]:
-    """Fold the temperature of a file's logits into its head.
+    """Fold the temperature of a file's logits into its head; its latency, memory and answers stay as they are.
 
-    Args:
-        scope: card, training and compression of the file.
-        source: the file that ships. Its latency, memory and answers stay as they are.
-        scored: the probabilities of the compared file on the validation part, which give the temperature.
+    The probabilities of the compared file on the validation part, ``scored``, give the temperature.
     """
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -249,12 +242,12 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         made, labels = results[source], materials.part(Role.VALIDATION).labels
         return partial(
-            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.out / MODEL
+            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.model
         )
 
     return Stage(
         StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of", (source, scored), inputs,
-        job, read_artefact, cost.REWRITE_S,
+        job, Artefact.within, cost.REWRITE_S,
     )  # fmt: skip
 
 
@@ -262,11 +255,6 @@ def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
     """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
-
-
-def decides_on_scores(recipe: str) -> bool:
-    """Return whether a recipe decides on the scores of its files; the file that ships reuses that decision."""
-    return find_recipe(recipe).needs is Needs.SCORING
 
 
 def metadata_of(card: Card, images: Images | None, training: str, task: str = DEFAULT_TASK) -> Metadata:
@@ -287,27 +275,3 @@ def metadata_of(card: Card, images: Images | None, training: str, task: str = DE
         std=card.preprocessing.std,
         licence=card.licence,
     )
-
-
-def read_artefact(folder: Path) -> Artefact:
-    """Return the file that a stage left in its folder, with its figures and notes."""
-    figures = dict(read_result(folder))
-    notes, path = figures.pop("notes", {}), folder / MODEL
-    return Artefact(path, sha256_file(path), path.stat().st_size, figures, notes)
-
-
-def _files(calibration: Stage[Calibration] | None, results: Results) -> Calibration:
-    return results[calibration] if calibration is not None else ()
-
-
-def _training_images(materials: Materials, card: Card, purpose: Purpose) -> TrainingImages | None:
-    """Return the labelled images that a recipe may learn from."""
-    images = materials.images
-    if images is None:
-        return None
-    compares = purpose is Purpose.COMPARE
-    learnt = images.part(Role.TRAIN if compares else Role.LEARNT)
-    validation = images.part(Role.VALIDATION)
-    judged = (validation.paths, validation.labels) if compares else ((), ())
-    seed, classes = materials.question.seed, len(images.classes)
-    return TrainingImages(learnt.paths, learnt.labels, classes, input_spec(card), seed, *judged)

@@ -12,20 +12,20 @@ from advisor.core.errors import UnsupportedRecipe, UsageError
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.dataset import class_order
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Images, Part, Role
 from advisor.engine.pipeline.materials import (
     Artefact,
     FloatModel,
+    Images,
     Materials,
+    Part,
+    Role,
     Workload,
     input_spec,
     read_result,
     versions,
 )
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages import jobs
-from advisor.engine.pipeline.stages.artefacts import read_artefact
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, HEAVY
 from advisor.measurement.latency.timing import least_cpu_ms
@@ -58,15 +58,10 @@ def identity(materials: Materials, card: Card) -> dict[str, object]:
 
 def convert(card: Card) -> Stage[FloatModel]:
     """Convert the card to a float file with the outputs ``probabilities`` and ``features``."""
-
-    def inputs(materials: Materials, _results: Results) -> Inputs:
-        return {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")}
-
-    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(convert_card, card, materials.weights[card.name], folders.model)
-
     return Stage(
-        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (), inputs, job,
+        StageName.CONVERT, Scope(card.name), CONVERT_VERSION.rpartition("-")[2], "converting", (),
+        lambda materials, _: {**identity(materials, card), **versions("tensorflow", "keras", "ai-edge-litert")},
+        lambda materials, _, folders: partial(convert_card, card, materials.weights[card.name], folders.model),
         FloatModel.within, cost.CONVERT_S, convert_resources(card),
     )  # fmt: skip
 
@@ -91,11 +86,9 @@ def cut(card: Card, output: str) -> Stage[FloatModel]:
             raise UnsupportedRecipe(NO_FEATURES)
         return {"master": model.sha256, "output": output, "levels": LEVELS_VERSION}
 
-    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(jobs.cut, results[converted].path, output, folders.model)
-
     return Stage(
-        StageName.CUT, Scope(card.name, detail=output), "2", "cutting", (converted,), inputs, job,
+        StageName.CUT, Scope(card.name, detail=output), "2", "cutting", (converted,), inputs,
+        lambda _, results, folders: partial(jobs.cut, results[converted].path, output, folders.model),
         FloatModel.within, cost.REWRITE_S,
     )  # fmt: skip
 
@@ -108,22 +101,18 @@ def screen(card: Card) -> Stage[float]:
         host = materials.host.fingerprint
         return {"backbone": results[source].sha256, "host": host, **versions("ai-edge-litert")}
 
-    def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(least_cpu_ms, results[source].path)
-
-    return Stage(StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs, job, _read_number)
+    return Stage(
+        StageName.SCREEN, Scope(card.name), "1", "screening", (source,), inputs,
+        lambda _, results, __: partial(least_cpu_ms, results[source].path),
+        lambda folder: float(read_result(folder)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
 class FeatureSet:
     """The features of some images, in parts that are computed in parallel.
 
-    Attributes:
-        card: the model card.
-        role: of the images.
-        seen: how the images are seen.
-        source: makes the backbone.
-        parts: make files of rows (N, F), in the order of the images.
+    ``source`` makes the backbone; ``parts`` make files of rows (N, F), in the order of the images.
     """
 
     card: Card
@@ -150,38 +139,26 @@ class FeatureSet:
 def features(
     card: Card, role: Role, count: int, seen: CaptureAugmentation = AS_IT_IS, training: str = ""
 ) -> FeatureSet:
-    """Extract the features of images, one part for each core.
+    """Extract the features of ``count`` images, one part for each core.
 
-    Features that this backbone computed before, for any set, are reused.
-
-    Args:
-        card: the model card.
-        role: of the images.
-        count: how many there are.
-        seen: how they are augmented.
-        training: the only training that needs them; empty if all trainings of the card do.
+    Features that this backbone computed before, for any set, are reused. ``training`` is the only training that needs
+    them; empty if all trainings of the card do.
     """
     source, parts = cut(card, FEATURES), cost.feature_parts(count)
     bounds = [count * part // parts for part in range(parts + 1)]
     seconds = cost.reading_s(card, count) / parts
-    chunks = tuple(_extract(card, role, seen, source, chunk, training, seconds) for chunk in pairwise(bounds))
-    return FeatureSet(card, role, seen, source, chunks)
+    read = FeatureSet(card, role, seen, source, ())
+    return replace(read, parts=tuple(_extract(read, chunk, training, seconds) for chunk in pairwise(bounds)))
 
 
-def _extract(
-    card: Card,
-    role: Role,
-    seen: CaptureAugmentation,
-    source: Stage[FloatModel],
-    chunk: tuple[int, int],
-    training: str,
-    seconds: float,
-) -> Stage[Path]:
+def _extract(read: FeatureSet, chunk: tuple[int, int], training: str, seconds: float) -> Stage[Path]:
+    card, seen, source = read.card, read.seen, read.source
+
     def images(materials: Materials) -> Part:
-        return materials.part(role).between(*chunk)
+        return materials.part(read.role).between(*chunk)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        whole = materials.part(role)
+        whole = materials.part(read.role)
         return {**_inputs(card, seen, whole, results[source]), "part": list(chunk)}
 
     def blocks(materials: Materials, results: Results) -> Path:
@@ -196,19 +173,12 @@ def _extract(
             jobs.extract, results[source].path, part.paths, names, input_spec(card), seen, known, folders.out
         )
 
-    def list_block(materials: Materials, results: Results, folder: Path) -> None:
-        add_block(blocks(materials, results), folder)
-
-    scope = Scope(card.name, training, detail=f"{role} {seen.captured} {chunk}")
     stage: Stage[Path] = Stage(
-        StageName.FEATURES, scope, "3", "reading images with", (source,), inputs, job, _rows, seconds,
-        reads=images, when_done=list_block,
+        StageName.FEATURES, Scope(card.name, training, detail=f"{read.role} {seen.captured} {chunk}"), "3",
+        "reading images with", (source,), inputs, job, lambda folder: folder / ROWS, seconds, reads=images,
+        when_done=lambda materials, results, folder: add_block(blocks(materials, results), folder),
     )  # fmt: skip
     return stage
-
-
-def _rows(folder: Path) -> Path:
-    return folder / ROWS
 
 
 def _feature_inputs(card: Card, seen: CaptureAugmentation, source: FloatModel) -> dict[str, object]:
@@ -226,10 +196,6 @@ def _inputs(card: Card, seen: CaptureAugmentation, part: Part, source: FloatMode
     return {**_feature_inputs(card, seen, source), "pictures": sha256_json([name.hex() for name in names])}
 
 
-def _read_number(folder: Path) -> float:
-    return float(read_result(folder))
-
-
 def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
     """Take a finished file, if it knows the classes of the images. No byte of it changes."""
 
@@ -238,19 +204,16 @@ def taken(card: Card, scope: Scope, workload: Workload) -> Stage[Artefact]:
             require_classes(card, materials.require_images())
         return identity(materials, card)
 
-    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        return partial(jobs.take, materials.weights[card.name], folders.model)
-
     return Stage(
-        StageName.CONVERT, scope, "1", "reading", (), inputs, job, read_artefact, cost.REWRITE_S,
+        StageName.CONVERT, scope, "1", "reading", (), inputs,
+        lambda materials, _, folders: partial(jobs.take, materials.weights[card.name], folders.model),
+        Artefact.within, cost.REWRITE_S,
     )  # fmt: skip
 
 
 def require_classes(card: Card, images: Images) -> None:
-    """Check that a user's own file knows every class of the images; it may know more.
-
-    Raises:
-        UnsupportedRecipe: it does not; the nearest name is given.
+    """Check that a user's own file knows every class of the images; UnsupportedRecipe names the nearest. It may know
+    more.
     """
     labels = published_labels(card)
     try:

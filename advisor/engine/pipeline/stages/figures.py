@@ -1,6 +1,6 @@
 """Stages that measure an artefact: its answers on images, and its latency and memory."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,7 @@ from advisor.core.quantity import Quantity
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
-from advisor.engine.pipeline.materials import Materials, read_result, versions
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Materials, Role, read_result, versions
 from advisor.engine.pipeline.stage import (
     Folders,
     Inputs,
@@ -27,8 +25,9 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Source,
     Stage,
+    StageName,
     after,
-    artefact_of,
+    result_of,
 )
 from advisor.engine.pipeline.stages import jobs
 
@@ -54,12 +53,8 @@ def effort_for(configurations: int) -> str:
 class ThreadTiming:
     """One file at one thread count; the fields are those of an evaluation.
 
-    Attributes:
-        latency: median in ms; None if this machine is no device of the question.
-        latency_p90: 90th percentile in ms, or None for the same reason.
-        memory: peak private memory in bytes, None if it is not known.
-        contended: whether other work disturbed the timing.
-        timing: how it was measured.
+    Median and 90th percentile are in ms, None if this machine is no device of the question; the peak private memory is
+    in bytes, None if it is not known. ``contended``: other work disturbed the timing.
     """
 
     latency: Quantity | None = None
@@ -74,57 +69,41 @@ Timings = Mapping[int, ThreadTiming]
 
 
 def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C).
-
-    Args:
-        scope: card, training, compression and purpose of the file.
-        spec: how images become the file's input.
-        source: the file.
-        role: of the images.
-        cost_s: rough seconds.
-    """
-
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        return {
-            "artefact": artefact_of(source, results).sha256,
-            "pictures": materials.part(role).fingerprint,
-            "view": spec.key,
-            **versions("ai-edge-litert", "pillow", "numpy"),
-        }
-
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = artefact_of(source, results).path, materials.part(role).paths
-        classes = materials.require_images().classes
-        return partial(jobs.score, path, images, spec, folders.out / PROBABILITIES_FILE, classes)
-
-    return Stage(
-        StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
-        _file(PROBABILITIES_FILE), cost_s, reads=lambda materials: materials.part(role),
-    )  # fmt: skip
+    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
+    return _over_images(StageName.SCORE, scope, spec, source, role, cost_s)
 
 
 def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
+    return _over_images(StageName.CAPTURE, scope, spec, source, role, cost_s)
+
+
+def _over_images(
+    name: StageName, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
+) -> Stage[Path]:
+    run, file, doing = {
+        StageName.SCORE: (jobs.score, PROBABILITIES_FILE, "scoring"),
+        StageName.CAPTURE: (jobs.captured, LABELS_FILE, "applying capture conditions to images for"),
+    }[name]
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(role)
+        names = {"names": [path.name for path in part.paths], "conditions": CAPTURE_VERSION}
         return {
-            "artefact": artefact_of(source, results).sha256,
+            "artefact": result_of(source, results).sha256,
             "pictures": part.fingerprint,
             "view": spec.key,
-            "names": [path.name for path in part.paths],
-            "conditions": CAPTURE_VERSION,
+            **(names if name is StageName.CAPTURE else {}),
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = artefact_of(source, results).path, materials.part(role).paths
-        classes = materials.require_images().classes
-        return partial(jobs.captured, path, images, spec, folders.out / LABELS_FILE, classes)
+        path, images = result_of(source, results).path, materials.part(role).paths
+        return partial(run, path, images, spec, folders.out / file, materials.require_images().classes)
 
     return Stage(
-        StageName.CAPTURE, with_detail(scope, role, source), "1", "applying capture conditions to images for",
-        after(source), inputs, job, _file(LABELS_FILE), cost_s, reads=lambda materials: materials.part(role),
+        name, with_detail(scope, role, source), "1", doing, after(source), inputs, job, lambda folder: folder / file,
+        cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
 
@@ -133,78 +112,55 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
 
     def inputs(_materials: Materials, results: Results) -> Inputs:
         return {
-            "artefact": artefact_of(source, results).sha256,
+            "artefact": result_of(source, results).sha256,
             "photographs": PHOTOGRAPHS_VERSION,
             "view": spec.key,
             **versions("ai-edge-litert", "scikit-image"),
         }
 
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.answers, artefact_of(source, results).path, spec, materials.question.seed + 1)
+        return partial(jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1)
 
     return Stage(
-        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs, job, _read_answers,
-        cost_s,
+        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs, job,
+        lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)), cost_s,
     )  # fmt: skip
 
 
 def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
     """Time a file at every thread count of the search, with no other work running.
 
-    A timing that other work disturbed is not cached. An earlier, longer timing is reused.
-
-    Args:
-        scope: card, training and compression of the file.
-        source: the file.
-        effort: name of the timing effort; empty for that of the search.
+    A timing that other work disturbed is not cached. An earlier, longer timing is reused. ``effort`` is the name of the
+    timing effort; empty for that of the search.
     """
 
-    def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
+    def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
         return {
-            "artefact": artefact_of(source, results).sha256,
+            "artefact": result_of(source, results).sha256,
             "host": materials.host.fingerprint,
             "threads": list(materials.question.thread_counts),
-            "effort": wanted,
+            "effort": wanted or effort or materials.effort,
             **versions("ai-edge-litert"),
         }
 
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        return inputs_for(effort or materials.effort, materials, results)
-
-    def thorough(materials: Materials, results: Results) -> Inputs:
-        return inputs_for(THOROUGH, materials, results)
-
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        path = artefact_of(source, results).path
+        path = result_of(source, results).path
         return partial(jobs.time_file, path, materials.question.thread_counts, effort or materials.effort)
 
     return Stage(
         StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
-        after(source), inputs, job, _read_timings, cost.TIMING_S, Resources(Pool.DEVICE),
-        keep_if=_undisturbed, also_kept_as=thorough,
+        after(source), inputs, job,
+        lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
+        cost.TIMING_S, Resources(Pool.DEVICE),
+        keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
+        also_kept_as=partial(inputs, wanted=THOROUGH),
     )  # fmt: skip
-
-
-def _undisturbed(rows: Mapping[str, Mapping[str, Any]]) -> bool:
-    return not any(row["contended"] for row in rows.values())
 
 
 def with_detail(scope: Scope, detail: str, source: Source) -> Scope:
     """Return a scope that also names the file: one scope may have several files, such as that of an earlier run."""
     file = "" if isinstance(source, Stage) else source.sha256
     return replace(scope, detail=f"{detail} {file}".strip())
-
-
-def _file(name: str) -> Callable[[Path], Path]:
-    return lambda folder: folder / name
-
-
-def _read_answers(folder: Path) -> tuple[Answer, ...]:
-    return tuple((int(label), float(probability)) for label, probability in read_result(folder))
-
-
-def _read_timings(folder: Path) -> Timings:
-    return {int(threads): _timing(row) for threads, row in read_result(folder).items()}
 
 
 def _timing(row: Mapping[str, Any]) -> ThreadTiming:

@@ -8,18 +8,29 @@ from pathlib import Path
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import (
     FloatModel,
     Materials,
     Purpose,
+    Role,
     Workload,
     input_spec,
     read_result,
     versions,
 )
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Epochs, Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage
+from advisor.engine.pipeline.stage import (
+    Epochs,
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    StageName,
+    after,
+)
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
 from advisor.isolation import CallLimits
@@ -50,26 +61,16 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     for a user's file, which has no Keras graph.
     """
     trials = tuple(_trial(card, training, number, workload) for number in range(workload.question.tune_training))
-    images = workload.images[Role.TRAIN]
-    compared = _finetuned(
-        card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None,
-        0.0 if trials else training_s(card, training, images), workload,
-    )  # fmt: skip
+    compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
     if purpose is Purpose.COMPARE:
         return compared
-    scope = Scope(card.name, training, purpose=Purpose.SHIP)
-    more_s = training_s(card, training, workload.images[Role.LEARNT], ships=True)
-    return _finetuned(card, training, scope, trials, compared, more_s, workload)
+    return _finetuned(card, training, Scope(card.name, training, purpose=Purpose.SHIP), trials, compared, workload)
 
 
 def training_s(card: Card, training: str, images: int, ships: bool = False) -> float:
-    """Return the rough seconds of one fine-tuning with the recipe's own hyperparameters.
+    """Return the rough seconds of one fine-tuning on ``images`` images with the recipe's own hyperparameters.
 
-    Args:
-        card: the network.
-        training: the recipe.
-        images: number of images that are trained on.
-        ships: the training that continues for the model that ships.
+    ``ships``: it continues for the model that ships.
     """
     own = FINETUNING[training]
     maps, epochs = 1 + own.copies if own.cached and not ships else 0, own.going_on().epochs if ships else own.epochs
@@ -80,8 +81,7 @@ def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[
     """Return one trial of the hyperparameters; its values depend on the results of earlier trials."""
     before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
     scope = Scope(card.name, training, detail=f"trial {number}")
-    seconds = training_s(card, training, workload.images[Role.TRAIN])
-    return _finetuned(card, training, scope, before, None, seconds, workload)
+    return _finetuned(card, training, scope, before, None, workload)
 
 
 def _finetuned(
@@ -90,7 +90,6 @@ def _finetuned(
     scope: Scope,
     trials: tuple[Stage[FloatModel], ...],
     compared: Stage[FloatModel] | None,
-    cost_s: float,
     workload: Workload,
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
@@ -98,6 +97,8 @@ def _finetuned(
     best = not scope.detail
     further = 0 if best else workload.question.tune_training - len(trials) - 1
     to_come = 0.0 if compared else further + SHIPPING_SHARE
+    images = workload.images[Role.LEARNT if compared else Role.TRAIN]
+    cost_s = 0.0 if best and trials and not compared else training_s(card, training, images, bool(compared))
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
@@ -126,9 +127,9 @@ def _finetuned(
         validation = learnt.rows_of(materials.part(Role.VALIDATION))
         planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, card, to_come))
         begun = (results[head].file, results[head].chosen)
-        images = TuningImages(read.files(results), learnt.paths, learnt.labels, validation, learnt.groups, begun)
+        tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, validation, learnt.groups, begun)
         return partial(
-            tune, card, materials.weights[card.name], images, planned, folders.checkpoints, folders.model,
+            tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
             results[compared].path if compared else None, maps(materials, results, folders) if best else None,
         )  # fmt: skip
 
@@ -143,7 +144,7 @@ def _finetuned(
 
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, head, *trials, *((compared,) if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
+        (*read.stages, head, *trials, *after(compared)), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
@@ -153,11 +154,7 @@ def _seconds(materials: Materials, card: Card, to_come: float) -> float | None:
     """Return the time limit of one training in seconds; None for none.
 
     The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
-
-    Args:
-        materials: they know when fine-tuning has to end.
-        card: the network.
-        to_come: the epochs that follow, over those of this training.
+    ``to_come`` are the epochs that follow, over those of this training.
     """
     left_s = materials.training_left_s(card.name)
     if left_s is None:

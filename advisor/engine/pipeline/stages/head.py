@@ -1,4 +1,4 @@
-"""Stages of the head: chosen and fitted on the features of the images, joined with the backbone."""
+"""Stages of the head: fitted to features of the images, joined with the backbone, given a class for unknown things."""
 
 from __future__ import annotations
 
@@ -11,41 +11,46 @@ from typing import Any
 from advisor.catalog.cards import Card
 from advisor.core.codec import parse
 from advisor.core.errors import StageError
-from advisor.core.evaluation_facts import HeadFacts, NewConditions
+from advisor.core.evaluation_facts import HeadFacts, NewConditions, UnknownFacts
 from advisor.core.training import HEAD, recipe_of
+from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.images import Role
 from advisor.engine.pipeline.materials import (
+    Artefact,
     FloatModel,
     Materials,
     Purpose,
+    Role,
     Workload,
     read_result,
     versions,
 )
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage
-from advisor.engine.pipeline.stages import head_jobs
+from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
+from advisor.engine.pipeline.stages import jobs, unknown_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
-from advisor.store.files import sha256_file
+from advisor.store.files import sha256_file, sha256_json
 from advisor.tflite.levels import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
 from advisor.training.head import VERSION as HEAD_VERSION
+from advisor.training.head.trials import LAST_LAYER
 
-HEAD_FILE = "head.npz"
+HEAD_FILE, ROWS = "head.npz", "rows.npy"
+
+PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
+"""Head without a class of a network that fine-tuning trained."""
+
+UNKNOWN_VERSION = "2"
+"""Raised when equal inputs give another file with the class ``unknown``, or other figures."""
 
 
 @dataclass(frozen=True)
 class TrainedHead:
-    """A trained head.
+    """A trained head: the ``.npz`` with weights and bias, and its hash.
 
-    Attributes:
-        file: ``.npz`` with weights and bias.
-        sha256: its hash.
-        facts: how it was chosen; None for a refitted head.
-        answers: ``.npy`` of the out-of-fold probabilities of the training part; None if they were not kept.
+    ``facts`` say how it was chosen; None for a refitted head. ``answers`` is the ``.npy`` of the out-of-fold
+    probabilities of the training part; None if they were not kept.
     """
 
     file: Path
@@ -56,17 +61,13 @@ class TrainedHead:
     @classmethod
     def within(cls, folder: Path) -> TrainedHead:
         """Return the head in a stage's folder."""
-        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / head_jobs.ANSWERS_FILE
+        file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
         return cls(file, sha256_file(file), facts, answers if answers.is_file() else None)
 
     @property
     def chosen(self) -> HeadFacts:
-        """The choice of the head: kind, penalty, cross-validation.
-
-        Raises:
-            StageError: the head was fitted as another one was chosen.
-        """
+        """The choice of the head: kind, penalty, cross-validation; of a refitted head, it is a StageError."""
         if self.facts is None:
             raise StageError(f"the head '{self.file}' does not say how it was chosen: it is a refitted one")
         return self.facts
@@ -77,15 +78,10 @@ def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> S
     source = cut(card, FEATURES)
     ships = purpose is Purpose.SHIP and recipe_of(training).trained_twice
     head = refitted(card, workload) if ships else fitted(card, training, workload)
-
-    def inputs(_materials: Materials, results: Results) -> Inputs:
-        return {"trunk": results[source].sha256, "head": results[head].sha256}
-
-    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(head_jobs.join, results[source].path, results[head].file, folders.model)
-
     return Stage(
-        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head), inputs, job,
+        StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head),
+        lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
+        lambda _, results, folders: partial(jobs.join, results[source].path, results[head].file, folders.model),
         FloatModel.within, cost.REWRITE_S,
     )  # fmt: skip
 
@@ -94,7 +90,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
     """Choose kind and penalty of the head by cross-validation and fit it to the training part, or to a subset of it."""
     source, first_look = cut(card, FEATURES), recipe_of(training).first_look
     train = Role.SUBSET if first_look else Role.TRAIN
-    read = feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
+    read = _feature_sets(card, Role.SUBSET if first_look else Role.LEARNT, workload, training if first_look else "")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         part = materials.part(train)
@@ -106,7 +102,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
         part, rows = images.part(train), images.part(read[0].role).rows_of(images.part(train))
         files, classes = [look.files(results) for look in read], len(images.classes)
         return partial(
-            head_jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes,
+            jobs.train_head, results[source].path, files, rows, part.labels, part.groups, classes,
             materials.question.seed, folders.out / HEAD_FILE,
         )  # fmt: skip
 
@@ -130,7 +126,7 @@ def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         rows = materials.part(Role.LEARNT).rows_of(materials.part(Role.VALIDATION))
         path = folders.out / PROBABILITIES_FILE
-        return partial(head_jobs.score_head, read.files(results), rows, results[head].file, path)
+        return partial(jobs.score_head, read.files(results), rows, results[head].file, path)
 
     return Stage(
         StageName.SCORE, replace(scope, detail="from features"), "1", "scoring", (head, *read.stages), inputs, job,
@@ -151,7 +147,7 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
         part, grouped = materials.part(Role.LEARNT), bool(materials.require_images().grouping.of)
         validation = part.rows_of(materials.part(Role.VALIDATION))
-        return partial(head_jobs.expect, read.files(results), part.labels, validation, grouped)
+        return partial(jobs.expect, read.files(results), part.labels, validation, grouped)
 
     return Stage(
         StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
@@ -165,7 +161,7 @@ def refitted(card: Card, workload: Workload) -> Stage[TrainedHead]:
     It uses the same recipe as the head that validation scores, on more images.
     """
     source, compared = cut(card, FEATURES), fitted(card, HEAD, workload)
-    read = feature_sets(card, Role.LEARNT, workload)
+    read = _feature_sets(card, Role.LEARNT, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
@@ -175,15 +171,8 @@ def refitted(card: Card, workload: Workload) -> Stage[TrainedHead]:
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images, facts = materials.require_images(), results[compared].chosen
         files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
-        return partial(
-            head_jobs.refit_head,
-            results[source].path,
-            files,
-            labels,
-            len(images.classes),
-            facts,
-            folders.out / HEAD_FILE,
-        )
+        path = folders.out / HEAD_FILE
+        return partial(jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path)
 
     return Stage(
         StageName.REFIT, Scope(card.name, HEAD), "2", "fitting the final head of",
@@ -191,7 +180,7 @@ def refitted(card: Card, workload: Workload) -> Stage[TrainedHead]:
     )  # fmt: skip
 
 
-def feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
+def _feature_sets(card: Card, role: Role, workload: Workload, training: str = "") -> tuple[FeatureSet, ...]:
     """Return the features of images; if robust accuracy counts, also those of images changed like a phone's camera."""
     seen = (AS_IT_IS, *(CAPTURED if workload.question.robust else ()))
     return tuple(features(card, role, workload.images[role], each, training) for each in seen)
@@ -203,4 +192,87 @@ def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
     keys = [each.key(materials, results) for each in read]
-    return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}
+    return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}
+
+
+@dataclass(frozen=True)
+class WithUnknown:
+    """A classifier with the class ``unknown``, and what is known of it without images of other things."""
+
+    artefact: Artefact
+    facts: UnknownFacts
+
+    @classmethod
+    def within(cls, folder: Path) -> WithUnknown:
+        """Return what the stage left in its folder."""
+        file = folder / MODEL
+        return cls(Artefact.at(file, sha256_file(file)), parse(UnknownFacts, read_result(folder)))
+
+
+def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
+    """Run a classifier over images and write their features and logits, float32 (N, F + C), as ``.npy``."""
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        own = {"artefact": results[source].sha256, "pictures": materials.part(role).fingerprint, "view": spec.key}
+        return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        return partial(unknown_jobs.probe, results[source].path, materials.part(role).paths, spec, folders.out / ROWS)
+
+    return Stage(
+        StageName.PROBE, scope, "1", "reading features with", (source,), inputs, job, lambda folder: folder / ROWS,
+        cost_s, reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def with_unknown(
+    scope: Scope,
+    source: Stage[Artefact],
+    scored: Stage[Path],
+    own: Stage[Path],
+    compared: Sequence[Stage[Path]],
+    shipped: Sequence[Stage[Path]],
+    head: Stage[TrainedHead] | None,
+) -> Stage[WithUnknown]:
+    """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
+
+    Of the compared file on the validation part, ``scored`` are probabilities, and ``own`` are features and logits.
+    ``compared`` and ``shipped`` are features of these float networks on the images to learn from. ``head`` says how the
+    head was chosen; None if fine-tuning trained it further.
+    """
+
+    def chosen(results: Results) -> unknown_jobs.HeadSpec:
+        facts = results[head].facts if head else None
+        return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        files = [results[each] for each in dict.fromkeys((scored, own, *compared, *shipped))]
+        spec = chosen(results)
+        return {
+            "artefact": results[source].sha256,
+            "files": sha256_json([sha256_file(file) for file in files]),
+            "head": [spec.kind, spec.regularization],
+            "classes": materials.require_images().classes,
+            "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
+            **versions("numpy", "scipy", "scikit-learn"),
+        }
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, classes = materials.part(Role.LEARNT), materials.require_images().classes
+        learnt = unknown_jobs.LearntImages(
+            compared=tuple(results[each] for each in compared),
+            shipped=tuple(results[each] for each in shipped),
+            labels=part.labels,
+            train=tuple(part.rows_of(materials.part(Role.TRAIN))),
+            validation=tuple(part.rows_of(materials.part(Role.VALIDATION))),
+        )
+        return partial(
+            unknown_jobs.add_unknown, results[source].path, results[scored], results[own], learnt, classes,
+            chosen(results), folders.model,
+        )  # fmt: skip
+
+    return Stage(
+        StageName.UNKNOWN, scope, UNKNOWN_VERSION, "telling unknown images apart with",
+        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *after(head)))), inputs, job,
+        WithUnknown.within, cost.HEAD_S,
+    )  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from advisor.core.codec import to_json
-from advisor.core.evaluation_facts import TimeSummary, TimingFacts
+from advisor.core.evaluation_facts import HeadFacts, TimeSummary, TimingFacts
 from advisor.datasets.images import InputSpec, decoded
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
-    from advisor.compression.make import CalibrationSource
     from advisor.compression.quantization.grid import Grids
+    from advisor.compression.recipes import CalibrationSource
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.downloads.files import WeightsFile
-    from advisor.measurement.latency import LatencyResult, ModelTiming
+    from advisor.measurement.latency import LatencyResult
     from advisor.training.features import CaptureAugmentation
 
 
@@ -42,16 +42,9 @@ def extract(
     blocks: Path,
     out: Path,
 ) -> None:
-    """Write the features of images as a block of rows; compute only those that no block contains.
+    """Write the features of images into ``out`` as a block of rows; compute only those that no block contains.
 
-    Args:
-        backbone: the feature model.
-        images: files.
-        names: key of each image's features, see :func:`advisor.training.features.names`.
-        view: how an image becomes input.
-        seen: how the images are augmented.
-        blocks: list of the blocks of this backbone and view.
-        out: the block's folder.
+    ``names`` are the keys of the images' features; ``blocks`` lists the blocks of this backbone and view.
     """
     from advisor.store.files import cached_rows, write_block
     from advisor.training.features import extract as extract_features
@@ -65,14 +58,9 @@ def extract(
 def calibrate(
     model: Path, grids: Sequence[Grids], calibration: CalibrationSource, folder: Path, earlier: Sequence[Path]
 ) -> None:
-    """Observe a float file and correct it for each grid, as its forms need it.
+    """Observe a float file and correct it for each grid of the recipes, as its forms need it.
 
-    Args:
-        model: the float ``.tflite``.
-        grids: the grids of the recipes.
-        calibration: what it is calibrated on.
-        folder: where to write.
-        earlier: the files of a similar model's calibration; empty for none.
+    ``earlier`` are the files of a similar model's calibration.
     """
     from advisor.compression.quantization.quantizer import PreparedModel, fitting_images, prepare_all
     from advisor.compression.recipes.base import require_plain_float
@@ -96,23 +84,16 @@ def compress(
 ) -> dict[str, Any]:
     """Apply a compression recipe to a float file and write the artefact with its metadata.
 
-    Args:
-        model: the float ``.tflite``.
-        recipe: name of the recipe.
-        calibration: what it is calibrated on.
-        metadata: labels and normalisation for the file; None writes none.
-        path: where to write.
-        stands_in: the model's values are random. Its latency depends on its operators alone, so a few crops calibrate
-            it. Its download size is unknown, because the trained file compresses differently.
-        inputs: further inputs of recipes that score or train.
-        calibrated: the files of :func:`calibrate` for this model; empty to observe it here.
+    A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a few crops calibrate
+    it. Its download size is unknown, because the trained file compresses differently. ``calibrated`` are the files of
+    :func:`calibrate` for this model; empty to observe it here.
 
     Returns:
         ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
         the recipe's ``notes``.
     """
-    from advisor.compression.make import arena_bytes, make_file, sizes_of
     from advisor.compression.quantization.quantizer import PreparedModel
+    from advisor.compression.recipes import arena_bytes, make_file, sizes_of
     from advisor.compression.recipes.base import RecipeInputs
 
     given = inputs or RecipeInputs()
@@ -126,12 +107,8 @@ def compress(
 
 
 def take(weights: WeightsFile | None, path: Path) -> dict[str, Any]:
-    """Copy a user's finished file and return its figures, see :func:`compress`.
-
-    Raises:
-        StageError: the file is not available.
-    """
-    from advisor.compression.make import sizes_of
+    """Copy a user's finished file and return its figures, see :func:`compress`; a StageError if it is not available."""
+    from advisor.compression.recipes import sizes_of
     from advisor.core.errors import StageError
 
     if weights is None:
@@ -169,18 +146,9 @@ def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
 def fold_temperature(
     model: Path, scores: Path, labels: Sequence[int], figures: Mapping[str, int], notes: Mapping[str, Any], path: Path
 ) -> dict[str, Any]:
-    """Write a classifier with the temperature of its probabilities folded into its head.
+    """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
 
-    Args:
-        model: the ``.tflite``.
-        scores: ``.npy`` of its probabilities on images, see :func:`score`.
-        labels: the true classes of the images.
-        figures: of the file, see :func:`compress`; they stay.
-        notes: of its recipe.
-        path: where to write.
-
-    Returns:
-        Figures and notes.
+    ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score`.
     """
     from advisor.measurement.confidence import temperature
     from advisor.tflite.unknown import with_temperature
@@ -217,14 +185,13 @@ def time_file(model: Path, counts: tuple[int, ...], effort: str) -> dict[str, di
     from advisor.measurement.latency import timing as latency
 
     timing, now = latency.measure(model, counts, effort), datetime.now(UTC).isoformat(timespec="seconds")
-    return {str(count): _timing_row(timing, count, now) for count in counts}
-
-
-def _timing_row(timing: ModelTiming, threads: int, now: str) -> dict[str, Any]:
-    result = timing.at(threads)
-    quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(threads).items()}
-    facts = timing_facts(result, timing.effort, now)
-    return {**quantities, "contended": result.contended, "details": to_json(facts, defaults=True)}
+    rows: dict[str, dict[str, Any]] = {}
+    for count in counts:
+        result = timing.at(count)
+        quantities = {name: quantity.to_json() for name, quantity in timing.to_quantities(count).items()}
+        details = to_json(timing_facts(result, timing.effort, now), defaults=True)
+        rows[str(count)] = {**quantities, "contended": result.contended, "details": details}
+    return rows
 
 
 def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
@@ -240,3 +207,83 @@ def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
         wall_ms=TimeSummary(result.wall.p50, result.wall.p90, result.wall.min, result.wall.cv),
         cpu_ms=TimeSummary(result.cpu.p50, result.cpu.p90) if result.cpu else None,
     )
+
+
+ANSWERS_FILE = "answers.npy"
+"""Out-of-fold answers of a head, beside it."""
+
+MOST_ANSWERS = 10_000_000
+"""Probabilities in that file, at most: a set with more of them has enough validation images."""
+
+
+def train_head(
+    backbone: Path,
+    feature_files: Sequence[Sequence[Path]],
+    train: Sequence[int],
+    labels: Sequence[int],
+    groups: Sequence[int],
+    classes: int,
+    seed: int,
+    path: Path,
+) -> dict[str, Any]:
+    """Train the head, write it as ``.npz`` with its out-of-fold answers beside it, and return its facts.
+
+    ``feature_files`` are parts of the features, first of the unchanged images, then of the augmented ones. ``train``
+    are the rows to learn from, with their labels and groups; no groups if each row is one.
+    """
+    from advisor.tflite.levels import last_width
+    from advisor.training.features import joined
+    from advisor.training.head import train_head as fit
+
+    features, *views = [joined(parts, np.asarray(train)) for parts in feature_files]
+    head = fit(features, labels, classes, seed, views, groups, last_width(backbone.read_bytes()))
+    np.savez(path, weights=head.weights, bias=head.bias)
+    if head.answers is not None and head.answers.size <= MOST_ANSWERS:
+        np.save(path.with_name(ANSWERS_FILE), head.answers)
+    return to_json(head.facts)
+
+
+def expect(features: Sequence[Path], labels: Sequence[int], validation: Sequence[int], grouped: bool) -> dict[str, Any]:
+    """Estimate what to expect on images of another occasion; see :func:`advisor.training.expectation.expect`."""
+    from advisor.training.expectation import expect as estimate
+    from advisor.training.features import joined
+
+    return asdict(estimate(joined(features), labels, validation, grouped))
+
+
+def refit_head(
+    backbone: Path,
+    feature_files: Sequence[Sequence[Path]],
+    labels: Sequence[int],
+    classes: int,
+    chosen: HeadFacts,
+    path: Path,
+) -> None:
+    """Fit the chosen kind of head to all rows and write it as ``.npz``; see :func:`train_head` for arguments."""
+    from advisor.tflite.levels import last_width
+    from advisor.training.features import joined
+    from advisor.training.head import fit_head
+
+    features, *views = [joined(parts) for parts in feature_files]
+    last = last_width(backbone.read_bytes())
+    weights, bias = fit_head(features, labels, classes, chosen.regularization, views, chosen.kind, last)
+    np.savez(path, weights=weights, bias=bias)
+
+
+def join(backbone: Path, head: Path, path: Path) -> None:
+    """Write the backbone with the trained head behind it: softmax over the user's classes."""
+    from advisor.tflite.levels import attach_head
+
+    arrays = np.load(head, allow_pickle=False)
+    path.write_bytes(attach_head(backbone.read_bytes(), arrays["weights"], arrays["bias"]))
+
+
+def score_head(features: Sequence[Path], rows: Sequence[int], head: Path, path: Path) -> None:
+    """Apply a head to rows of features and write the probabilities as ``.npy``, as :func:`score` does."""
+    from scipy.special import softmax
+
+    from advisor.training.features import joined
+
+    arrays = np.load(head, allow_pickle=False)
+    logits = joined(features, np.asarray(rows)) @ arrays["weights"] + arrays["bias"]
+    np.save(path, softmax(logits, axis=1).astype(np.float32))

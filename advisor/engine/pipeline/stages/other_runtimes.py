@@ -1,16 +1,33 @@
 """Stages that run a file on this machine in another runtime than LiteRT: its export, its latency, its arena."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from advisor.core.codec import parse
-from advisor.devices.connections.protocol import RuntimeFile, exporter_for, needs_export, read_export
+from advisor.core.codec import parse, to_json
+from advisor.core.errors import StageError
+from advisor.core.evaluation import facts_from_json
+from advisor.core.evaluation_facts import RemoteFacts
+from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.connections.protocol import (
+    MeasurementJob,
+    RuntimeFile,
+    Timing,
+    exclusive,
+    exporter_for,
+    needs_export,
+    read_export,
+)
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions
-from advisor.engine.pipeline.names import StageName
 from advisor.engine.pipeline.stage import (
     Folders,
     Inputs,
@@ -21,31 +38,108 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Source,
     Stage,
+    StageName,
     after,
-    artefact_of,
+    result_of,
 )
-from advisor.engine.pipeline.stages import other_runtimes_jobs as jobs
-from advisor.engine.pipeline.stages.figures import THOROUGH, with_detail
-from advisor.engine.pipeline.stages.other_runtimes_jobs import RuntimeFigures
+from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, with_detail
+from advisor.engine.pipeline.stages.jobs import timing_facts
 from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
+if TYPE_CHECKING:
+    from advisor.devices.profiles import DeviceTarget
+    from advisor.isolation.agent import SeriesDocument
+    from advisor.measurement.latency import LatencyResult
+
+
+Result = TypeVar("Result")
+
 ARENA_BYTES = 1_200_000_000
+
+PAUSE_S = 0.25
+"""Seconds before a disturbed timing is repeated."""
+
+HANGS_AFTER_S = 240.0
+"""Seconds after which a runtime is ended: a series of a search takes seconds, also of the largest card in a browser."""
+
+
+@dataclass(frozen=True)
+class RuntimeFigures(ThreadTiming):
+    """Figures of a file that a runtime of this machine measured; ``remote`` says how it ran there."""
+
+    remote: RemoteFacts | None = None
+
+
+def measure(device: str, target: DeviceTarget, model: Path, effort: str) -> dict[str, Any]:
+    """Measure a file in a runtime of this machine; no other work may run on the machine at the same time.
+
+    The statistics are those of ``host``. As there, a timing that other work disturbed is repeated once, and the less
+    disturbed one counts. ``device`` names the runtime's device, such as ``host:onnxruntime``. Return
+    :class:`RuntimeFigures` as JSON. A runtime that is not installed is a UsageError; one that does not run the file, a
+    StageError.
+    """
+    from advisor.measurement.latency.timing import disturbance
+
+    connection = local_runtimes()[device].connect(target)
+    job = MeasurementJob((model,), (target.threads,), effort, HANGS_AFTER_S, target.runtime)
+    with exclusive(connection.label):
+        (timing,) = connection.measure(job)
+        result = _judged(timing)
+        if result.contended:
+            time.sleep(PAUSE_S)
+            (again,) = connection.measure(job)
+            timing, result = min((timing, result), (again, _judged(again)), key=lambda each: disturbance(each[1]))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    source = f"{timing.runtime} on this machine, measured on {now[:10]}"
+    quantities = result.to_quantities(source)
+    found = RuntimeFigures(
+        latency=quantities["latency"],
+        latency_p90=quantities["latency_p90"],
+        memory=memory_of(timing, source),
+        contended=result.contended,
+        timing=timing_facts(result, effort, now),
+        remote=remote_facts(timing, "this machine"),
+    )
+    return to_json(found)
+
+
+def check(runtime: str, model: Path) -> dict[str, Any]:
+    """Return what the interpreter of a runtime does with a file, as JSON."""
+    interpreter = interpreter_of(runtime)
+    assert interpreter is not None, "a stage checks files only for a runtime that has one"
+    return to_json(interpreter.check(model))
+
+
+def memory_of(timing: Timing, source: str) -> Quantity | None:
+    """Return the measured memory; None if it was not measured."""
+    if timing.memory_bytes is None:
+        return None
+    return Quantity(float(timing.memory_bytes), "bytes", Provenance.MEASURED, n=1, source=source)
+
+
+def remote_facts(timing: Timing, label: str) -> RemoteFacts:
+    """Return how a file ran over a connection with this label."""
+    return facts_from_json(RemoteFacts, {**timing.details, "connection": label})
+
+
+def _judged(timing: Timing) -> LatencyResult:
+    from advisor.measurement.latency.timing import judge
+
+    try:
+        return judge(cast("SeriesDocument", timing.details), timing.details["load"])
+    except (LookupError, TypeError, ValueError, statistics.StatisticsError) as error:
+        raise StageError(f"invalid timings of {timing.runtime}: {type(error).__name__} {error}") from error
 
 
 def exported(scope: Scope, source: Source, runtime: str, memory_bytes: int = cost.EXPORT_BYTES) -> Stage[RuntimeFile]:
     """Write the file for a runtime that computes the same as a ``.tflite`` file; it may take ``memory_bytes``."""
     maker = exporter_for(runtime)
-
-    def inputs(_materials: Materials, results: Results) -> Inputs:
-        return maker.inputs(artefact_of(source, results).sha256)
-
-    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(maker.write, artefact_of(source, results).path, folders.out)
-
     return Stage(
         StageName.ONNX, with_detail(scope, "", source), maker.VERSION,
-        f"writing {scope.compression} as {maker.TITLE} for",
-        after(source), inputs, job, read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
+        f"writing {scope.compression} as {maker.TITLE} for", after(source),
+        lambda _, results: maker.inputs(result_of(source, results).sha256),
+        lambda _, results, folders: partial(maker.write, result_of(source, results).path, folders.out),
+        read_export, cost.EXPORT_S, Resources(Pool.HEAVY, memory_bytes, maker.LIMITS),
     )  # fmt: skip
 
 
@@ -55,44 +149,33 @@ def measured_in(
     """Measure a file in another runtime of this machine, with no other work running.
 
     As in LiteRT, a measurement that other work disturbed is not cached, and an earlier, longer one is reused.
-
-    Args:
-        scope: card, training and compression of the file.
-        source: the file.
-        target: the runtime, its accelerator and its number of threads.
-        effort: name of the timing effort; empty for that of the search.
-        export_bytes: expected memory while its export is made.
+    ``effort`` names the timing effort; empty for that of the search. ``export_bytes`` is the expected memory while its
+    export is made.
     """
-    runtime = local_runtimes()[target.device]
+    runtime, own = local_runtimes()[target.device], target.target
 
-    def inputs_for(wanted: str, materials: Materials, results: Results) -> Inputs:
+    def inputs(materials: Materials, results: Results, wanted: str = "") -> Inputs:
         return {
-            "artefact": artefact_of(source, results).sha256,
+            "artefact": result_of(source, results).sha256,
             "host": materials.host.fingerprint,
-            "runtime": [target.target.runtime, target.target.accelerator],
-            "threads": target.target.threads,
-            "effort": wanted,
-            "versions": dict(runtime.versions(target.target)),
+            "runtime": [own.runtime, own.accelerator],
+            "threads": own.threads,
+            "effort": wanted or effort or materials.effort,
+            "versions": dict(runtime.versions(own)),
         }
 
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        return inputs_for(effort or materials.effort, materials, results)
-
-    def thorough(materials: Materials, results: Results) -> Inputs:
-        return inputs_for(THOROUGH, materials, results)
-
     def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        path = artefact_of(source, results).path
-        return partial(jobs.measure, target.device, target.target, path, effort or materials.effort)
+        return partial(measure, target.device, own, result_of(source, results).path, effort or materials.effort)
 
     needed: tuple[Stage[Any], ...] = after(source)
-    if needs_export(target.target.runtime):
-        needed = (*needed, exported(scope, source, target.target.runtime, export_bytes))
-    detail = f"{target.device}:{target.target.name} {effort}".strip()
+    if needs_export(own.runtime):
+        needed = (*needed, exported(scope, source, own.runtime, export_bytes))
+    detail = f"{target.device}:{own.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",
-        f"measuring {scope.compression} in {runtime.title} of", needed, inputs, job, _read_figures,
-        cost.RUNTIME_S, Resources(Pool.DEVICE), keep_if=_undisturbed, also_kept_as=thorough,
+        f"measuring {scope.compression} in {runtime.title} of", needed, inputs, job, _read(RuntimeFigures),
+        cost.RUNTIME_S, Resources(Pool.DEVICE), keep_if=lambda row: not row.get("contended", False),
+        also_kept_as=partial(inputs, wanted=THOROUGH),
     )  # fmt: skip
 
 
@@ -102,27 +185,15 @@ def checked_in(scope: Scope, source: Source, runtime: str) -> Stage[MicroCheck]:
     package = interpreter.PACKAGE if interpreter else runtime
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        artefact = artefact_of(source, results).sha256
+        artefact = result_of(source, results).sha256
         return {"artefact": artefact, "host": materials.host.fingerprint, **versions(package)}
-
-    def job(_materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.check, runtime, artefact_of(source, results).path)
 
     return Stage(
         StageName.ARENA, with_detail(scope, "", source), "1", f"running {scope.compression} as on a microcontroller of",
-        after(source), inputs, job, _read_check, cost.ARENA_S, Resources(memory_bytes=ARENA_BYTES),
+        after(source), inputs, lambda _, results, __: partial(check, runtime, result_of(source, results).path),
+        _read(MicroCheck), cost.ARENA_S, Resources(memory_bytes=ARENA_BYTES),
     )  # fmt: skip
 
 
-def _undisturbed(row: Mapping[str, Any]) -> bool:
-    return not row.get("contended", False)
-
-
-def _read_figures(folder: Path) -> RuntimeFigures:
-    found: RuntimeFigures = parse(RuntimeFigures, read_result(folder))
-    return found
-
-
-def _read_check(folder: Path) -> MicroCheck:
-    found: MicroCheck = parse(MicroCheck, read_result(folder))
-    return found
+def _read(kind: type[Result]) -> Callable[[Path], Result]:
+    return lambda folder: cast("Result", parse(kind, read_result(folder)))

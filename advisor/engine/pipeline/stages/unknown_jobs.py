@@ -31,10 +31,7 @@ NAMES = ("unknown", "other", "none of these")
 class HeadSpec:
     """Kind and penalty of the heads without one class, see :func:`advisor.training.head.fit_head`.
 
-    Attributes:
-        kind: of the head.
-        regularization: the inverse strength of its penalty.
-        frozen: the backbone is as it was published; fine-tuning has not trained it.
+    ``regularization`` is the inverse strength of the penalty. ``frozen``: fine-tuning has not trained the backbone.
     """
 
     kind: str
@@ -43,14 +40,7 @@ class HeadSpec:
 
 
 def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> None:
-    """Write features and logits of images, float32 (N, F + C), as ``.npy``.
-
-    Args:
-        model: a classifier.
-        images: the files.
-        spec: how an image becomes the model's input.
-        path: where to write.
-    """
+    """Write features and logits of a classifier on images, float32 (N, F + C), as ``.npy``."""
     from advisor.tflite.unknown import with_probe
     from advisor.training.features import extract
 
@@ -64,12 +54,8 @@ def probe(model: Path, images: Sequence[Path], spec: InputSpec, path: Path) -> N
 class LearntImages:
     """Images to learn from, as the float networks see them. Columns after those of the features are left out.
 
-    Attributes:
-        compared: files of the features by the network that is compared.
-        shipped: the same by the network that ships.
-        labels: their classes.
-        train: places of the training part among them.
-        validation: places of the validation part.
+    Files of the features by the network that is compared, and by the one that ships; the classes; the places of the
+    training and validation part.
     """
 
     compared: tuple[Path, ...]
@@ -83,13 +69,8 @@ class LearntImages:
 class JudgedFeatures:
     """Features by which the score is made and judged.
 
-    Attributes:
-        train: of the training part by the float network, (N, F).
-        targets: its classes, (N,).
-        own: of the validation part by the file, (M, F).
-        floats: of the validation part by the float network, (M, F).
-        truth: its classes, (M,).
-        logits: of the validation part by the file, (M, C).
+    Of the training part by the float network, (N, F), with the classes ``targets``. Of the validation part, with the
+    classes ``truth``: by the file (``own``, with its logits) and by the float network (``floats``), (M, F).
     """
 
     train: Rows
@@ -117,17 +98,8 @@ def add_unknown(
 ) -> dict[str, Any]:
     """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
 
-    Args:
-        model: the file that ships, with its temperature.
-        scores: ``.npy`` of the probabilities of the compared file on the validation part.
-        own: :func:`probe` of the compared file on the validation part.
-        learnt: the images to learn from.
-        classes: names of the classes.
-        head: of the network.
-        path: where to write.
-
-    Returns:
-        :class:`~advisor.core.evaluation_facts.UnknownFacts` as JSON.
+    ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores`` are its probabilities
+    and ``own`` is :func:`probe`. Return :class:`~advisor.core.evaluation_facts.UnknownFacts` as JSON.
     """
     from advisor.measurement.confidence import temperature
     from advisor.tflite.quantization import to_float_io
@@ -148,7 +120,6 @@ def add_unknown(
 
 
 def _described(made: bytes, model: Path, label: str) -> bytes:
-    """Return a file with the description of another one, and one more label."""
     from advisor.tflite.metadata import read_metadata, write_metadata
 
     metadata = read_metadata(model.read_bytes(), model.name)
@@ -158,7 +129,6 @@ def _described(made: bytes, model: Path, label: str) -> bytes:
 def _judged(
     facts: UnknownFacts, seen: JudgedFeatures, classes: Sequence[str], head: HeadSpec, near_to: NearTo
 ) -> UnknownFacts:
-    """Return the facts with the figures of each class that can be left out, and their means."""
     by_class = {classes[label]: _left_out(label, seen, head, near_to) for label in _chosen(seen.truth)}
     if not by_class:
         return facts

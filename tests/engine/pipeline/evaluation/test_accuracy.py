@@ -17,7 +17,7 @@ from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
 from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
-from advisor.engine.pipeline.images import Images
+from advisor.engine.pipeline.materials import Images
 from advisor.measurement.confidence import tempered
 from tests.builders import present
 
@@ -28,7 +28,6 @@ ANSWERS = [(label, 0.8) for label in range(10)]
 
 def test_measured_accuracy_counts_the_right_answers() -> None:
     verdict = measured([0, 1, 1, 0], [0, 1, 1, 1], [0, 1, 1, 1], ["a", "b"])
-    assert verdict.accuracy is not None
     assert (verdict.accuracy.value, verdict.accuracy.n) == (75.0, 4)
     assert present(verdict.drop).value == 25.0
     assert verdict.answers.per_class_recall == {"a": 1.0, "b": pytest.approx(2 / 3)}
@@ -42,21 +41,18 @@ def test_a_class_without_an_image_has_no_recall() -> None:
 
 def test_a_form_that_answers_as_float_has_dropped_nothing() -> None:
     verdict = measured([0, 1], [0, 1], [0, 0], ["a", "b"])
-    assert verdict.drop is not None
     assert (verdict.drop.value, verdict.drop.low, verdict.drop.high) == (0, 0, 0)
 
 
 def test_float_forms_quote_the_published_figure() -> None:
     for recipe in ("float32", "float16"):
         verdict = published(V2, recipe, ANSWERS, ANSWERS)
-        assert verdict.accuracy is not None
         assert (verdict.accuracy.value, verdict.accuracy.provenance) == (71.8, Provenance.PUBLISHED)
         assert verdict.accuracy.source
 
 
 def test_a_published_figure_of_the_quantized_form_is_quoted() -> None:
     verdict = published(LITE0, "int8", ANSWERS, ANSWERS)
-    assert verdict.accuracy is not None
     assert (verdict.accuracy.value, verdict.accuracy.provenance) == (74.4, Provenance.PUBLISHED)
 
 
@@ -137,11 +133,8 @@ def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp
 def test_thresholds_guarantee_what_was_asked_for_or_are_none(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     high, low = chosen(validation, images, asking(0.85)), chosen(validation, images, asking(0.7))
-    assert high.threshold is not None
-    assert low.threshold is not None
     assert high.threshold.coverage < low.threshold.coverage
     assert high.guaranteed == 0.85
-    assert high.reachable is not None
     assert 0.85 <= high.reachable.precision < 0.995
     assert chosen(validation, images, asking(0.995)).by_class == {"a": None, "b": None}
 
@@ -152,7 +145,6 @@ def test_an_answer_that_is_none_of_the_classes_never_counts(tmp_path: Path, imag
     wide[:30] = (0.01, 0.0, 0.99)
     np.save(tmp_path / "wide.npy", wide)
     facts = chosen(tmp_path / "wide.npy", images, asking(0.7))
-    assert facts.answered is not None
     assert facts.answered.coverage <= 0.9
 
 
@@ -165,8 +157,6 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
     assert judged.temperature == facts.temperature
     assert judged.error.value < judged.error_before.value
     assert (judged.threshold is None) == (facts.threshold is None)
-    assert facts.threshold is not None
-    assert judged.threshold is not None
     assert (judged.threshold.score, judged.threshold.of) == (facts.threshold.score, EACH)
     assert set(judged.by_class) == {"a", "b"}
 
@@ -190,14 +180,10 @@ def test_a_class_has_its_own_precision_and_the_others_share_theirs(tmp_path: Pat
     assert facts.by_class["b"] == alone.by_class["b"] == facts.threshold
     assert facts.by_class["a"] != alone.by_class["a"]
     assert facts.thresholds.plain is not None
-    assert facts.answered is not None
-    assert facts.by_class["a"] is not None
-    assert facts.threshold is not None
     assert facts.answered.images == facts.by_class["a"].images + facts.threshold.images
     assert facts.thresholds.least("a") < facts.thresholds.least("b") == facts.thresholds.plain
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
     assert judged.thresholds == facts.thresholds
-    assert judged.answered is not None
     assert judged.answered.of == EACH
 
 
@@ -214,13 +200,10 @@ def test_recall_and_coverage_are_guaranteed_and_verified(tmp_path: Path, images:
     facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, wanted)
     assert {name: one.wanted for name, one in facts.recall.items()} == {"a": 0.9, "b": 0.95}
     assert all(one.kept for one in facts.recall.values())
-    assert facts.coverage is not None
     assert facts.coverage.kept
     assert facts.thresholds.plain == pytest.approx(facts.coverage.at.score, abs=1e-6)
     judged = verified(scores(tmp_path, "shipped", 1, 1.0), images, facts)
-    assert judged.coverage is not None
     assert judged.coverage.at.coverage == pytest.approx(0.82, abs=0.06)
-    assert judged.recall["b"].recall is not None
     assert judged.recall["b"].recall.value > 0.92
     assert judged.curve[-1].images == EACH
 
@@ -246,12 +229,9 @@ def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> N
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))
-    assert alone.threshold is not None
-    assert more.threshold is not None
     assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
-    assert more.answered is not None
     assert more.answered.of == EACH
 
 
@@ -269,7 +249,6 @@ def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> Non
     rows[::3] = 0
     np.save(tmp_path / "folds.npy", rows)
     found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
-    assert found.threshold is not None
     assert found.threshold.of == EACH + EACH * 2 // 3
 
 
@@ -283,20 +262,12 @@ def kept(rows: list[list[float]], path: Path) -> Path:
     return path
 
 
-def test_known_images_that_are_answered_as_unknown_are_not_kept(tmp_path: Path) -> None:
+def test_known_images_that_are_answered_as_unknown_are_not_kept_and_do_not_count_for_precision(tmp_path: Path) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
-    assert (found.kept is not None, found.others) == (True, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
-
-
-def test_the_precision_is_that_of_the_images_that_are_kept(tmp_path: Path) -> None:
-    found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
-    assert present(found.precision).value == pytest.approx(2 / 3)
-
-
-def test_there_is_no_precision_where_nothing_is_kept(tmp_path: Path) -> None:
-    found = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
-    assert found.precision is None
+    assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)
+    none = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
+    assert none.precision is None
 
 
 def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:

@@ -19,11 +19,9 @@ from advisor.core.training import HEAD
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import Artefact, Workload
-from advisor.engine.pipeline.names import StageName
+from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
-from advisor.engine.pipeline.stage import Stage, aborted
+from advisor.engine.pipeline.stage import Stage, StageName, aborted
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.engine.pipeline.walker import Walker, run_coroutine
@@ -138,19 +136,15 @@ def test_the_figures_of_the_stages_become_one_evaluation(tmp_path: Path) -> None
     walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
     found = evaluated(walker, "int8", tmp_path)
     assert found.status is Status.OK
-    assert found.accuracy is not None
     assert (found.accuracy.value, found.accuracy.n) == (75.0, 4)
-    assert found.drop is not None
     assert found.drop.value == 25.0
     assert found.latency == MS
-    assert found.size is not None
     assert found.size.value == len("int8")
     assert found.artefact == f"artifacts/{CARD.name}-head-int8.tflite"
     assert found.file_facts.arena_bytes == 5
     assert found.card_facts.macs == CARD.macs
     assert found.head == HEAD_FACTS
     assert found.expectation == EXPECTED
-    assert found.new_conditions is not None
     assert found.new_conditions.value == pytest.approx(75.0 * EXPECTED.kept)
     assert walker.asked == [
         "compress int8", "score int8", "score float32", "head", "head", "expectation", "timing int8",
@@ -249,9 +243,7 @@ def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(t
     walker = Detecting(tmp_path, {"float32": 4, "int8": 3})
     found = evaluated(walker, "int8", tmp_path, task=DETECTION.name)
     assert found.status is Status.OK
-    assert found.accuracy is not None
     assert found.accuracy.value == pytest.approx(50 * (76 / 101 + 1))  # a cat of four is missed
-    assert found.drop is not None
     assert found.drop.value == pytest.approx(100 - found.accuracy.value, abs=1e-4)
     assert found.answers.file == f"answers/{CARD.name}-head-int8.npy"
     assert (found.head, found.expectation, found.new_conditions) == (None, None, None)

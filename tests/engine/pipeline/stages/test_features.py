@@ -25,11 +25,9 @@ from advisor.datasets.split import Split
 from advisor.datasets.survey import survey
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.evaluation.accuracy import per_class
-from advisor.engine.pipeline.graph import stages_of, with_all_before
-from advisor.engine.pipeline.images import Images, Part, Role
-from advisor.engine.pipeline.materials import Artefact, FloatModel, Workload
-from advisor.engine.pipeline.names import StageName
-from advisor.engine.pipeline.stage import EventKind, Results, Scope, StageEvent
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Part, Role, Workload
+from advisor.engine.pipeline.stage import EventKind, Results, Scope, StageEvent, StageName
 from advisor.engine.pipeline.stages import jobs as stages_jobs
 from advisor.engine.pipeline.stages.backbone import features, require_classes
 from advisor.engine.pipeline.stages.figures import SURVEY, SURVEYED_FROM, THOROUGH, effort_for, timing
@@ -173,7 +171,7 @@ def read(folder: Path, **counts: int) -> Images:
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
     assert WORKLOAD.variants_of(card) == ((HEAD, "int8"),)
-    stages = stages_of(card, HEAD, "int8", WORKLOAD)
+    stages = VariantStages(card, HEAD, "int8", WORKLOAD)
     names = {stage.name for stage in with_all_before(stages.evaluation)}
     assert names == {StageName.CONVERT, StageName.SCORE, StageName.TIMING}
     assert stages.reference is stages
@@ -185,7 +183,7 @@ def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None
 def test_no_byte_of_it_changes(card: Card, tmp_path: Path) -> None:
     weights = fetch(card, FetchOptions(offline=True))
     given = materials(tmp_path, read(tmp_path / "photos", red=20, blue=20), weights={card.name: weights})
-    made = walk(stages_of(card, HEAD, "int8", WORKLOAD).made, given)
+    made = walk(VariantStages(card, HEAD, "int8", WORKLOAD).made, given)
     assert made.path.read_bytes() == weights.path.read_bytes()
     assert made.size_bytes == weights.path.stat().st_size
     assert made.figures["arena_bytes"] > 0

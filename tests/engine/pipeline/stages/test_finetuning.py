@@ -15,8 +15,7 @@ from advisor.catalog.convert import build_model
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from advisor.engine.pipeline.images import Images, Role
-from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload, input_spec
+from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
 from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.backbone import cut

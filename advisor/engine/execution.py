@@ -1,12 +1,26 @@
-"""Share the cores among jobs, and give a measurement the whole machine so that no job disturbs its timing."""
+"""Run the work of a search on the cores of this machine, or where an integration runs it.
+
+To add an executor, write one class with the members of :class:`Executor`, and register an :class:`ExecutorSource`. The
+room knows machines, not models: the same stage runs on this machine and on a cluster.
+"""
 
 import asyncio
 import heapq
 import itertools
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol, TypeVar
 
-from advisor.isolation import MemoryGate, Pause
+from advisor.core.names import EXECUTORS, LOCAL, integration
+from advisor.engine.question import Execution
+from advisor.isolation import ChildPool, Children, MemoryGate, Pause
+from advisor.isolation.pool import POOLS
+from advisor.measurement import host
+from advisor.measurement.host import Host
+
+Result = TypeVar("Result")
 
 AFTER_JOBS = 1e9
 """Added to the priority of training: jobs of minutes wait for jobs of seconds. Subtracted if training must end soon."""
@@ -19,17 +33,13 @@ _Turn = tuple[float, int, asyncio.Future[None], int]
 
 
 class Machine:
-    """Gives cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a time.
+    """Gives ``cores`` cores to jobs, the smallest ``priority`` first, and the whole machine to one measurement at a
+    time.
 
     A measurement pauses the jobs that can be paused and waits for the others. Measurements run in batches: a batch
     starts when ``batch`` of them wait or when no job wants a core, and it ends when no measurement waits. The first
-    measurement waits for no other one, the second for one, and so on: a search has its first answer soon.
-
-    Args:
-        cores: how many jobs may run at the same time; also an attribute.
-        batch: how many waiting measurements stop new jobs from starting.
-        memory_gate: tells whether there is memory for a job; None for no limit.
-        separate_measurements: measurements run on a machine without jobs, so neither waits for the other.
+    measurement waits for no other one, the second for one, and so on: a search has its first answer soon. If they are
+    separate, they run on a machine without jobs, so neither waits for the other.
     """
 
     def __init__(
@@ -57,10 +67,7 @@ class Machine:
     ) -> AsyncIterator[None]:
         """Hold one core; wait until the memory that the job is expected to take is free.
 
-        Args:
-            priority: the smallest goes first.
-            memory_bytes: the memory that the job is expected to take.
-            pause: pauses the job. Measurements wait for jobs that have none.
+        Measurements wait for jobs that have no ``pause``.
         """
         await self._wait(self._jobs, priority, memory_bytes)
         if pause is not None:
@@ -113,23 +120,22 @@ class Machine:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self._give_back(queue)
+            if turn.done() and not turn.cancelled():  # give it back
+                if queue is self._jobs:
+                    self._running -= 1
+                else:
+                    self._alone = False
+                self._grant()
             raise
-
-    def _give_back(self, queue: list[_Turn]) -> None:
-        if queue is self._jobs:
-            self._running -= 1
-        else:
-            self._alone = False
-        self._grant()
 
     def _grant(self) -> None:
         for queue in (self._jobs, self._measurements):
             queue[:] = [entry for entry in queue if not entry[2].done()]
             heapq.heapify(queue)
         if self._separate or not self._alone:
-            self._start_helpers()
+            for turn in self._helpers:
+                if not turn.done():
+                    turn.set_result(None)
         if self._separate:
             if self._measurements and not self._alone:
                 self._start_measurement()
@@ -149,11 +155,6 @@ class Machine:
             return
         self._pause(False)
         self._start_jobs()
-
-    def _start_helpers(self) -> None:
-        for turn in self._helpers:
-            if not turn.done():
-                turn.set_result(None)
 
     def _start_measurement(self) -> None:
         self._alone = True
@@ -183,11 +184,9 @@ class Machine:
             asyncio.get_running_loop().call_later(LOOK_AGAIN_S, look)
 
     def _pause(self, wanted: bool) -> None:
-        if wanted == self._paused:
-            return
-        self._paused = wanted
-        for job in self._pausable:
+        for job in self._pausable if wanted != self._paused else ():
             job.pause() if wanted else job.resume()
+        self._paused = wanted
 
 
 @contextmanager
@@ -201,3 +200,88 @@ def one_blas_thread() -> Iterator[None]:
 
     with threadpool_limits(1, user_api="blas"):
         yield
+
+
+class OnDevice(Protocol):
+    """Calls a measuring function on the machine that has the device."""
+
+    def __call__(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Return ``function(*arguments)``, called on the machine with ``device``."""
+
+
+class Executor(Protocol):
+    """Runs jobs in child processes, and measurements on the machine that has the device."""
+
+    @property
+    def machine(self) -> Machine:
+        """Decides when a job or a measurement may start."""
+
+    @property
+    def pools(self) -> Mapping[str, Children]:
+        """Child processes by kind: see :data:`advisor.isolation.pool.POOLS`."""
+
+    @property
+    def host(self) -> Host:
+        """The machine that measures the device ``host``."""
+
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function on the machine with the device; on another machine, one call at a time."""
+
+    def close(self) -> None:
+        """End every child process, also the busy ones."""
+
+
+class ExecutorSource(Protocol):
+    """A module or an object that makes an executor; registered by its name in ``advisor.executors``."""
+
+    VALUES: str
+    """The values of ``--executor`` that mean it, with a word on each."""
+
+    def executor(self, execution: Execution) -> Executor:
+        """Return the connected executor.
+
+        Raises:
+            UsageError: it cannot be reached, or a package that it needs is not installed.
+        """
+
+
+class LocalExecutor:
+    """Child processes on the cores of this machine. A measurement gets the whole machine.
+
+    ``log`` returns the file that takes their output, None to show it.
+    """
+
+    def __init__(self, workers: int, log: Callable[[], Path | None]) -> None:
+        self._log = log
+        self.machine = Machine(workers, memory_gate=MemoryGate())
+        self.host = host.describe()
+
+    @cached_property
+    def pools(self) -> Mapping[str, ChildPool]:
+        """Child processes by kind."""
+        return {kind: make(self._log()) for kind, make in POOLS.items()}
+
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function on this machine."""
+        return function(*arguments)
+
+    def close(self) -> None:
+        """End every child process."""
+        for pool in self.pools.values():
+            pool.close()
+
+
+def call_locally(_device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+    """Call a measuring function on this machine, which has a connection to every device."""
+    return function(*arguments)
+
+
+def executor_for(execution: Execution, log: Callable[[], Path | None]) -> Executor:
+    """Return the connected executor; ``log`` returns the file for the output of local child processes, None to show it.
+
+    One that cannot be reached, or whose package is not installed, is a UsageError.
+    """
+    if execution.executor == LOCAL:
+        return LocalExecutor(execution.cores, log)
+    source: ExecutorSource = integration(EXECUTORS, execution.executor)
+    return source.executor(execution)

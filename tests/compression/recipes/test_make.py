@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given, strategies as st
 
 from advisor.compression.calibration import CalibrationImages, choose, from_images, from_photographs
-from advisor.compression.make import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
+from advisor.compression.recipes import Sizes, arena_bytes, deflated_bytes, make_file, sizes_of, zstd_bytes
 from advisor.compression.recipes.base import RecipeInputs
 from advisor.datasets.images import InputSpec, load
 from advisor.tflite.metadata import Metadata, read_metadata
@@ -32,11 +32,8 @@ def test_deflated_is_what_a_zip_archive_stores() -> None:
     assert abs(deflated_bytes(COARSE) - stored) < 16  # the zlib wrapper around the same stream
 
 
-def test_both_find_the_four_bits_of_a_value_in_sixteen() -> None:
+def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again_and_less_than_deflated() -> None:
     assert len(COARSE) * 0.45 < (zstd_bytes(COARSE) or 0) < deflated_bytes(COARSE) < len(COARSE) * 0.6
-
-
-def test_zstd_bytes_are_those_of_a_frame_that_can_be_read_again() -> None:
     frame = zstandard.ZstdCompressor(level=12).compress(COARSE)
     assert zstandard.ZstdDecompressor().decompress(frame) == COARSE
     assert zstd_bytes(COARSE) == len(frame)
@@ -82,7 +79,6 @@ def test_a_detector_has_its_labels_behind_the_post_processing(tmp_path: Path, de
     metadata = Metadata("net", ("a", "b", "c", "d"), (127.5,), (127.5,))
     data = made(tmp_path, detector, metadata)
     found = read_metadata(data)
-    assert found is not None
     assert found.labels == metadata.labels
     assert len(read(data).outputs) == 4
 

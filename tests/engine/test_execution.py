@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.engine.execution.machine import Machine
+from advisor.engine.execution import Machine
 from advisor.isolation import MemoryGate, Pause
 from advisor.isolation.resources import KEPT_FREE_BYTES
 from tests.processes import PATIENCE_S
@@ -230,7 +230,7 @@ def test_nothing_waits_for_ever_and_no_measurement_meets_work(cores: int, wanted
 
 
 def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("advisor.engine.execution.machine.LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr("advisor.engine.execution.LOOK_AGAIN_S", 0.01)
     free = [KEPT_FREE_BYTES + 100]
     machine, seen = Machine(2, memory_gate=MemoryGate(lambda: free[0])), list[str]()
     began = asyncio.Event()
