@@ -16,7 +16,7 @@ from advisor.core.codec import parse
 from advisor.core.errors import StageError
 from advisor.core.names import require_known
 from advisor.core.tasks import DEFAULT_TASK, TASKS
-from advisor.datasets.boxes import Box
+from advisor.datasets.boxes.values import Box
 from advisor.datasets.checks import kept_together
 from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind, writable

@@ -23,7 +23,7 @@ from advisor.datasets.division import Overview
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.cost import CostCalibration, rough_ms, rough_size
-from advisor.engine.pipeline.graph import VariantStages, stages_of
+from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Images, Materials, Variant, Workload
 from advisor.engine.pipeline.rule import RuleNeeds
 from advisor.engine.pipeline.stage import Stage, StageName
@@ -229,7 +229,7 @@ def cached_results(
 
 
 def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) -> CachedResults:
-    variants = [stages_of(card, *variant, workload) for variant in workload.variants_of(card)]
+    variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
     done = lookup.done(stage for each in variants for stage in each.evaluation)
     # The search that scored a file has judged its finalists, which nearly all files are.
     judged = {stage for each in variants if each.answers in done for stage in each.judging}

@@ -22,7 +22,6 @@ from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_bef
 from advisor.engine.pipeline.materials import Images, Workload
 from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune import WEIGHTS
-from advisor.training.finetune.finetune import WEIGHTS
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 
