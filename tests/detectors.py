@@ -16,8 +16,7 @@ from tests.tflite.graphs import INT32, Graph
 COLOURS = ("red", "green", "blue")
 SIDE, CELL = 32, 8
 CELLS = SIDE // CELL
-SURE = 6.0
-"""Logit of a cell that is full of a colour."""
+SURE = 6.0  # Logit of a cell that is full of a colour
 
 
 def raw_detector(shift: float = 0.0) -> bytes:

@@ -6,8 +6,6 @@ they do not: then such groups are no occasions, and nothing is gained by keeping
 different colours are told apart anyhow. There the test has no power, and groups count if they are clear.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict

@@ -1,7 +1,5 @@
 """Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict

@@ -113,18 +113,22 @@ class _Regression:
     def without(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
-        if len(group) > len(self.places):  # then it is cheaper to fit the rows outside the group again
-            normal, moments = self.normal.copy(), self.moments.copy()
-            for part, kernel in _kernels(self.rows, self.places, group):
-                normal -= kernel.T @ kernel
-                moments -= kernel.T @ self.wanted[part]
-            weights = np.linalg.solve(normal, moments)
-            return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
+        if len(group) > len(self.places):
+            return self._fitted_without(group)
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
         answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
         return answers
+
+    def _fitted_without(self, group: list[int]) -> Floats:
+        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
+        normal, moments = self.normal.copy(), self.moments.copy()
+        for part, kernel in _kernels(self.rows, self.places, group):
+            normal -= kernel.T @ kernel
+            moments -= kernel.T @ self.wanted[part]
+        weights = np.linalg.solve(normal, moments)
+        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
 
 
 def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:

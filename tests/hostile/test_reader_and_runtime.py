@@ -30,8 +30,7 @@ for path in sys.argv[1:]:
 """
 """Prints each path, then what the runtime reads there; native code may end the process."""
 
-Ends = list[list[tuple[tuple[int, ...], str]]]
-"""Shapes and types of the inputs, and of the outputs."""
+Ends = list[list[tuple[tuple[int, ...], str]]]  # Shapes and types of the inputs, and of the outputs
 
 
 def damaged(folder: Path, count: int) -> list[Path]:

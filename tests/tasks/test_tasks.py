@@ -2,10 +2,13 @@
 
 import pytest
 
+from advisor.catalog.user_models.master import task_of
 from advisor.core.tasks import TASKS
 from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
 from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION
 from advisor.tasks.task import Task
+from advisor.tflite.model import read
+from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
@@ -61,3 +64,8 @@ def test_detectors_alone_have_one_side_of_the_input() -> None:
 
 def test_fewer_detectors_than_classifiers_are_tried_by_default_because_each_takes_minutes() -> None:
     assert 0 < DETECTION.cards < CLASSIFICATION.cards
+
+
+def test_a_file_tells_its_task() -> None:
+    assert task_of(read(foreign_detector())) == DETECTION.name
+    assert task_of(read(tiny_features())) == CLASSIFICATION.name

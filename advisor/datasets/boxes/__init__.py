@@ -8,8 +8,6 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

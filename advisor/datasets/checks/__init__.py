@@ -1,7 +1,5 @@
 """Check a data set before anything is learnt from it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Define the findings of a data check, each with its images."""
 
-from __future__ import annotations
-
 import csv
 import os
 from collections import Counter, defaultdict

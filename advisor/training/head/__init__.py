@@ -1,7 +1,5 @@
 """Fit the linear head on features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial

@@ -75,13 +75,11 @@ def _refused(path: Path) -> UsageError:
     return caught.value
 
 
-def test_a_folder_without_boxes_names_the_formats(tmp_path: Path) -> None:
-    assert "Pascal VOC" in _refused(tmp_path).hint
-
-
-def test_a_folder_with_a_table_points_at_it(tmp_path: Path) -> None:
-    write(tmp_path / "boxes.csv", "path\n")
-    assert str(tmp_path / "boxes.csv") in _refused(tmp_path).hint
+@pytest.mark.parametrize(("table", "hint"), [("", "Pascal VOC"), ("boxes.csv", "boxes.csv")])
+def test_a_folder_without_boxes_points_at_its_table_or_names_the_formats(tmp_path: Path, table: str, hint: str) -> None:
+    if table:
+        write(tmp_path / table, "path\n")
+    assert hint in _refused(tmp_path).hint
 
 
 def test_two_formats_in_one_folder_are_named(tmp_path: Path) -> None:
@@ -194,11 +192,12 @@ def test_a_file_in_annotations_finds_its_images(tmp_path: Path) -> None:
     assert all(entry.path.is_file() for entry in listing.entries)
 
 
-def test_a_byte_order_mark_is_no_fault(tmp_path: Path) -> None:
-    root = _set(tmp_path)
-    path = root / "annotations" / "instances.json"
+def test_a_byte_order_mark_and_captions_beside_instances_change_nothing(tmp_path: Path) -> None:
+    path = _set(tmp_path) / "annotations" / "instances.json"
     path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    assert len(list_boxes(root).entries) == 3
+    write(path.with_name("captions.json"), "{}")
+    entries = list_boxes(path.parent.parent).entries
+    assert [entry.size for entry in entries] == [(64, 48)] * 3  # as the file states it
 
 
 def test_a_file_of_any_name_counts_if_no_other_format_is_there(tmp_path: Path) -> None:
@@ -207,16 +206,6 @@ def test_a_file_of_any_name_counts_if_no_other_format_is_there(tmp_path: Path) -
     assert len(list_boxes(root).entries) == 3
     write_yolo(root, photos(3, "cat"))
     assert list_boxes(root).relative
-
-
-def test_captions_beside_instances_are_not_read(tmp_path: Path) -> None:
-    root = _set(tmp_path)
-    write(root / "annotations" / "captions.json", "{}")
-    assert len(list_boxes(root).entries) == 3
-
-
-def test_the_size_that_the_file_states_is_kept(tmp_path: Path) -> None:
-    assert {entry.size for entry in list_boxes(_set(tmp_path)).entries} == {(64, 48)}
 
 
 def test_a_name_that_no_file_can_have_is_no_crash(tmp_path: Path) -> None:
@@ -256,14 +245,12 @@ def test_a_polygon_gives_the_box_around_it(root: Path) -> None:
     assert [box.edges for box in survey_boxes(root).boxes[1]] == [(16.0, 12.0, 48.0, 36.0)]
 
 
-def test_an_image_without_a_text_file_has_no_boxes(root: Path) -> None:
+def test_images_need_no_labels_and_labels_need_an_image(root: Path) -> None:
     (root / "labels" / "001.txt").unlink()
-    assert [len(entry.boxes) for entry in list_boxes(root).entries] == [2, 0, 2, 2]
-
-
-def test_labels_without_an_image_are_counted(root: Path) -> None:
     write(root / "labels" / "gone.txt", "0 0.5 0.5 0.2 0.2")
-    assert [(row.path.name, row.reason) for row in list_boxes(root).rejected] == [("gone.txt", "its image is missing")]
+    listing = list_boxes(root)
+    assert [len(entry.boxes) for entry in listing.entries] == [2, 0, 2, 2]
+    assert [(row.path.name, row.reason) for row in listing.rejected] == [("gone.txt", "its image is missing")]
 
 
 @pytest.mark.parametrize("names", ["classes.txt", "labels/classes.txt", "obj.names"])
