@@ -96,15 +96,16 @@ class Dataset:
 def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
-    digest = hashlib.sha256()
-    for name, sha256 in rows:
-        digest.update(f"{name}\0{sha256}\n".encode())
-    return digest.hexdigest()
+    return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
+
+
+def plain(name: str) -> str:
+    """Return the name of a class without case and superfluous blanks."""
+    return " ".join(name.split()).casefold()
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images: by name, or if the model has no labels, in
-    order.
+    """Return the index of the model's output for each class of the images: by name, or without labels, in order.
 
     Raises UsageError if the folders and the outputs are not the same classes.
     """
@@ -115,13 +116,12 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
                 "give one folder a class, sorted in the order of the model's outputs",
             )
         return tuple(range(classes))
-    known = {" ".join(name.split()).casefold(): index for index, name in enumerate(names)}
-    plain = [" ".join(folder.split()).casefold() for folder in folders]
-    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
+    known = {plain(name): index for index, name in enumerate(names)}
+    unknown = [folder for folder in folders if plain(folder) not in known]
     if unknown:
         close = nearest(unknown[0], names)
         raise UsageError(
             f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
             f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
         )
-    return tuple(known[name] for name in plain)
+    return tuple(known[plain(folder)] for folder in folders)

@@ -131,9 +131,7 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
 
 
 def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, compared in
-    blocks.
-    """
+    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, by blocks."""
     if len(features) < 2:
         return []
     centred = _compact(features)

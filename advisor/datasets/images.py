@@ -173,8 +173,7 @@ class InputSpec:
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
-    """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter: uint8 (size, size, 3),
-    RGB.
+    """Decode an image, turn it upright and resize it with Pillow's bilinear filter: uint8 (size, size, 3), RGB.
 
     Grey, palette, CMYK and 16-bit images become RGB. Transparent pixels become white. The first frame of an animation
     is used. Raises StageError if the file is missing or cannot be decoded.

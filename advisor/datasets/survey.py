@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint
+from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.images import READ_ERRORS, open_image, orientation, quiet, read_bytes, reason
 from advisor.datasets.layouts import list_files
@@ -256,16 +256,14 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
 
 
 def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the first. Declared names may
-    have no image.
-    """
+    """Return the class name of each label as written: the most frequent spelling, then the first."""
     counts = Counter(labels)
     for name in declared:
         counts.setdefault(name, 0)
     leader: dict[str, str] = {}
     for written in sorted(counts, key=lambda name: (-counts[name], name)):
-        leader.setdefault(_plain(written), written)
-    return {written: leader[_plain(written)] for written in counts}
+        leader.setdefault(plain(written), written)
+    return {written: leader[plain(written)] for written in counts}
 
 
 def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -274,7 +272,3 @@ def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
     for written, name in names.items():
         groups[name].append(written)
     return tuple(tuple(sorted(group)) for _, group in sorted(groups.items()) if len(group) > 1)
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).casefold()

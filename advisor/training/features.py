@@ -79,8 +79,7 @@ def extract(
 
 
 def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Return the concatenated rows of all parts (``.npy`` files, float32), or some of them; one part is in memory at a
-    time.
+    """Return all or some of the concatenated rows of parts (``.npy`` files, float32); one part is in memory at a time.
 
     Raises IndexError if a row is in no part.
     """
@@ -127,9 +126,7 @@ def augmented(
 
 
 def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
-    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``; the border mirrors
-    what is beyond.
-    """
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize; borders are mirrored."""
     import tensorflow as tf
 
     count, whole = tf.shape(photos)[0], tf.cast(tf.shape(photos)[1], tf.float32)
@@ -203,15 +200,15 @@ class Batches:
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
-            images = self._read(chosen)
-            if capture > 0:
-                _capture(images, chosen, capture, seed)
+            if self._decoded is not None:
+                images = np.array(self._decoded[chosen])
+            else:
+                images = np.stack([load(self._images[index], self._size) for index in chosen])
+            draws = [(*seed, int(index)) for index in chosen] if capture > 0 else []
+            for place, draw in enumerate(draws):
+                if np.random.default_rng(draw).random() < capture:
+                    images[place] = random_capture(images[place], draw)
             yield images, self.labels[chosen]
-
-    def _read(self, indices: NDArray[np.int64]) -> Pixels:
-        if self._decoded is not None:
-            return np.array(self._decoded[indices])
-        return np.stack([load(self._images[index], self._size) for index in indices])
 
     def _decode(self, cache: Path) -> Pixels:
         shape = (len(self._images), self._size, self._size, 3)
@@ -227,11 +224,3 @@ class Batches:
             cache.unlink()
             return self._decode(cache)
         return decoded
-
-
-def _capture(images: Pixels, indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
-    """Apply capture conditions to a share of the images, in place."""
-    for place, index in enumerate(indices):
-        draw = (*seed, int(index))
-        if np.random.default_rng(draw).random() < share:
-            images[place] = random_capture(images[place], draw)

@@ -30,9 +30,7 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return those groups of indices (copies, near duplicates, the user's) that the user's own split puts into several
-    parts.
-    """
+    """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
     parts = [image.part for image in dataset.images]
     return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
 

@@ -88,8 +88,7 @@ def writable(path: Path) -> Path:
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of every image but those left out, and split and group if the set has them; return their
-    number.
+    """Write path and label of all images but those left out, and split and group if there are some; count them.
 
     Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
     """

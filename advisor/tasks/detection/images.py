@@ -24,9 +24,7 @@ from advisor.measurement.average_precision import require_coco
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images in which boxes have classes; raises UsageError if the package that computes average precision is
-    missing.
-    """
+    """Return images in which boxes have classes; raises UsageError without the package for average precision."""
     require_coco()
     read = survey_boxes(question.require_data())
     boxes = Boxes(read.classes, read.objects, read.sizes)

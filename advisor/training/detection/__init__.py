@@ -49,11 +49,10 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
 
 def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for boxes: from maps of these shapes, the finest first, to logits (n, N, C) and encodings (n,
-    N, 4).
+    """Return a new head for boxes, from the shapes of the maps to logits (n, N, C) and encodings (n, N, 4).
 
-    On each map, separable convolutions lead to the logits of the classes and to the boxes, for the one anchor of each
-    place.
+    On each map, the finest first, separable convolutions lead to the logits of the classes and to the boxes, for the
+    one anchor of each place.
     """
     import keras
 
@@ -70,9 +69,7 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
 
 
 def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for centres: from maps of these shapes, the finest first, to logits (n, rows, columns, C) with
-    a place for each cell of the finest map.
-    """
+    """Return a new head for centres, from the shapes of the maps to logits (n, rows, columns, C) of the finest."""
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]

@@ -24,8 +24,7 @@ BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the number of
-    classes.
+    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the classes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the

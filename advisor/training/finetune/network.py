@@ -173,9 +173,7 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
 
 def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
-    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images (n, S,
-    S, 3).
-    """
+    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
         return False

@@ -145,8 +145,7 @@ def fit_head(
     kind: str = ALL_LEVELS,
     last: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Fit a head of known kind and penalty ``C`` (0 for nearest mean), such as one that :func:`train_head` chose on
-    fewer images.
+    """Fit a head of known kind and ``C`` (0 for nearest mean), as :func:`train_head` chose on fewer images.
 
     Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features that the head does not
     read, and bias (C,).

@@ -30,8 +30,8 @@ def fit(
     views: Sequence[Floats],
     strengths: Sequence[float],
 ) -> dict[float, Fitted]:
-    """Return weights (D, C) and bias (C,) for every strength (``C``, ascending; 0 for nearest mean) on centred and
-    scaled features.
+    """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
+    mean.
 
     Each fit starts from the one before and ends early, so the weak penalties depend on those before them. ``views`` are
     features (N, D) of changed copies of the same images.
@@ -188,9 +188,7 @@ class Trial:
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
-        """Return the best answers of any strength; the grid grows where its end is the best. ``first`` are the answers
-        of :data:`GRID` in the first folds, if they are known.
-        """
+        """Return the best answers of any strength; ``first`` are those of :data:`GRID` in the first folds, if known."""
         tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         if first:
             tried = [
