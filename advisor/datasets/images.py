@@ -207,18 +207,13 @@ def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], .
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):
-        return _from_sixteen_bits(image)
+    if image.mode.startswith("I"):  # 16-bit grey is scaled to 8 bits; Pillow's own conversion clips
+        values = np.asarray(image).astype(np.float32) / 257.0
+        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
     return image.convert("RGB")
-
-
-def _from_sixteen_bits(image: Image.Image) -> Image.Image:
-    """Scale 16-bit grey to 8 bits; Pillow's own conversion clips."""
-    values = np.asarray(image).astype(np.float32) / 257.0
-    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
 
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:

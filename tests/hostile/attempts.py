@@ -55,13 +55,9 @@ class Attempt:
 
 
 def attempts(advisor: Command, run: Path, folder: Path, command: str) -> Iterator[Attempt]:
-    """Run a command on a copy of a run folder with each damage of each document.
+    """Run a command, a key of :data:`COMMANDS`, on a copy of a run folder with each damage of each document.
 
-    Args:
-        advisor: runs a command in the parent of ``folder``.
-        run: the whole run folder.
-        folder: takes the copies.
-        command: key of :data:`COMMANDS`.
+    ``advisor`` runs it in the parent of ``folder``, which takes the copies.
     """
     copied = folder / "damaged"
     places = {"RUN": str(copied), "OTHER": str(run), "report": str(folder / "report")}

@@ -14,23 +14,14 @@ EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
 def test_a_task_is_found_by_its_name() -> None:
-    assert {
-        CLASSIFICATION.name: CLASSIFICATION,
-        DETECTION.name: DETECTION,
-        COUNTING.name: COUNTING,
-    } == TASKS
-    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
+    assert {task.name: task for task in (CLASSIFICATION, DETECTION, COUNTING)} == TASKS
 
 
 @EVERY
-def test_what_is_trained_by_default_can_be_chosen(task: Task) -> None:
+def test_what_is_trained_by_default_can_be_chosen_and_so_can_a_head(task: Task) -> None:
     assert task.default
-    assert set(task.default) <= set(task.trainings) <= set(choosable())
-
-
-@EVERY
-def test_a_head_is_always_trained_so_every_task_has_one(task: Task) -> None:
     assert HEAD in task.trainings
+    assert set(task.default) <= set(task.trainings) <= set(choosable())
 
 
 def test_classification_has_every_recipe_and_the_default_ones() -> None:
@@ -57,12 +48,9 @@ def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Ta
     assert (task.metric, task.heading) == (metric, heading)
 
 
-def test_detectors_alone_have_one_side_of_the_input() -> None:
+def test_detectors_alone_have_one_side_of_the_input_and_fewer_are_tried_because_each_takes_minutes() -> None:
     assert CLASSIFICATION.side == 0
     assert DETECTION.side % 32 == 0 < DETECTION.side  # a cell of the coarsest map is 32 pixels
-
-
-def test_fewer_detectors_than_classifiers_are_tried_by_default_because_each_takes_minutes() -> None:
     assert 0 < DETECTION.cards < CLASSIFICATION.cards
 
 

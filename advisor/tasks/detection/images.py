@@ -14,7 +14,7 @@ from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
 from advisor.datasets.checks.findings import Finding, write_boxes
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.duplicates import near_duplicates
 from advisor.engine.data_check.label_checker import SEED
 from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.images import Boxes, Images
@@ -99,16 +99,11 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     findings = gravest_first(check_boxes(read, pairs))
-    overview, refused = _split(read, pairs)
-    shown = conditions(read.images, OF_ANY_PLACE)
-    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
-
-
-def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
-    """Return how a search would split the images, or why it would refuse them."""
-    dataset = read.images.dataset
+    overview, refused, dataset = None, "", read.images.dataset
     try:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
+        overview = replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes)
     except UsageError as error:
-        return None, error.message
-    return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""
+        refused = error.message
+    shown = conditions(read.images, OF_ANY_PLACE)
+    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
