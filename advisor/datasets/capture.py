@@ -35,8 +35,7 @@ class CaptureCondition:
     """One capture condition."""
 
     name: str  # its name in reports
-    # maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3)
-    change: Callable[[Pixels, float, Generator], Pixels]
+    change: Callable[[Pixels, float, Generator], Pixels]  # of uint8 (S, S, 3) with strength and generator
 
 
 def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:

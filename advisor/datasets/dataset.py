@@ -27,8 +27,7 @@ class LabelledImage:
     part: str = ""  # its part in the user's own split (``train``, ``validation``, ``holdout``), or empty
     # a group that the user named, such as one subject or one film; groups are never split. Empty for none.
     group: str = ""
-    # the file's size in bytes and time of change in ns when it was read, to detect later changes
-    stamp: tuple[int, int] = (0, 0)
+    stamp: tuple[int, int] = (0, 0)  # size in bytes and time of change in ns when the file was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +67,7 @@ class Dataset:
     images: tuple[LabelledImage, ...]  # the readable images, in the order in which they were listed
     rejected: tuple[Rejected, ...]  # the files left out with their reasons
     fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
-    # the spellings of each class that is written in several ways (case, blanks)
-    spellings: tuple[tuple[str, ...], ...] = ()
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
 
     @property
     def labels(self) -> tuple[int, ...]:

@@ -55,8 +55,7 @@ class ImageStats:
 class Shot:
     """When, with what and how an image was taken, from its EXIF data."""
 
-    # seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded
-    taken_s: float | None = None
+    taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
 
@@ -164,8 +163,7 @@ class Survey:
     """A data set and the measures of its images."""
 
     dataset: Dataset  # the images that can be used
-    # structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
-    stats: NDArray[np.void]
+    stats: NDArray[np.void]  # (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
     thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
     colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
     histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)

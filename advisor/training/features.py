@@ -100,8 +100,7 @@ class Augmentation:
     """Strengths of the random changes to training images."""
 
     crop: float = 0.7  # least share of an image's sides that a crop keeps
-    # largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour
-    colour: float = 0.2
+    colour: float = 0.2  # largest change of brightness, contrast and saturation: the factor is 1 - colour to 1 + colour
     # concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup", 2018)
     mixup: float = 0.1
     turn: float = 0.0  # largest tilt in degrees; half of the images are tilted

@@ -97,8 +97,7 @@ class BoxSurvey:
     sizes: tuple[Size, ...]  # width and height of each upright image
     faults: tuple[BoxFault, ...] = ()  # boxes that were left out
     unused: tuple[str, ...] = ()  # classes that the files name but that have no box
-    # the spellings of each class that is written in several ways (case, blanks)
-    spellings: tuple[tuple[str, ...], ...] = ()
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
     turned: int = 0  # images whose boxes were turned from the stored orientation
 
     @property

@@ -1,6 +1,6 @@
 """Check a set of images with boxes: findings, and the minimum for a search."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.boxes.values import Box
+from advisor.datasets.boxes.values import EDGES, Box
 from advisor.datasets.checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,
@@ -20,7 +20,7 @@ from advisor.datasets.checks import (
     spellings,
     unreadable,
 )
-from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
@@ -296,3 +296,30 @@ def lacking(counts: Counts) -> tuple[str, ...]:
         for part, names in missing.items()
         if names
     )
+
+
+def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
+    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
+    :func:`write_manifest`.
+    """
+    images = {image for finding in findings for image in finding.leave_out}
+    out: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
+                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
+    dataset = read.images.dataset
+    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
+    rows: list[dict[str, str]] = []
+    for image, boxes in pairs:
+        kept = list((Counter(boxes) - out[image.path]).elements())
+        rows += [row_of(path, image) | one for one in map(_box, kept)] or [row_of(path, image)]
+    write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
+    return len(pairs)
+
+
+def _box(box: Box) -> dict[str, str]:
+    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
+    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}

@@ -10,8 +10,8 @@ from typing import Any
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
-from advisor.datasets.checks.findings import Finding, write_boxes
+from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes, write_boxes
+from advisor.datasets.checks.findings import Finding
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import near_duplicates

@@ -169,8 +169,7 @@ the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
 class Trained:
     """A trained detector."""
 
-    # float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise
-    data: bytes
+    data: bytes  # float ``.tflite``: with post-processing for boxes, with the output ``centres`` otherwise
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
 
 

@@ -46,12 +46,10 @@ class TrainableHead:
     """A head with its loss and its targets."""
 
     model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
-    # from the outputs of a batch and its targets to the number that training minimises
-    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
+    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
     target: Callable[[Objects], Target]  # from the objects in an image to the wanted outputs
     anchors: NDArray[np.float32] | None = None  # of a head for boxes: centre y and x, height and width, (N, 4)
-    # called after the training, with the logits of the images as they are and their objects
-    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
+    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None  # takes the logits at the end
 
 
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]

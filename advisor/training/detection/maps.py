@@ -108,8 +108,7 @@ class KeptMaps:
         NDArray[np.float16]
     ]  # float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped
     of_rows: Sequence[Objects]  # the objects of each row
-    # changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself
-    copies: int
+    copies: int  # changed copies of each image; row ``image + N * copy`` is copy ``copy``, 0 the image itself
 
     @property
     def objects(self) -> Sequence[Objects]:

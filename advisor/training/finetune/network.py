@@ -43,9 +43,7 @@ class Start:
     bias: Floats  # float32 (C,)
     levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
     mean: Floats | None = None  # of each feature, float32 (F,)
-    # standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that one rate
-    # suits all of them.
-    spread: Floats | None = None
+    spread: Floats | None = None  # standard deviation of each feature, float32 (F,), so that one rate suits all
 
 
 def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
@@ -212,8 +210,7 @@ class FinetuneData:
     labels: Sequence[int]  # their class indices
     spec: InputSpec  # how an image becomes the backbone's input
     validation: Sequence[int] = ()  # indices of the validation part in ``images``; empty to draw a stratified eighth
-    # a number for each image; images of one number belong together. Empty if each image is a group.
-    groups: Sequence[int] = ()
+    groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
     head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:
