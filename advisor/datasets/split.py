@@ -262,8 +262,7 @@ def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None
             raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
     if not result.validation:
         raise UsageError(
-            "--data: no image is left for validation: no class has three different images",
-            "add different images",
+            "--data: no image is left for validation: no class has three different images", "add different images"
         )
 
 

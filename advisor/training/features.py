@@ -58,10 +58,7 @@ CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
 
 
 def extract(
-    model_path: Path | str,
-    images: Sequence[Path],
-    spec: InputSpec,
-    augmentation: CaptureAugmentation = AS_IT_IS,
+    model_path: Path | str, images: Sequence[Path], spec: InputSpec, augmentation: CaptureAugmentation = AS_IT_IS
 ) -> NDArray[np.float32]:
     """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
 

@@ -196,10 +196,7 @@ def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Se
 
 
 def _require_fitting(
-    features: NDArray[np.float32],
-    targets: NDArray[np.int64],
-    classes: int,
-    views: Sequence[NDArray[np.float32]],
+    features: NDArray[np.float32], targets: NDArray[np.int64], classes: int, views: Sequence[NDArray[np.float32]]
 ) -> None:
     if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
         shapes = [features.shape, *(view.shape for view in views)]

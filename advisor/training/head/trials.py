@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.training.head.space import Space, UnitSpace, find_space, find_unit_space
+from advisor.training.head.space import Space, find_space, find_unit_space
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -24,11 +24,7 @@ ABSENT = -30.0  # Bias of a class without an image, so that it is never predicte
 
 
 def fit(
-    features: Floats,
-    targets: NDArray[np.int64],
-    classes: int,
-    views: Sequence[Floats],
-    strengths: Sequence[float],
+    features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], strengths: Sequence[float]
 ) -> dict[float, Fitted]:
     """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
     mean.
@@ -83,12 +79,7 @@ def _nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) ->
 
 
 def _minimise(
-    features: Floats,
-    targets: NDArray[np.int64],
-    penalty: float,
-    squares: Floats,
-    weights: Floats,
-    bias: Floats,
+    features: Floats, targets: NDArray[np.int64], penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> Fitted:
     """Fit for one penalty on the mean loss, starting from the given weights and bias."""
     from scipy.optimize import minimize
@@ -167,7 +158,7 @@ class Trial:
     """Heads of one kind, in their space."""
 
     kind: str  # one of the kinds of heads
-    space: Space | UnitSpace  # of the features that they read
+    space: Space  # of the features that they read
     inside: Floats  # the features in it, (N, D)
     constant: Floats  # what the bias is multiplied by, (N, 1)
     views: Sequence[Floats]  # features of changed copies in the space, (N, D) each

@@ -239,10 +239,7 @@ def test_the_time_limit_ends_it_before_an_epoch_too_many(data: Data, tmp_path: P
 
 
 def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
-    tuned: Tuned,
-    data: Data,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tuned: Tuned, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 5
     late = iter([False] * steps)
