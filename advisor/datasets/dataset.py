@@ -2,12 +2,15 @@
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from advisor.core.errors import UsageError, nearest
+
+Name = TypeVar("Name", bound=Hashable)
 
 PARTS = {
     "train": "train", "training": "train",
@@ -95,6 +98,14 @@ def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
     return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
+
+
+def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
+    """Return the places at which each name stands."""
+    members: dict[Name, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        members[name].append(place)
+    return members
 
 
 def plain(name: str) -> str:

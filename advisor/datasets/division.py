@@ -219,10 +219,6 @@ def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
     return {name: Counter(dataset.images[index].label for index in part) for name, part in indices.items()}
 
 
-def _missing(counts: Counter[int], dataset: Dataset) -> list[str]:
-    return [name for label, name in enumerate(dataset.classes) if not counts[label]]
-
-
 def _on_groups(division: Division, dataset: Dataset) -> str:
     grouping, given = division.grouping, division.split.given
     come = f"Images come in {counted(grouping.count, 'group')} ({grouping.source.value})"

@@ -134,9 +134,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return facts.st_size, facts.st_mtime_ns
 
 
-_DRAFT_FACTOR = 2
-"""A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
-
+_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 

@@ -30,8 +30,7 @@ LEVELS = 6  # Levels of each channel in the colour histogram
 _COLOUR_SIDE = 64
 _EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
 _TIME = "%Y:%m:%d %H:%M:%S"
-_BASE_LUMINANCE_SUM = 3688
-"""Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which is libjpeg's quality 50."""
+_BASE_LUMINANCE_SUM = 3688  # Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,15 +129,12 @@ def _shot(image: Image.Image) -> Shot:
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
         return Shot(orientation=orientation(image))
-    taken_s = _seconds(inner.get(_ORIGINAL) or inner.get(_DIGITIZED))
-    return Shot(taken_s, camera, orientation(image))
-
-
-def _seconds(written: object) -> float | None:
+    written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
     try:
-        return datetime.strptime(str(written).strip("\0 "), _TIME).replace(tzinfo=UTC).timestamp()
+        taken_s = datetime.strptime(written, _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return None
+        taken_s = None
+    return Shot(taken_s, camera, orientation(image))
 
 
 def _jpeg_quality(tables: Any) -> int:
@@ -154,8 +150,7 @@ IN_FLIGHT = 64  # Files that are read ahead, which limits the memory
 
 Progress = Callable[[int, int], None]
 
-_Read = tuple[LabelledImage, Measured] | Rejected
-"""The result of reading one file: the image and what was measured, or the reason of a failure."""
+_Read = tuple[LabelledImage, Measured] | Rejected  # The image and what was measured, or why it failed
 
 
 @dataclass(frozen=True, eq=False)

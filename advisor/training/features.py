@@ -53,8 +53,7 @@ class CaptureAugmentation:
 
 
 AS_IT_IS = CaptureAugmentation()
-CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
-"""Each training image twice more, under two of the capture conditions."""
+CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice more, as phones take it
 
 
 def extract(

@@ -19,12 +19,8 @@ from advisor.training.head.space import find_space
 
 Floats = NDArray[np.float64]
 
-LANDMARKS = 3_000
-"""Time grows with the number of images times their square: 20,000 images take half a minute on one core."""
-
-RIDGE, NARROWNESS = 0.2, 0.5
-"""Penalty, and factor in the kernel exp(-NARROWNESS * squared distance / variance). Results change little with both."""
-
+LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
+RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
 SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
 DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
 

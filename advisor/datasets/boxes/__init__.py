@@ -40,8 +40,7 @@ from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 
-COCO_NAMES = ("instances", "coco", "annotation")
-"""Parts of the name of a COCO file; with another name it counts only if no other format is there."""
+COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
 
 _PROBED = 20  # Images that are looked for, to find the folder of all
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from advisor.core.errors import UsageError
@@ -129,7 +130,7 @@ class BoxSurvey:
             for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
         )
 
-    @property
+    @cached_property
     def index(self) -> Mapping[Path, int]:
         """The place of each image in the tuples."""
         return {image.path: place for place, image in enumerate(self.images.dataset.images)}

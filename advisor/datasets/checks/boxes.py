@@ -26,9 +26,7 @@ from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
-
-SMALL_SIDE = 8.0
-"""Pixels. The first feature map of a single-shot detector has one place for 8 to 16 pixels of its input."""
+SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
 
 MAX_SMALL_SHARE = 0.1
 
@@ -83,7 +81,6 @@ def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
 TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
 SAME_IOU = 0.9  # Intersection over union from which two boxes are one
 NAMED = 5  # Classes or reasons that a message names, at most
-
 _BLOCK = 256
 
 _Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
@@ -219,21 +216,20 @@ def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bo
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in found.items() if boxes}
     if total := sum(map(len, marked.values())):
-        notes = tuple(listed([_note(box) for box in boxes], most=2) for boxes in marked.values())
+        notes = []
+        for boxes in marked.values():
+            places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
+            notes.append(listed(places, most=2))
         yield Finding(
             kind,
             f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
-            notes,
+            tuple(notes),
             (),
             tuple(marked.values()),
             out,
         )
-
-
-def _note(box: Box) -> str:
-    return f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}"
 
 
 Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split

@@ -60,20 +60,16 @@ class BoxContent:
         """Sizes of the objects at usual inputs."""
         return object_sizes(self.read)
 
-    @cached_property
-    def _index(self) -> Mapping[Path, int]:
-        return self.read.index
-
     def label(self, path: Path) -> str:
         """Return the number of boxes of each class in an image; empty for one that was left out."""
-        if path not in self._index:
+        if path not in self.read.index:
             return ""
-        found = Counter(box.label for box in self.read.boxes[self._index[path]])
+        found = Counter(box.label for box in self.read.boxes[self.read.index[path]])
         return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the boxes of an image; None for one that was left out."""
-        index = self._index.get(path)
+        index = self.read.index.get(path)
         return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
 
     def to_json(self) -> Mapping[str, Any]:

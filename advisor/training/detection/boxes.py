@@ -86,10 +86,7 @@ def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
-
-LEAST_SPREAD = 0.4
-"""Its least value in cells, with which the wanted score of a neighbour of the centre's cell is below one half."""
-
+LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
 THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
 

@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-LEAST_SPREAD = 0.02
-"""Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
-
+LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: less would enlarge small changes too much
 STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
 MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
 

@@ -12,10 +12,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 DIMENSIONS = 512  # Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all.
-
-LEVELS_SCALE = 1.5
-"""Standard deviation of a standardised feature of a level, where a feature of the last layer has 1 in the mean."""
-
+LEVELS_SCALE = 1.5  # Standard deviation of a feature of a level, where one of the last layer has 1 in the mean
 _ROWS = 8192  # Largest number of rows to find the directions from, and rows in a chunk
 
 

@@ -115,8 +115,7 @@ def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 
 FOLDS = 5
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Inverse strengths of the L2 penalty, as scikit-learn's ``C``."""
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # Inverse strengths of the L2 penalty, scikit-learn's ``C``
 STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
 WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
 FIRST_LOOK = 2  # Folds after which a kind may be dropped
