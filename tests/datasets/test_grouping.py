@@ -1,4 +1,5 @@
 import csv
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.division import Division, Overview, divide, divide_boxes
 from advisor.datasets.grouping import PAUSE_S, by_camera, find_groups
 from advisor.datasets.split import PARTS, VALIDATION, Grouping, Source, group_numbers, split
-from advisor.datasets.survey import Shot, survey
+from advisor.datasets.survey import Shot, Survey, survey
 from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
 
@@ -22,6 +23,15 @@ def _scene(place: int, view: int) -> Image.Image:
     """A view of a place: views of one place resemble each other, and are no copies."""
     base = np.asarray(image(place, (64, 64)), np.float64)
     return Image.fromarray(np.clip(base + np.random.default_rng(view).normal(0, 40, base.shape), 0, 255).astype("u1"))
+
+
+def _scenes(root: Path, count: int, place: Callable[[int], int], stem: Callable[[int], str]) -> Survey:
+    """Read two classes of so many views, each of a place and with a name by its number."""
+    for label, name in enumerate(("cat", "dog")):
+        (root / name).mkdir()
+        for number in range(count):
+            _scene(10 * label + place(number), 100 * label + number).save(root / name / f"{stem(number)}.png")
+    return survey(root)
 
 
 def _photo(path: Path, pixels: Image.Image, taken: datetime | None, camera: str = "") -> None:
@@ -117,11 +127,7 @@ def test_an_impossible_time_says_nothing(tmp_path: Path, written: str) -> None:
 
 
 def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(24):
-            _scene(10 * label + number // 6, 100 * label + number).save(tmp_path / name / f"IMG_{number}.png")
-    read = survey(tmp_path)
+    read = _scenes(tmp_path, 24, lambda number: number // 6, lambda number: f"IMG_{number}")
     grouping = find_groups(read)
     names = [f"{image.path.parent.name}{int(image.path.stem[4:]) // 6}" for image in read.dataset.images]
     assert grouping.source is Source.SEQUENCE
@@ -130,14 +136,8 @@ def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> No
 
 
 def test_a_gap_in_the_numbers_starts_a_group(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            place = 10 * label + 5 * (number // 6)
-            _scene(place if number < 9 else 10 * label + 5, 100 * label + number).save(
-                tmp_path / name / f"{number + (500 if number >= 9 else 0)}.png"
-            )
-    assert find_groups(survey(tmp_path)).count == 6
+    read = _scenes(tmp_path, 12, lambda number: 5 * (number // 6), lambda n: str(n + (500 if n >= 9 else 0)))
+    assert find_groups(read).count == 6
 
 
 def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
@@ -146,13 +146,8 @@ def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
 
 
 def test_names_without_numbers_say_nothing(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            _scene(10 * label + number // 6, 100 * label + number).save(
-                tmp_path / name / f"{'abcdefghijkl'[number]}.png"
-            )
-    assert find_groups(survey(tmp_path)).source is not Source.SEQUENCE
+    read = _scenes(tmp_path, 12, lambda number: number // 6, "abcdefghijkl".__getitem__)
+    assert find_groups(read).source is not Source.SEQUENCE
 
 
 def test_groups_lie_inside_one_part_of_the_users_own_split(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.layouts import list_files
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
-from tests.datasets.folders import make
+from tests.datasets.folders import make, refusal
 
 
 def _manifest(path: Path, rows: list[dict[str, str]], delimiter: str = ",") -> Path:
@@ -148,13 +148,6 @@ def test_a_manifest_of_missing_files_is_refused_with_examples(root: Path) -> Non
         require_usable(survey(_manifest(root.parent / "set.csv", rows)).dataset)
 
 
-def _message(path: Path) -> str:
-    with pytest.raises(UsageError) as caught:
-        list_files(path)
-    assert caught.value.hint
-    return caught.value.message
-
-
 @pytest.mark.parametrize(
     ("rows", "words"),
     [
@@ -167,7 +160,7 @@ def _message(path: Path) -> str:
 def test_a_wrong_manifest_is_refused_with_what_is_wrong(
     root: Path, rows: list[dict[str, str]], words: tuple[str, ...]
 ) -> None:
-    message = _message(_manifest(root.parent / "set.csv", rows))
+    message = refusal(list_files, _manifest(root.parent / "set.csv", rows)).message
     assert all(word in message for word in words)
 
 
@@ -175,20 +168,18 @@ def test_a_wrong_manifest_is_refused_with_what_is_wrong(
 @pytest.mark.parametrize("name", ["set.csv", "set.parquet"])
 def test_a_file_that_is_no_table_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
     (tmp_path / name).write_bytes(content)
-    assert name in _message(tmp_path / name)
+    assert name in refusal(list_files, tmp_path / name).message
 
 
 def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "set.xlsx").write_bytes(b"x")
-    assert "neither a folder nor a manifest" in _message(tmp_path / "set.xlsx")
+    assert "neither a folder nor a manifest" in refusal(list_files, tmp_path / "set.xlsx").message
 
 
 def test_a_folder_of_loose_images_with_a_manifest_points_at_it(tmp_path: Path) -> None:
     make(tmp_path, data=9)
     _manifest(tmp_path / "data" / "set.csv", [{"path": "000.jpg", "label": "cat"}])
-    with pytest.raises(UsageError) as caught:
-        list_files(tmp_path / "data")
-    assert str(tmp_path / "data" / "set.csv") in caught.value.hint
+    assert str(tmp_path / "data" / "set.csv") in refusal(list_files, tmp_path / "data").hint
 
 
 def _nested(root: Path) -> Path:
