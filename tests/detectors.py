@@ -15,15 +15,13 @@ from tests.tflite.graphs import INT32, Graph
 COLOURS = ("red", "green", "blue")
 SIDE, CELL = 32, 8
 CELLS = SIDE // CELL
-SURE = 6.0
-"""Logit of a cell that is full of a colour."""
+SURE = 6.0  # Logit of a cell that is full of a colour
 
 
 def raw_detector(shift: float = 0.0) -> bytes:
     """A float detector before post-processing: for each of 16 cells a score of each colour, and a box."""
     graph, builtin = Graph(), schema.BuiltinOperator
-    image = graph.tensor("image", (1, SIDE, SIDE, 3))
-    means = _convolved(graph, image, np.eye(3)[:, None, None, :] * np.ones((1, CELL, CELL, 1)) / CELL**2, CELL)
+    image, means = _cell_means(graph)
     logits = _rows(graph, _convolved(graph, means, SURE * np.eye(3)[:, None, None, :], 1, shift), "logits")
     shift = np.array([[0.1, 0.0, 0.0], [0.0, 0.1, 0.0], [0.0, 0.0, 0.1], [0.1, 0.0, 0.1]])
     encodings = _rows(graph, _convolved(graph, means, shift[:, None, None, :], 1), "encodings")
@@ -35,14 +33,19 @@ def raw_detector(shift: float = 0.0) -> bytes:
 def marker_file(path: Path) -> Path:
     """Write a network that marks the centres of the same cells: a map of 4 x 4 scores of each colour."""
     graph = Graph()
-    image = graph.tensor("image", (1, SIDE, SIDE, 3))
-    means = _convolved(graph, image, np.eye(3)[:, None, None, :] * np.ones((1, CELL, CELL, 1)) / CELL**2, CELL)
+    image, means = _cell_means(graph)
     logits = _convolved(graph, means, SURE * np.eye(3)[:, None, None, :], 1)
     scores = graph.tensor(CENTRES, (1, CELLS, CELLS, 3))
     graph.operator(schema.BuiltinOperator.LOGISTIC, [logits], [scores])
     data = graph.finish({"image": image}, {CENTRES: scores})
     path.write_bytes(write_metadata(data, Metadata("cells", COLOURS, (127.5,), (127.5,), licence="MIT")))
     return path
+
+
+def _cell_means(graph: Graph) -> tuple[int, int]:
+    image = graph.tensor("image", (1, SIDE, SIDE, 3))
+    kernel = np.eye(3)[:, None, None, :] * np.ones((1, CELL, CELL, 1)) / CELL**2
+    return image, _convolved(graph, image, kernel, CELL)
 
 
 def _convolved(graph: Graph, source: int, kernel: np.ndarray, stride: int, shift: float = 0.0) -> int:

@@ -7,8 +7,7 @@ from collections.abc import Callable
 
 import psutil
 
-PATIENCE_S = 120.0
-"""Far more than any condition needs: a busy machine is no failure."""
+PATIENCE_S = 120.0  # Far more than any condition needs: a busy machine is no failure
 
 BELOW_THE_SYSTEMS_OWN = range(20_000, 32_000)
 """Ports that Linux gives to nobody who asks for any: between the choice and the start, no other program gets it."""

@@ -21,17 +21,18 @@ def test_every_public_function_is_there_whatever_was_imported_before(first: str)
 
 
 @pytest.mark.integration
-def test_the_functions_of_catalogue_and_devices_are_reached_from_the_package() -> None:
-    code = "import advisor; print(advisor.catalog.show('squeezenet_1.1_227').name, advisor.devices.show('host').name)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["squeezenet_1.1_227", "host"]
-
-
-@pytest.mark.integration
-def test_importing_the_package_imports_none_of_its_rooms() -> None:
-    code = "import sys, advisor; print(sorted(name for name in sys.modules if name.startswith('advisor')))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == str(["advisor", "advisor.version"])
+@pytest.mark.parametrize(
+    ("code", "shown"),
+    [
+        ("print(advisor.catalog.show('squeezenet_1.1_227').name, advisor.devices.show('host').name)",
+         "squeezenet_1.1_227 host"),
+        ("import sys; print(*sorted(name for name in sys.modules if name.startswith('advisor')))",
+         "advisor advisor.version"),
+    ],
+)  # fmt: skip
+def test_rooms_are_reached_from_the_package_and_imported_only_then(code: str, shown: str) -> None:
+    command = [sys.executable, "-c", f"import advisor; {code}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == shown
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

@@ -35,8 +35,7 @@ class CaptureCondition:
     """One capture condition."""
 
     name: str  # its name in reports
-    # maps uint8 (S, S, 3), strength and generator to uint8 (S, S, 3)
-    change: Callable[[Pixels, float, Generator], Pixels]
+    change: Callable[[Pixels, float, Generator], Pixels]  # of uint8 (S, S, 3) with strength and generator
 
 
 def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
@@ -46,7 +45,8 @@ def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     towards = draw.uniform(-1, 1, 2)
     place = (1 + towards / max(abs(towards))) / 2 * (side - window)
     left, top = (float(value) for value in place)
-    return _resized(photo, (left, top, left + window, top + window))
+    image, box = Image.fromarray(photo), (left, top, left + window, top + window)
+    return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 
 def _low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
@@ -97,13 +97,13 @@ def _perspective(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Change the perspective: each corner moves inwards by up to 13 % of the side times the strength."""
     side = float(len(photo))
     insets = draw.uniform(0, 0.13 * strength, (4, 2)) * side
-    signs = ((1, 1), (1, -1), (-1, -1), (-1, 1))
-    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
-    quad = [
-        (x + signs[place][0] * float(insets[place, 0]), y + signs[place][1] * float(insets[place, 1]))
-        for place, (x, y) in enumerate(corners)
-    ]
-    return _transformed(photo, "PERSPECTIVE", _homography(quad, side))
+    corners = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))  # from top left, counter-clockwise
+    rows, quad = [], []
+    for (u, v), (across, down) in zip(corners, insets.tolist(), strict=True):
+        x, y = (edge - inset if edge else inset for edge, inset in ((u, across), (v, down)))
+        rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
+        quad += [x, y]
+    return _transformed(photo, "PERSPECTIVE", np.linalg.solve(np.array(rows), np.array(quad)).tolist())
 
 
 def _fisheye(photo: Pixels, strength: float, draw: Generator) -> Pixels:  # noqa: ARG001 - one signature for all
@@ -133,24 +133,10 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
     ]
 
 
-def _homography(quad: list[tuple[float, float]], side: float) -> list[float]:
-    """Return the eight coefficients that map a square's corners (from top left, counter-clockwise) to ``quad``."""
-    square = ((0.0, 0.0), (0.0, side), (side, side), (side, 0.0))
-    rows = []
-    for (u, v), (x, y) in zip(square, quad, strict=True):
-        rows += [[u, v, 1, 0, 0, 0, -x * u, -x * v], [0, 0, 0, u, v, 1, -y * u, -y * v]]
-    return [float(value) for value in np.linalg.solve(np.array(rows), np.array(quad).reshape(-1))]
-
-
 def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
     image = Image.fromarray(photo)
     turned = image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR)
     return np.asarray(turned)
-
-
-def _resized(photo: Pixels, box: tuple[float, float, float, float]) -> Pixels:
-    image = Image.fromarray(photo)
-    return np.asarray(image.resize(image.size, Image.Resampling.BILINEAR, box=box))
 
 
 def _pixels(values: NDArray[np.number]) -> Pixels:
@@ -171,10 +157,7 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
 STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
 AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
-TESTS: tuple[tuple[CaptureCondition, float], ...] = tuple(
-    (one, strength) for one in CONDITIONS for strength in STRENGTHS
-)
-"""The robustness test: every condition at both strengths."""
+TESTS = tuple((one, strength) for one in CONDITIONS for strength in STRENGTHS)  # The robustness test
 
 
 def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int) -> Pixels:

@@ -2,12 +2,15 @@
 
 import hashlib
 import os
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from advisor.core.errors import UsageError, nearest
+
+Name = TypeVar("Name", bound=Hashable)
 
 PARTS = {
     "train": "train", "training": "train",
@@ -27,8 +30,7 @@ class LabelledImage:
     part: str = ""  # its part in the user's own split (``train``, ``validation``, ``holdout``), or empty
     # a group that the user named, such as one subject or one film; groups are never split. Empty for none.
     group: str = ""
-    # the file's size in bytes and time of change in ns when it was read, to detect later changes
-    stamp: tuple[int, int] = (0, 0)
+    stamp: tuple[int, int] = (0, 0)  # size in bytes and time of change in ns when the file was read
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,7 @@ class Dataset:
     images: tuple[LabelledImage, ...]  # the readable images, in the order in which they were listed
     rejected: tuple[Rejected, ...]  # the files left out with their reasons
     fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
-    # the spellings of each class that is written in several ways (case, blanks)
-    spellings: tuple[tuple[str, ...], ...] = ()
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -96,15 +97,24 @@ class Dataset:
 def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:
     """Return the SHA-256 of the sorted (class name, file hash) pairs."""
     rows = sorted((classes[image.label], image.sha256) for image in images)
-    digest = hashlib.sha256()
-    for name, sha256 in rows:
-        digest.update(f"{name}\0{sha256}\n".encode())
-    return digest.hexdigest()
+    return hashlib.sha256("".join(f"{name}\0{sha256}\n" for name, sha256 in rows).encode()).hexdigest()
+
+
+def members_of(names: Iterable[Name]) -> dict[Name, list[int]]:
+    """Return the places at which each name stands."""
+    members: dict[Name, list[int]] = defaultdict(list)
+    for place, name in enumerate(names):
+        members[name].append(place)
+    return members
+
+
+def plain(name: str) -> str:
+    """Return the name of a class without case and superfluous blanks."""
+    return " ".join(name.split()).casefold()
 
 
 def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> tuple[int, ...]:
-    """Return the index of the model's output for each class of the images: by name, or if the model has no labels, in
-    order.
+    """Return the index of the model's output for each class of the images: by name, or without labels, in order.
 
     Raises UsageError if the folders and the outputs are not the same classes.
     """
@@ -115,13 +125,12 @@ def class_order(folders: Sequence[str], names: Sequence[str], classes: int) -> t
                 "give one folder a class, sorted in the order of the model's outputs",
             )
         return tuple(range(classes))
-    known = {" ".join(name.split()).casefold(): index for index, name in enumerate(names)}
-    plain = [" ".join(folder.split()).casefold() for folder in folders]
-    unknown = [folder for folder, name in zip(folders, plain, strict=True) if name not in known]
+    known = {plain(name): index for index, name in enumerate(names)}
+    unknown = [folder for folder in folders if plain(folder) not in known]
     if unknown:
         close = nearest(unknown[0], names)
         raise UsageError(
             f"--data: the model has no class {', '.join(map(repr, unknown[:5]))}{close}",
             f"its classes: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}",
         )
-    return tuple(known[name] for name in plain)
+    return tuple(known[plain(folder)] for folder in folders)

@@ -96,11 +96,9 @@ class Division:
     split: Split  # the parts
     grouping: Grouping  # the groups that are kept whole
     groups: tuple[int, ...]  # number of the group of each image: copies, near duplicates and ``grouping`` together
-    # groups of indices that are never separated: copies, near duplicates, groups of the manifest
-    together: tuple[tuple[int, ...], ...]
+    together: tuple[tuple[int, ...], ...]  # indices never separated: copies, near duplicates, groups of the manifest
     leaks: tuple[tuple[int, ...], ...]  # the groups of ``together`` that the user's own split puts into several parts
-    # the classes that the user's own validation part lacks: it was joined to the training part
-    rejoined: tuple[str, ...] = ()
+    rejoined: tuple[str, ...] = ()  # classes that the user's validation part lacks: it was joined to the training part
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
@@ -219,10 +217,6 @@ def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]
 def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
     indices = {TRAIN: parts.train, VALIDATION: parts.validation, HOLDOUT: parts.holdout}
     return {name: Counter(dataset.images[index].label for index in part) for name, part in indices.items()}
-
-
-def _missing(counts: Counter[int], dataset: Dataset) -> list[str]:
-    return [name for label, name in enumerate(dataset.classes) if not counts[label]]
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:

@@ -1,6 +1,5 @@
 """Find near duplicates among images, by a perceptual hash, and crops, by the features of a network."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,17 +10,14 @@ from numpy.typing import NDArray
 from PIL import Image, ImageFilter
 
 from advisor.core.errors import StageError
+from advisor.datasets.dataset import members_of
 from advisor.datasets.images import load
 
 THUMBNAIL = 32
-
 BITS = 64
-
 MAX_DISTANCE = 8  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
-
 _LOW = 9
-
 _BLOCK = 2048
 
 
@@ -83,31 +79,21 @@ def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
 
     links = [pair.first for pair in pairs], [pair.second for pair in pairs]
     _, names = connected_components(coo_array((np.ones(len(pairs)), links), (count, count)), directed=False)
-    members: dict[int, list[int]] = defaultdict(list)
-    for index, name in enumerate(names):
-        members[name].append(index)
-    return tuple(tuple(group) for group in members.values() if len(group) > 1)
+    return tuple(tuple(group) for group in members_of(names).values() if len(group) > 1)
 
 
 SIDE = 48
-
 SMALLEST = 0.8  # Least share of a side that a crop keeps
-
-MIN_COSINE = 0.7
-"""Least cosine of centred features. Crops of TrashNet's images have 0.87 in the median, unrelated images 0."""
+MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
 
 MIN_MATCH = 0.98
-
 NEIGHBOURS = 2  # Candidates for each image
-
 LARGE, COMPACT = 20_000, 256
 """Sets of more than ``LARGE`` images are compared in ``COMPACT`` random directions: a fifth of the time, cosines
 within 0.1."""
 
 _WORTH_A_LOOK = 0.85
-
 _FEATURE_ROWS = 512
-
 _KEPT = 4096
 
 
@@ -131,9 +117,7 @@ def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tupl
 
 
 def candidates(features: NDArray[np.float32]) -> list[tuple[int, int]]:
-    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, compared in
-    blocks.
-    """
+    """Return the sorted pairs (first < second) in which one image is among the nearest of the other, by blocks."""
     if len(features) < 2:
         return []
     centred = _compact(features)
@@ -174,7 +158,7 @@ def _best_place(whole: NDArray[np.float32], part: NDArray[np.float32]) -> float:
 
 
 def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: int) -> float:
-    template = _array(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR)).ravel()
+    template = np.asarray(Image.fromarray(part).resize((side, side), Image.Resampling.BILINEAR), np.float32).ravel()
     template = template - template.mean()
     strength = float(np.linalg.norm(template))
     if strength < side:  # a deviation of less than one level: nothing to match
@@ -187,8 +171,4 @@ def _correlation(whole: NDArray[np.float32], part: NDArray[np.float32], side: in
 def _grey(path: Path) -> NDArray[np.float32]:
     """Return a slightly blurred grey image, as parts are compared at whole pixels only."""
     grey = Image.fromarray(load(path, 2 * SIDE)).convert("L").filter(ImageFilter.GaussianBlur(1))
-    return _array(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR)) - 128.0
-
-
-def _array(image: Image.Image) -> NDArray[np.float32]:
-    return np.asarray(image, np.float32)
+    return np.asarray(grey.resize((SIDE, SIDE), Image.Resampling.BILINEAR), np.float32) - 128.0

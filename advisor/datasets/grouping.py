@@ -6,19 +6,16 @@ they do not: then such groups are no occasions, and nothing is gained by keeping
 different colours are told apart anyhow. There the test has no power, and groups count if they are clear.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, members_of
 from advisor.datasets.split import UNGROUPED, Grouping, Source
 from advisor.datasets.survey import Shot, Survey
 
@@ -26,9 +23,7 @@ DIAMETER = 1.2
 """Largest distance inside a group, relative to the median distance of two images of the class. Chosen on the training
 part of a set whose other visits are known: a head then reaches on held-out groups what it reaches on another visit."""
 
-TOGETHER = 2000
-"""Images of one class that are compared with each other; larger classes are grouped in runs of their listing."""
-
+TOGETHER = 2000  # Images of a class that are compared; larger classes are grouped in runs of their listing
 TESTED = 3000  # Images in the test, at most: whole classes, drawn by the hash of their names
 ODDS = 2.0  # Groups count if the odds of a right answer fall at least by this factor without the image's own group
 SIGNIFICANT = 3.0  # Standard errors by which right answers must fall
@@ -43,7 +38,6 @@ REFERENCES = 3  # Sets of structureless images for that
 MEASURED = 500  # Images of one class that it compares, at most
 
 Floats = NDArray[np.float32]
-Name = TypeVar("Name", bound=Hashable)
 
 
 def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[int, ...]:
@@ -54,7 +48,7 @@ def look_alikes(colours: NDArray[np.uint8], cells: Sequence[Hashable]) -> tuple[
     """
     flat = colours.reshape(len(colours), -1)
     found, first = np.zeros(len(colours), int), 0
-    for indices in _members(cells).values():
+    for indices in members_of(cells).values():
         for start in range(0, len(indices), TOGETHER):
             run = indices[start : start + TOGETHER]
             numbers = _clusters(flat[run].astype(np.float32))
@@ -105,14 +99,6 @@ def silhouettes(distances: NDArray[np.float64], clusters: NDArray[np.int64]) -> 
     return np.where(own > 1, (nearest - within) / widest, 0.0)
 
 
-def _members(names: Sequence[Name]) -> dict[Name, list[int]]:
-    """Return the indices of the images of each name."""
-    members: dict[Name, list[int]] = {}
-    for index, name in enumerate(names):
-        members.setdefault(name, []).append(index)
-    return members
-
-
 def _clusters(flat: Floats) -> NDArray[np.int64]:
     from scipy.cluster.hierarchy import fcluster, linkage
     from scipy.spatial.distance import pdist
@@ -126,7 +112,7 @@ def _clusters(flat: Floats) -> NDArray[np.int64]:
 
 def _chosen(labels: Sequence[int]) -> list[int]:
     """Return the images of whole classes, up to :data:`TESTED` and of two classes at least."""
-    members = _members(labels)
+    members = members_of(labels)
     chosen: list[int] = []
     ordered = sorted(members, key=lambda label: hashlib.sha256(str(label).encode()).digest())
     for number, label in enumerate(ordered):
@@ -229,10 +215,7 @@ PAUSE_S = 600.0  # A longer pause between two photos of a camera starts another 
 TIMED = 0.8  # Least share of images with a time
 LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; otherwise the images are single ones
 NUMBERED = 0.8  # Least share of images with a number in their names
-
-ALIKE = 0.8
-"""File names are sequences if neighbours differ by less than this share of what two images of the class differ by."""
-
+ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
 JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
 GAP = 10  # A new group starts where more numbers are missing
 

@@ -134,9 +134,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return facts.st_size, facts.st_mtime_ns
 
 
-_DRAFT_FACTOR = 2
-"""A JPEG is decoded at a reduced scale if it stays at least this many times larger than the model's input."""
-
+_DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
 
@@ -173,8 +171,7 @@ class InputSpec:
 
 
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
-    """Decode an image, turn it upright and resize it with Pillow's antialiased bilinear filter: uint8 (size, size, 3),
-    RGB.
+    """Decode an image, turn it upright and resize it with Pillow's bilinear filter: uint8 (size, size, 3), RGB.
 
     Grey, palette, CMYK and 16-bit images become RGB. Transparent pixels become white. The first frame of an animation
     is used. Raises StageError if the file is missing or cannot be decoded.
@@ -208,18 +205,13 @@ def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], .
 
 
 def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):
-        return _from_sixteen_bits(image)
+    if image.mode.startswith("I"):  # 16-bit grey is scaled to 8 bits; Pillow's own conversion clips
+        values = np.asarray(image).astype(np.float32) / 257.0
+        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")
     return image.convert("RGB")
-
-
-def _from_sixteen_bits(image: Image.Image) -> Image.Image:
-    """Scale 16-bit grey to 8 bits; Pillow's own conversion clips."""
-    values = np.asarray(image).astype(np.float32) / 257.0
-    return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
 
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:

@@ -18,9 +18,7 @@ from advisor.datasets.images import is_candidate
 if TYPE_CHECKING:
     from fastparquet import ParquetFile
 
-UPPER, DEEPEST = "*", "**"
-"""Last names of a path that say what a class is: each folder in it, or each folder that directly holds images."""
-
+UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
 
 HINT = (
@@ -216,8 +214,11 @@ def list_manifest(path: Path) -> Listing:
 
 def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
     """Return the columns that a table has of those wanted, each with its name in the table."""
-    is_parquet = path.suffix.lower() in PARQUET
-    found = [str(name) for name in _parquet(path).columns] if is_parquet else _csv_header(path)
+    if path.suffix.lower() in PARQUET:
+        found = [str(name) for name in _parquet(path).columns]
+    else:
+        with _csv_reader(path) as reader:
+            found = list(reader.fieldnames or [])
     plain = {name.strip().casefold(): name for name in found}
     known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     for name in wanted.needed:
@@ -271,11 +272,6 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
             yield csv.DictReader(file, delimiter=delimiter, restval="")
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _unreadable(path, error) from None
-
-
-def _csv_header(path: Path) -> list[str]:
-    with _csv_reader(path) as reader:
-        return list(reader.fieldnames or [])
 
 
 def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:

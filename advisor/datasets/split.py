@@ -1,7 +1,5 @@
 """Split a data set into three parts, stratified; it depends only on the images' bytes and the seed."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections import Counter, defaultdict
@@ -11,7 +9,7 @@ from enum import StrEnum
 
 from advisor.core.codec import Written
 from advisor.core.errors import UsageError
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, members_of
 
 Group = list[int]  # Indices of images that are never separated: copies, near duplicates
 
@@ -55,10 +53,7 @@ class Grouping(Written):
     @property
     def members(self) -> tuple[tuple[int, ...], ...]:
         """The indices of each group."""
-        found: dict[int, list[int]] = defaultdict(list)
-        for index, number in enumerate(self.of):
-            found[number].append(index)
-        return tuple(tuple(group) for group in found.values())
+        return tuple(map(tuple, members_of(self.of).values()))
 
 
 UNGROUPED = Grouping()
@@ -264,8 +259,7 @@ def _require_images(dataset: Dataset, result: Split, grouping: Grouping) -> None
             raise _missing(", ".join(missing), name, bool(result.given), grouping.source)
     if not result.validation:
         raise UsageError(
-            "--data: no image is left for validation: no class has three different images",
-            "add different images",
+            "--data: no image is left for validation: no class has three different images", "add different images"
         )
 
 
@@ -334,10 +328,8 @@ def _set_aside(by_class: Sequence[Sequence[Group]], share: float, may: Callable[
 
 def _united(dataset: Dataset, together: Sequence[Sequence[int]]) -> list[Group]:
     """Merge copies and the given groups into groups that share no image."""
-    copies: dict[str, Group] = defaultdict(list)
-    for index, image in enumerate(dataset.images):
-        copies[image.sha256].append(index)
-    group_of = {index: group for group in copies.values() for index in group}
+    copies = members_of(image.sha256 for image in dataset.images).values()
+    group_of = {index: group for group in copies for index in group}
     for linked in together:
         joined = {id(group_of[index]): group_of[index] for index in linked}
         merged = sorted(index for group in joined.values() for index in group)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint
+from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.images import READ_ERRORS, open_image, orientation, quiet, read_bytes, reason
 from advisor.datasets.layouts import list_files
@@ -30,8 +30,7 @@ LEVELS = 6  # Levels of each channel in the colour histogram
 _COLOUR_SIDE = 64
 _EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
 _TIME = "%Y:%m:%d %H:%M:%S"
-_BASE_LUMINANCE_SUM = 3688
-"""Sum of the luminance table of the JPEG standard (ITU-T T.81, annex K.1), which is libjpeg's quality 50."""
+_BASE_LUMINANCE_SUM = 3688  # Sum of JPEG's luminance table (ITU-T T.81, annex K.1), which is libjpeg's quality 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +54,7 @@ class ImageStats:
 class Shot:
     """When, with what and how an image was taken, from its EXIF data."""
 
-    # seconds since 1970 of the camera's clock, without its time zone; None if it is not recorded
-    taken_s: float | None = None
+    taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
 
@@ -131,15 +129,12 @@ def _shot(image: Image.Image) -> Shot:
         camera = " ".join(str(exif.get(tag, "")).strip("\0 ") for tag in (_MAKE, _MODEL)).strip()
     except (*READ_ERRORS, TypeError, AttributeError, struct.error):
         return Shot(orientation=orientation(image))
-    taken_s = _seconds(inner.get(_ORIGINAL) or inner.get(_DIGITIZED))
-    return Shot(taken_s, camera, orientation(image))
-
-
-def _seconds(written: object) -> float | None:
+    written = str(inner.get(_ORIGINAL) or inner.get(_DIGITIZED)).strip("\0 ")
     try:
-        return datetime.strptime(str(written).strip("\0 "), _TIME).replace(tzinfo=UTC).timestamp()
+        taken_s = datetime.strptime(written, _TIME).replace(tzinfo=UTC).timestamp()
     except ValueError:
-        return None
+        taken_s = None
+    return Shot(taken_s, camera, orientation(image))
 
 
 def _jpeg_quality(tables: Any) -> int:
@@ -155,8 +150,7 @@ IN_FLIGHT = 64  # Files that are read ahead, which limits the memory
 
 Progress = Callable[[int, int], None]
 
-_Read = tuple[LabelledImage, Measured] | Rejected
-"""The result of reading one file: the image and what was measured, or the reason of a failure."""
+_Read = tuple[LabelledImage, Measured] | Rejected  # The image and what was measured, or why it failed
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +158,7 @@ class Survey:
     """A data set and the measures of its images."""
 
     dataset: Dataset  # the images that can be used
-    # structured array (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
-    stats: NDArray[np.void]
+    stats: NDArray[np.void]  # (N,) with the fields of :class:`ImageStats`; ``jpeg_quality`` is 0 for other formats
     thumbnails: NDArray[np.uint8]  # grey, uint8 (N, THUMBNAIL, THUMBNAIL)
     colours: NDArray[np.uint8]  # small RGB versions, uint8 (N, COLOURS, COLOURS, 3)
     histograms: NDArray[np.uint8]  # roots of the shares of each colour, uint8 (N, LEVELS ** 3)
@@ -256,16 +249,14 @@ def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.
 
 
 def canonical(labels: Iterable[str], declared: Iterable[str] = ()) -> dict[str, str]:
-    """Return the class name of each label as written: the most frequent spelling, then the first. Declared names may
-    have no image.
-    """
+    """Return the class name of each label as written: the most frequent spelling, then the first."""
     counts = Counter(labels)
     for name in declared:
         counts.setdefault(name, 0)
     leader: dict[str, str] = {}
     for written in sorted(counts, key=lambda name: (-counts[name], name)):
-        leader.setdefault(_plain(written), written)
-    return {written: leader[_plain(written)] for written in counts}
+        leader.setdefault(plain(written), written)
+    return {written: leader[plain(written)] for written in counts}
 
 
 def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
@@ -274,7 +265,3 @@ def variants(names: Mapping[str, str]) -> tuple[tuple[str, ...], ...]:
     for written, name in names.items():
         groups[name].append(written)
     return tuple(tuple(sorted(group)) for _, group in sorted(groups.items()) if len(group) > 1)
-
-
-def _plain(name: str) -> str:
-    return " ".join(name.split()).casefold()

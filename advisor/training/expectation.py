@@ -37,11 +37,8 @@ STRUCTURE = (0.2, 0.24)
 no groups. Between them, the estimate moves from the plain figure to that of clusters. Measured: 0.12-0.16 on TrashNet,
 up to 0.19 on 30 or 100 images a class of it and 0.23 on 10; 0.29-0.36 on GroceryStoreDataset."""
 
-BETWEEN = 0.45
-"""Correlation of the answers to two images of a class on another visit: 0.39-0.48 on ``val``, by four networks."""
-
-PENALTY = 0.1
-"""Of the ridge classifier on features of length one. On the choosing data any value of 0.003-0.3 is as accurate."""
+BETWEEN = 0.45  # Correlation of the answers to two images of a class on another visit: 0.39-0.48, by four networks
+PENALTY = 0.1  # Of the ridge classifier; on the choosing data any value of 0.003-0.3 is as accurate
 
 
 @dataclass(frozen=True, eq=False)

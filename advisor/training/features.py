@@ -53,15 +53,11 @@ class CaptureAugmentation:
 
 
 AS_IT_IS = CaptureAugmentation()
-CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))
-"""Each training image twice more, under two of the capture conditions."""
+CAPTURED = (CaptureAugmentation(1), CaptureAugmentation(2))  # Each image twice more, as phones take it
 
 
 def extract(
-    model_path: Path | str,
-    images: Sequence[Path],
-    spec: InputSpec,
-    augmentation: CaptureAugmentation = AS_IT_IS,
+    model_path: Path | str, images: Sequence[Path], spec: InputSpec, augmentation: CaptureAugmentation = AS_IT_IS
 ) -> NDArray[np.float32]:
     """Run a float feature model on images, one at a time, at one thread: float32 (N, F).
 
@@ -79,8 +75,7 @@ def extract(
 
 
 def joined(parts: Sequence[Path], rows: NDArray[np.int64] | None = None) -> NDArray[np.float32]:
-    """Return the concatenated rows of all parts (``.npy`` files, float32), or some of them; one part is in memory at a
-    time.
+    """Return all or some of the concatenated rows of parts (``.npy`` files, float32); one part is in memory at a time.
 
     Raises IndexError if a row is in no part.
     """
@@ -101,8 +96,7 @@ class Augmentation:
     """Strengths of the random changes to training images."""
 
     crop: float = 0.7  # least share of an image's sides that a crop keeps
-    # largest change of brightness, contrast and saturation: the factor is between 1 - colour and 1 + colour
-    colour: float = 0.2
+    colour: float = 0.2  # largest change of brightness, contrast and saturation: the factor is 1 - colour to 1 + colour
     # concentration of the Beta distribution for mixing pairs of images; 0 for none (Zhang et al., "mixup", 2018)
     mixup: float = 0.1
     turn: float = 0.0  # largest tilt in degrees; half of the images are tilted
@@ -127,9 +121,7 @@ def augmented(
 
 
 def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side: tf.Tensor) -> tf.Tensor:
-    """Crop each image at a random place, size and tilt, mirror half of them, and resize to ``side``; the border mirrors
-    what is beyond.
-    """
+    """Crop each image at a random place, size and tilt, mirror half of them, and resize; borders are mirrored."""
     import tensorflow as tf
 
     count, whole = tf.shape(photos)[0], tf.cast(tf.shape(photos)[1], tf.float32)
@@ -203,15 +195,15 @@ class Batches:
         """
         for start in range(0, len(indices), batch):
             chosen = indices[start : start + batch]
-            images = self._read(chosen)
-            if capture > 0:
-                _capture(images, chosen, capture, seed)
+            if self._decoded is not None:
+                images = np.array(self._decoded[chosen])
+            else:
+                images = np.stack([load(self._images[index], self._size) for index in chosen])
+            draws = [(*seed, int(index)) for index in chosen] if capture > 0 else []
+            for place, draw in enumerate(draws):
+                if np.random.default_rng(draw).random() < capture:
+                    images[place] = random_capture(images[place], draw)
             yield images, self.labels[chosen]
-
-    def _read(self, indices: NDArray[np.int64]) -> Pixels:
-        if self._decoded is not None:
-            return np.array(self._decoded[indices])
-        return np.stack([load(self._images[index], self._size) for index in indices])
 
     def _decode(self, cache: Path) -> Pixels:
         shape = (len(self._images), self._size, self._size, 3)
@@ -227,11 +219,3 @@ class Batches:
             cache.unlink()
             return self._decode(cache)
         return decoded
-
-
-def _capture(images: Pixels, indices: NDArray[np.int64], share: float, seed: tuple[int, int]) -> None:
-    """Apply capture conditions to a share of the images, in place."""
-    for place, index in enumerate(indices):
-        draw = (*seed, int(index))
-        if np.random.default_rng(draw).random() < share:
-            images[place] = random_capture(images[place], draw)

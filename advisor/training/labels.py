@@ -19,12 +19,8 @@ from advisor.training.head.space import find_space
 
 Floats = NDArray[np.float64]
 
-LANDMARKS = 3_000
-"""Time grows with the number of images times their square: 20,000 images take half a minute on one core."""
-
-RIDGE, NARROWNESS = 0.2, 0.5
-"""Penalty, and factor in the kernel exp(-NARROWNESS * squared distance / variance). Results change little with both."""
-
+LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
+RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
 SHARPER = 1.5  # Factor on the most likely scale of the scores: wrong labels make that scale too small
 DOUBTED = 0.05  # Only labels with a lower probability are named, as classifiers of small sets are often unsure
 
@@ -113,18 +109,22 @@ class _Regression:
     def without(self, group: list[int]) -> Floats:
         """Return the predictions for a group of rows, trained without the group."""
         wanted = self.wanted[group]
-        if len(group) > len(self.places):  # then it is cheaper to fit the rows outside the group again
-            normal, moments = self.normal.copy(), self.moments.copy()
-            for part, kernel in _kernels(self.rows, self.places, group):
-                normal -= kernel.T @ kernel
-                moments -= kernel.T @ self.wanted[part]
-            weights = np.linalg.solve(normal, moments)
-            return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
+        if len(group) > len(self.places):
+            return self._fitted_without(group)
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
         answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
         return answers
+
+    def _fitted_without(self, group: list[int]) -> Floats:
+        """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
+        normal, moments = self.normal.copy(), self.moments.copy()
+        for part, kernel in _kernels(self.rows, self.places, group):
+            normal -= kernel.T @ kernel
+            moments -= kernel.T @ self.wanted[part]
+        weights = np.linalg.solve(normal, moments)
+        return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
 
 
 def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:

@@ -18,23 +18,18 @@ class Training(Protocol[Batch]):
 
     def goes_on(self) -> bool:
         """Return whether to begin another epoch."""
-        ...
 
     def batches(self) -> Iterable[Batch]:
         """Return the batches of the next epoch."""
-        ...
 
     def is_late(self) -> bool:
         """Return whether to end the epoch before its next batch."""
-        ...
 
     def step(self, batch: Batch, place: int) -> Any:
         """Train on batch number ``place`` of the epoch, counted from 0, and return its loss."""
-        ...
 
     def end_epoch(self, losses: Sequence[Any]) -> None:
         """Take the losses of the epoch, which has one step or more."""
-        ...
 
 
 def run(training: Training[Batch]) -> None:

@@ -7,7 +7,7 @@ there is taken, cards replace theirs.
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -67,9 +67,16 @@ def test_two_draws_differ(tmp_path: Path) -> None:
     assert len({tuple(sorted(path.name for path in part.glob("*/*"))) for part in parts}) == 2
 
 
-def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, trashnet"):
-        list(cases_of(["flowers"], ["0"], tmp_path))
+@pytest.mark.parametrize(
+    ("cases", "names"),
+    [
+        (lambda folder: cases_of(["flowers"], ["0"], folder), "grocery, trashnet"),
+        (lambda _: accuracy_search_cases_of(["flowers"], [0]), "grocery, grocery_train, trashnet"),
+    ],
+)
+def test_an_unknown_set_is_refused(tmp_path: Path, cases: Callable[[Path], Iterable[object]], names: str) -> None:
+    with pytest.raises(SystemExit, match=f"'flowers' is not one of {names}"):
+        list(cases(tmp_path))
 
 
 IMAGES = 652
@@ -119,11 +126,6 @@ def test_every_seed_of_trashnet_is_a_search_with_a_time_limit() -> None:
     cases = list(accuracy_search_cases_of(["trashnet"], [3, 4]))
     assert [case.name for case in cases] == ["trashnet, seed 3", "trashnet, seed 4"]
     assert cases[1].options == ("--seed", "4")
-
-
-def test_an_unknown_set_is_refused_of_accuracy_search() -> None:
-    with pytest.raises(SystemExit, match="'trash' is not one of grocery, grocery_train, trashnet"):
-        list(accuracy_search_cases_of(["trash"], [0]))
 
 
 def test_a_subset_has_the_first_classes_that_every_part_has(tmp_path: Path) -> None:
@@ -203,15 +205,12 @@ def test_a_step_that_is_stopped_is_made_anew_and_one_that_ended_is_not(tmp_path:
         path.write_text("a part")
         raise KeyboardInterrupt
 
-    def whole(path: Path) -> None:
-        path.write_text("all of it")
-
     def again(path: Path) -> None:
         raise AssertionError(path)
 
     with pytest.raises(KeyboardInterrupt):
         Steps(CARD, tmp_path)._kept("step.txt", stopped)
-    assert Steps(CARD, tmp_path)._kept("step.txt", whole).read_text() == "all of it"
+    assert Steps(CARD, tmp_path)._kept("step.txt", lambda path: path.write_text("all of it")).read_text() == "all of it"
     assert Steps(CARD, tmp_path)._kept("step.txt", again).read_text() == "all of it"
 
 

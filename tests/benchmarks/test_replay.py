@@ -155,12 +155,8 @@ def test_the_product_tunes_the_pick_first_and_not_the_card_that_it_dominates(ste
 def test_a_stopwatch_adds_up_what_stages_of_a_card_worked() -> None:
     card = load_catalogue()["mobilenet_v2_1.0_224"]
     watch = Stopwatch()
-    for kind, seconds in (
-        (EventKind.STARTED, 0.0),
-        (EventKind.DONE, 3.0),
-        (EventKind.CACHED, 9.0),
-        (EventKind.DONE, 1.0),
-    ):
+    events = ((EventKind.STARTED, 0.0), (EventKind.DONE, 3.0), (EventKind.CACHED, 9.0), (EventKind.DONE, 1.0))
+    for kind, seconds in events:
         watch.stage(StageEvent(convert(card), kind, seconds))
     assert watch.seconds == {("convert", card.name): 4.0}
 
@@ -210,8 +206,6 @@ def test_a_certain_point_gains_its_own_volume() -> None:
 
 def test_it_suggests_nothing_but_what_is_listed() -> None:
     pytest.importorskip("torch", reason="Optuna's Gaussian process needs PyTorch")
-    import optuna
-
     from benchmarks.listed_gp import ListedGP
 
     space = {"place": optuna.distributions.CategoricalDistribution(range(40))}

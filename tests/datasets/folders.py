@@ -1,9 +1,13 @@
 """Data folders made for tests: real image files, small."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
+
+from advisor.core.errors import UsageError
 
 SIZE = (48, 36)
 
@@ -28,3 +32,11 @@ def make(root: Path, **classes: int) -> Path:
     for number, (name, count) in enumerate(classes.items()):
         fill(root / name, count, first=100 * number)
     return root
+
+
+def refusal(read: Callable[[Path], object], path: Path) -> UsageError:
+    """Return the error of reading a path, which says what to do."""
+    with pytest.raises(UsageError) as caught:
+        read(path)
+    assert caught.value.hint
+    return caught.value

@@ -1,4 +1,5 @@
 import csv
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -8,11 +9,11 @@ from PIL import Image
 
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.division import Overview, divide, divide_boxes
+from advisor.datasets.division import Division, Overview, divide, divide_boxes
 from advisor.datasets.grouping import PAUSE_S, by_camera, find_groups
-from advisor.datasets.split import PARTS, VALIDATION, Grouping, Source, split
-from advisor.datasets.survey import Shot, survey
-from tests.datasets.boxes.writers import Photo, photos, write_table
+from advisor.datasets.split import PARTS, VALIDATION, Grouping, Source, group_numbers, split
+from advisor.datasets.survey import Shot, Survey, survey
+from tests.datasets.boxes.writers import Photo, photos, write, write_table
 from tests.datasets.folders import image, make
 
 START = datetime(2026, 5, 1, 10, 0)
@@ -22,6 +23,15 @@ def _scene(place: int, view: int) -> Image.Image:
     """A view of a place: views of one place resemble each other, and are no copies."""
     base = np.asarray(image(place, (64, 64)), np.float64)
     return Image.fromarray(np.clip(base + np.random.default_rng(view).normal(0, 40, base.shape), 0, 255).astype("u1"))
+
+
+def _scenes(root: Path, count: int, place: Callable[[int], int], stem: Callable[[int], str]) -> Survey:
+    """Read two classes of so many views, each of a place and with a name by its number."""
+    for label, name in enumerate(("cat", "dog")):
+        (root / name).mkdir()
+        for number in range(count):
+            _scene(10 * label + place(number), 100 * label + number).save(root / name / f"{stem(number)}.png")
+    return survey(root)
 
 
 def _photo(path: Path, pixels: Image.Image, taken: datetime | None, camera: str = "") -> None:
@@ -39,28 +49,16 @@ def _groups(grouping: Grouping, names: list[str]) -> set[frozenset[str]]:
 
 
 def test_names_in_the_manifest_come_first(tmp_path: Path) -> None:
-    make(tmp_path, cat=4, dog=4)
-    rows = [
-        (f"{name}/{number:03d}.jpg", name)
-        for name, first in (("cat", 0), ("dog", 100))
-        for number in range(first, first + 4)
-    ]
-    with (tmp_path / "m.csv").open("w", newline="") as file:
-        csv.writer(file).writerows(
-            [("path", "label", "group"), *((*row, ("x", "x", "", "y")[i % 4]) for i, row in enumerate(rows))]
-        )
-    grouping = find_groups(survey(tmp_path / "m.csv"))
+    names = [path.relative_to(tmp_path) for path in sorted(make(tmp_path, cat=4, dog=4).glob("*/*.jpg"))]
+    rows = [f"{name},{name.parent},{('x', 'x', '', 'y')[i % 4]}\n" for i, name in enumerate(names)]
+    grouping = find_groups(survey(write(tmp_path / "m.csv", "path,label,group\n" + "".join(rows))))
     assert grouping.source is Source.MANIFEST
     assert grouping.of == (0, 0, 1, 2, 0, 0, 3, 2)
 
 
 def test_one_group_of_everything_is_refused(tmp_path: Path) -> None:
-    make(tmp_path, cat=4, dog=4)
-    with (tmp_path / "m.csv").open("w") as file:
-        file.write(
-            "path,label,group\n"
-            + "".join(f"{path.relative_to(tmp_path)},{path.parent.name},day\n" for path in tmp_path.glob("*/*.jpg"))
-        )
+    names = [path.relative_to(tmp_path) for path in make(tmp_path, cat=4, dog=4).glob("*/*.jpg")]
+    write(tmp_path / "m.csv", "path,label,group\n" + "".join(f"{name},{name.parent},day\n" for name in names))
     with pytest.raises(UsageError, match="all 8 images are in one group, 'day'"):
         find_groups(survey(tmp_path / "m.csv"))
 
@@ -84,13 +82,15 @@ def test_a_pause_and_another_camera_start_a_group(tmp_path: Path) -> None:
     }
 
 
-def test_times_without_a_camera_suffice() -> None:
-    shots = [Shot(0.0), Shot(60.0), Shot(10 * PAUSE_S), Shot(10 * PAUSE_S + 60)]
-    assert by_camera(shots) == (0, 0, 1, 1)
-
-
-def test_few_times_say_nothing() -> None:
-    assert by_camera([Shot(0.0), Shot(60.0), Shot(), Shot()]) == ()
+@pytest.mark.parametrize(
+    ("shots", "groups"),
+    [
+        ([Shot(0.0), Shot(60.0), Shot(10 * PAUSE_S), Shot(10 * PAUSE_S + 60)], (0, 0, 1, 1)),
+        ([Shot(0.0), Shot(60.0), Shot(), Shot()], ()),
+    ],
+)
+def test_times_suffice_without_a_camera_and_few_say_nothing(shots: list[Shot], groups: tuple[int, ...]) -> None:
+    assert by_camera(shots) == groups
 
 
 def test_an_image_without_a_time_is_a_group() -> None:
@@ -127,11 +127,7 @@ def test_an_impossible_time_says_nothing(tmp_path: Path, written: str) -> None:
 
 
 def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(24):
-            _scene(10 * label + number // 6, 100 * label + number).save(tmp_path / name / f"IMG_{number}.png")
-    read = survey(tmp_path)
+    read = _scenes(tmp_path, 24, lambda number: number // 6, lambda number: f"IMG_{number}")
     grouping = find_groups(read)
     names = [f"{image.path.parent.name}{int(image.path.stem[4:]) // 6}" for image in read.dataset.images]
     assert grouping.source is Source.SEQUENCE
@@ -140,14 +136,8 @@ def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> No
 
 
 def test_a_gap_in_the_numbers_starts_a_group(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            place = 10 * label + 5 * (number // 6)
-            _scene(place if number < 9 else 10 * label + 5, 100 * label + number).save(
-                tmp_path / name / f"{number + (500 if number >= 9 else 0)}.png"
-            )
-    assert find_groups(survey(tmp_path)).count == 6
+    read = _scenes(tmp_path, 12, lambda number: 5 * (number // 6), lambda n: str(n + (500 if n >= 9 else 0)))
+    assert find_groups(read).count == 6
 
 
 def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
@@ -156,13 +146,8 @@ def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
 
 
 def test_names_without_numbers_say_nothing(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        (tmp_path / name).mkdir()
-        for number in range(12):
-            _scene(10 * label + number // 6, 100 * label + number).save(
-                tmp_path / name / f"{'abcdefghijkl'[number]}.png"
-            )
-    assert find_groups(survey(tmp_path)).source is not Source.SEQUENCE
+    read = _scenes(tmp_path, 12, lambda number: number // 6, "abcdefghijkl".__getitem__)
+    assert find_groups(read).source is not Source.SEQUENCE
 
 
 def test_groups_lie_inside_one_part_of_the_users_own_split(tmp_path: Path) -> None:
@@ -206,17 +191,13 @@ def test_whole_groups_are_held_out_and_a_sentence_says_so(tmp_path: Path) -> Non
     assert not held & {read.dataset.images[index].group for index in division.split.learnt}
 
 
-def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path) -> None:
-    read = survey(make(tmp_path, cat=20, dog=20))
+@pytest.mark.parametrize("column", [False, True])
+def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, column: bool) -> None:
+    root = make(tmp_path, cat=20, dog=20)
+    read = survey(_manifest(root, groups=0) if column else root)
     division = divide(read, 3)
     assert division.split == split(read.dataset, 3)
-    assert division.notes(read.dataset) == ()
-    assert division.groups == tuple(range(40))
-
-
-def test_an_empty_column_of_groups_is_no_group(tmp_path: Path) -> None:
-    read = survey(_manifest(make(tmp_path, cat=20, dog=20), groups=0))
-    assert divide(read, 0).grouping.of == ()
+    assert (division.notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
 
 def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path) -> None:
@@ -257,9 +238,6 @@ def test_a_class_without_validation_is_named(tmp_path: Path) -> None:
 
 
 def test_classes_with_one_inferred_group_are_counted(tmp_path: Path) -> None:
-    from advisor.datasets.division import Division
-    from advisor.datasets.split import Grouping, group_numbers
-
     dataset = survey(make(tmp_path, cat=12, dog=12)).dataset
     grouping = Grouping(tuple([0] * 12 + [1 + index // 2 for index in range(12)]), Source.APPEARANCE)
     parts = split(dataset, 0, grouping=grouping)

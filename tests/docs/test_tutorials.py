@@ -64,16 +64,11 @@ def run(block: Block, folder: Path, cache: Path) -> None:
         (programs / "advisor").chmod(0o755)
     path = f"{programs}{os.pathsep}{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", block.script],
-        cwd=folder,
-        env={**environment(cache), "PATH": path},
-        capture_output=True,
-        text=True,
-        timeout=540,
-    )
-    assert done.returncode in block.codes, (
-        f"{block.tutorial}:\n{block.script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-    )
+        ["bash", "-euo", "pipefail", "-c", block.script], cwd=folder, env={**environment(cache), "PATH": path},
+        capture_output=True, text=True, timeout=540,
+    )  # fmt: skip
+    said = f"{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+    assert done.returncode in block.codes, f"{block.tutorial}:\n{block.script}\n{said}"
 
 
 def test_the_folder_has_the_tutorials_of_the_site_and_no_other() -> None:
@@ -107,9 +102,6 @@ def test_every_block_runs_in_the_order_of_the_site(warm_cache: Path, photos: Pat
             run(block, tmp_path, warm_cache)
     assert yaml.safe_load((tmp_path / "advisor.yaml").read_text())["budget"] == "50ms"
     assert (tmp_path / "bundle" / "model.tflite").is_file()
-
-
-__all___of_notebook = ["shared_folder", "warm_cache"]
 
 
 @pytest.mark.slow

@@ -19,8 +19,7 @@ COMMANDS = {
 }
 """Arguments of each command; ``RUN`` is the damaged folder and ``OTHER`` a whole one."""
 
-SAMPLE = 60
-"""Wrong values that are tried in each document."""
+SAMPLE = 60  # Wrong values that are tried in each document
 
 HANG = "hang"
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
@@ -45,33 +44,20 @@ class Command(Protocol):
 
 @dataclass(frozen=True)
 class Attempt:
-    """One command on one damaged folder.
+    """One command on one damaged folder."""
 
-    Attributes:
-        file: the damaged document.
-        kind: how it is damaged.
-        label: the kind, and the place of a wrong value.
-        code: the exit code; None if the command did not end.
-        faults: what is wrong with what it said, see :func:`faults`.
-        err: its error output.
-    """
-
-    file: str
-    kind: str
-    label: str
-    code: int | None
-    faults: tuple[str, ...]
-    err: str = ""
+    file: str  # the damaged document
+    kind: str  # how it is damaged
+    label: str  # the kind, and the place of a wrong value
+    code: int | None  # the exit code; None if the command did not end
+    faults: tuple[str, ...]  # what is wrong with what it said, see :func:`faults`
+    err: str = ""  # its error output
 
 
 def attempts(advisor: Command, run: Path, folder: Path, command: str) -> Iterator[Attempt]:
-    """Run a command on a copy of a run folder with each damage of each document.
+    """Run a command, a key of :data:`COMMANDS`, on a copy of a run folder with each damage of each document.
 
-    Args:
-        advisor: runs a command in the parent of ``folder``.
-        run: the whole run folder.
-        folder: takes the copies.
-        command: key of :data:`COMMANDS`.
+    ``advisor`` runs it in the parent of ``folder``, which takes the copies.
     """
     copied = folder / "damaged"
     places = {"RUN": str(copied), "OTHER": str(run), "report": str(folder / "report")}

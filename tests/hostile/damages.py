@@ -9,8 +9,7 @@ from typing import Any
 
 import yaml
 
-Damage = Callable[[Path], None]
-"""Damages the file at a path."""
+Damage = Callable[[Path], None]  # Damages the file at a path
 
 DEEP = "[" * 100_000 + "]" * 100_000
 WRONG: tuple[Any, ...] = (

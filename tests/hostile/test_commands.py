@@ -25,19 +25,12 @@ LONG = "a" * 5000
 
 @dataclass(frozen=True)
 class Case:
-    """A command and what it must say.
+    """A command and what it must say."""
 
-    Attributes:
-        arguments: of the command; ``FIFO`` is a pipe that nobody writes to.
-        words: a part of the error.
-        files: text by name of files beside the command.
-        code: the exit code.
-    """
-
-    arguments: tuple[str, ...]
-    words: str
-    files: tuple[tuple[str, str], ...] = ()
-    code: int = 2
+    arguments: tuple[str, ...]  # of the command; ``FIFO`` is a pipe that nobody writes to
+    words: str  # a part of the error
+    files: tuple[tuple[str, str], ...] = ()  # text by name of files beside the command
+    code: int = 2  # the exit code
 
 
 def profile(line: str) -> tuple[tuple[str, str], ...]:

@@ -37,7 +37,16 @@ from tests.hostile.damages import WRONG
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
 
-FEW, MANY = 40, int(os.environ.get("FUZZ_CASES", "100000"))
+COUNTS = pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(40, id="few"),
+        pytest.param(
+            int(os.environ.get("FUZZ_CASES", "100000")), id="many",
+            marks=[pytest.mark.slow, pytest.mark.timeout(4 * 3600)],
+        ),
+    ],
+)  # fmt: skip
 Drawn = TypeVar("Drawn")
 PIECES = re.compile(r"\w+|\s+|.", re.DOTALL)
 
@@ -145,11 +154,13 @@ FORMATS = (
 )  # fmt: skip
 
 
-def fuzz_format(name: str, folder: Path, count: int) -> None:
-    known = formats(folder)
+@COUNTS
+@pytest.mark.parametrize("name", FORMATS)
+def test_changes_of_a_document_are_read_or_refused(name: str, tmp_path: Path, count: int) -> None:
+    known = formats(tmp_path)
     assert set(known) == set(FORMATS)
     chosen = known[name]
-    pieces, path = PIECES.findall(chosen.text), folder / chosen.name
+    pieces, path = PIECES.findall(chosen.text), tmp_path / chosen.name
 
     def check(changes: list[tuple[int, int, str]]) -> None:
         path.write_bytes(changed(pieces, changes).encode("utf-8", "surrogatepass"))
@@ -158,18 +169,6 @@ def fuzz_format(name: str, folder: Path, count: int) -> None:
     path.write_text(chosen.text, encoding="utf-8")
     chosen.read(path)
     fuzz(count, edits(len(pieces)), check)
-
-
-@pytest.mark.parametrize("name", FORMATS)
-def test_some_changes_of_a_document_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    fuzz_format(name, tmp_path, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("name", FORMATS)
-def test_many_changes_of_a_document_are_read_or_refused(name: str, tmp_path: Path) -> None:
-    fuzz_format(name, tmp_path, MANY)
 
 
 TEXTS: dict[str, Callable[[str], object]] = {
@@ -181,27 +180,19 @@ TEXTS: dict[str, Callable[[str], object]] = {
 WRITTEN = st.text(max_size=30) | st.sampled_from(HOSTILE) | st.from_regex(r"[+-]?[0-9.eE]{1,8} ?[a-zA-Z%:=,]{0,12}")
 
 
-def fuzz_text(name: str, count: int) -> None:
+@COUNTS
+@pytest.mark.parametrize("name", TEXTS)
+def test_values_of_an_option_are_read_or_refused(name: str, count: int) -> None:
     fuzz(count, WRITTEN, lambda text: refused_or_read(lambda: TEXTS[name](text)))
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_some_values_of_an_option_are_read_or_refused(name: str) -> None:
-    fuzz_text(name, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-@pytest.mark.parametrize("name", TEXTS)
-def test_many_values_of_an_option_are_read_or_refused(name: str) -> None:
-    fuzz_text(name, MANY)
 
 
 MODELS = {"float": small_models.classifier, "swish": small_models.swish_net}
 BYTES = st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=12)
 
 
-def fuzz_model(name: str, count: int) -> None:
+@COUNTS
+@pytest.mark.parametrize("name", MODELS)
+def test_damages_of_a_model_are_read_or_refused(name: str, count: int) -> None:
     """Change bytes, most of them where the tables are; every second file is also cut."""
     data = MODELS[name]()
 
@@ -214,15 +205,3 @@ def fuzz_model(name: str, count: int) -> None:
             refused_or_read(lambda use=use: use(content))  # type: ignore[misc]
 
     fuzz(count, BYTES, check)
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_some_damages_of_a_model_are_read_or_refused(name: str) -> None:
-    fuzz_model(name, FEW)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(4 * 3600)
-@pytest.mark.parametrize("name", MODELS)
-def test_many_damages_of_a_model_are_read_or_refused(name: str) -> None:
-    fuzz_model(name, MANY)

@@ -30,8 +30,7 @@ for path in sys.argv[1:]:
 """
 """Prints each path, then what the runtime reads there; native code may end the process."""
 
-Ends = list[list[tuple[tuple[int, ...], str]]]
-"""Shapes and types of the inputs, and of the outputs."""
+Ends = list[list[tuple[tuple[int, ...], str]]]  # Shapes and types of the inputs, and of the outputs
 
 
 def damaged(folder: Path, count: int) -> list[Path]:
@@ -69,25 +68,15 @@ def by_us(path: Path) -> Ends | None:
     return [[(tensor.shape, tensor.dtype) for tensor in tensors] for tensors in chosen]
 
 
-def compare(folder: Path, count: int) -> None:
+@pytest.mark.parametrize(
+    "count", [150, *(pytest.param(1000 + n, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]) for n in range(5))]
+)
+def test_damaged_files_are_read_alike_or_refused(tmp_path: Path, count: int) -> None:
     compared = seen = 0
-    for path, ends in by_runtime(damaged(folder, count)):
+    for path, ends in by_runtime(damaged(tmp_path, count)):
         ours, seen = by_us(path), seen + 1
         if ends is not None and ours is not None:
             assert ours == ends, path.read_bytes().hex()
             compared += 1
     assert seen == count
     assert compared > count / 5
-
-
-def test_a_few_damaged_files(tmp_path: Path) -> None:
-    compare(tmp_path, 150)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_many_damaged_files(tmp_path: Path) -> None:
-    for part in range(5):
-        folder = tmp_path / str(part)
-        folder.mkdir()
-        compare(folder, 1000 + part)

@@ -22,19 +22,12 @@ MANIFEST, EVALUATIONS, REQUEST = "manifest.json", "evaluations.jsonl", "request.
 
 @dataclass(frozen=True)
 class Case:
-    """A damaged file of a run folder.
+    """A damaged file of a run folder."""
 
-    Attributes:
-        file: name of the file.
-        damage: what happens to it.
-        words: a part of what ``advisor report`` says of it.
-        code: its exit code.
-    """
-
-    file: str
-    damage: Damage
-    words: str
-    code: int = 0
+    file: str  # name of the file
+    damage: Damage  # what happens to it
+    words: str  # a part of what ``advisor report`` says of it
+    code: int = 0  # its exit code
 
 
 CASES = {

@@ -104,13 +104,9 @@ SERVERS = {
 
 @pytest.mark.parametrize(("answer", "words"), SERVERS.values(), ids=SERVERS)
 def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
-    shelf: Shelf,
-    options: FetchOptions,
-    caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
-    answer: Answer,
-    words: str,
-) -> None:
+    shelf: Shelf, options: FetchOptions, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
+    answer: Answer, words: str,
+) -> None:  # fmt: skip
     be_patient(monkeypatch, PATIENCE_S if "too slow" in words else SOON_S)
     hostile = home(shelf.put("/w", answer))
     began = time.monotonic()

@@ -69,14 +69,16 @@ def test_a_search_trains_judges_compresses_and_reports_it(tmp_path: Path, photog
 
 
 @pytest.mark.integration
-def test_a_check_of_its_images_is_refused_with_a_reason(photographs: Path, tmp_path: Path) -> None:
-    done = advisor(tmp_path, "data", "check", str(photographs), "--task", "brightness", "--no-labels")
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (("data", "check", "photographs", "--task", "brightness", "--no-labels"), "there are no checks for brightness"),
+        (("plan", "--task", "brightnes"), "did you mean 'brightness'"),
+    ],
+)
+def test_a_check_of_its_images_and_a_misspelt_name_are_refused_with_a_reason(
+    photographs: Path, tmp_path: Path, command: tuple[str, ...], words: str
+) -> None:
+    done = advisor(tmp_path, *(str(photographs) if word == photographs.name else word for word in command))
     assert done.returncode == 2
-    assert "there are no checks for brightness" in done.stderr
-
-
-@pytest.mark.integration
-def test_a_misspelt_name_is_answered_with_it(tmp_path: Path) -> None:
-    done = advisor(tmp_path, "plan", "--task", "brightnes")
-    assert done.returncode == 2
-    assert "did you mean 'brightness'" in done.stderr
+    assert words in done.stderr

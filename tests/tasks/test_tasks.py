@@ -2,32 +2,26 @@
 
 import pytest
 
+from advisor.catalog.user_models.master import task_of
 from advisor.core.tasks import TASKS
 from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
 from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION
 from advisor.tasks.task import Task
+from advisor.tflite.model import read
+from tests.tflite.graphs import foreign_detector, tiny_features
 
 EVERY = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 
 def test_a_task_is_found_by_its_name() -> None:
-    assert {
-        CLASSIFICATION.name: CLASSIFICATION,
-        DETECTION.name: DETECTION,
-        COUNTING.name: COUNTING,
-    } == TASKS
-    assert {name: task.name for name, task in TASKS.items()} == {name: name for name in TASKS}
+    assert {task.name: task for task in (CLASSIFICATION, DETECTION, COUNTING)} == TASKS
 
 
 @EVERY
-def test_what_is_trained_by_default_can_be_chosen(task: Task) -> None:
+def test_what_is_trained_by_default_can_be_chosen_and_so_can_a_head(task: Task) -> None:
     assert task.default
-    assert set(task.default) <= set(task.trainings) <= set(choosable())
-
-
-@EVERY
-def test_a_head_is_always_trained_so_every_task_has_one(task: Task) -> None:
     assert HEAD in task.trainings
+    assert set(task.default) <= set(task.trainings) <= set(choosable())
 
 
 def test_classification_has_every_recipe_and_the_default_ones() -> None:
@@ -54,10 +48,12 @@ def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Ta
     assert (task.metric, task.heading) == (metric, heading)
 
 
-def test_detectors_alone_have_one_side_of_the_input() -> None:
+def test_detectors_alone_have_one_side_of_the_input_and_fewer_are_tried_because_each_takes_minutes() -> None:
     assert CLASSIFICATION.side == 0
     assert DETECTION.side % 32 == 0 < DETECTION.side  # a cell of the coarsest map is 32 pixels
-
-
-def test_fewer_detectors_than_classifiers_are_tried_by_default_because_each_takes_minutes() -> None:
     assert 0 < DETECTION.cards < CLASSIFICATION.cards
+
+
+def test_a_file_tells_its_task() -> None:
+    assert task_of(read(foreign_detector())) == DETECTION.name
+    assert task_of(read(tiny_features())) == CLASSIFICATION.name

@@ -52,7 +52,8 @@ def test_a_validation_part_of_whole_visits_is_not_counted_twice() -> None:
 
 def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() -> None:
     features, labels = visits(3, 4, noise=1.0)
-    rows = expectation._directions(features)
+    rows = (features - features.mean(axis=0)) / features.std(axis=0)
+    rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     groups = np.arange(len(labels)) // 4
     right = expectation._Ridge.fitted(rows, labels).right_without(groups)
     for group in (0, 5, 23):

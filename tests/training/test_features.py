@@ -60,19 +60,15 @@ def test_a_wrong_size_is_refused(model: Path, images: list[Path]) -> None:
         extract(model, images, replace(VIEW, size=16))
 
 
-def test_a_damaged_model_is_refused(images: list[Path], tmp_path: Path) -> None:
+def test_a_damaged_model_and_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     (tmp_path / "bad.tflite").write_bytes(b"nothing of the kind")
     with pytest.raises(StageError, match=r"bad\.tflite"):
         extract(tmp_path / "bad.tflite", images, VIEW)
-
-
-def test_outputs_without_the_name_are_refused(images: list[Path], tmp_path: Path) -> None:
     build = small_models.Builder()
     image = build.input(8)
     graph: Graph = build.made
-    (tmp_path / "m.tflite").write_bytes(
-        graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
-    )
+    data = graph.finish({"image": image}, {"a": build.mean(image), "b": build.mean(image)})
+    (tmp_path / "m.tflite").write_bytes(data)
     with pytest.raises(StageError, match="2 outputs"):
         extract(tmp_path / "m.tflite", images, VIEW)
 
@@ -101,27 +97,16 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fill(tmp_path_factory.mktemp("pictures"), 1, suffix=".png")[0]
 
 
-def test_as_it_is_is_the_plain_image(path: Path) -> None:
+def test_views_are_the_same_each_time_and_differ_from_the_image_and_from_each_other(path: Path) -> None:
     np.testing.assert_array_equal(AS_IT_IS.apply(path, SIZE), load(path, SIZE))
+    seen, again = ([view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)] for _ in range(2))
+    assert seen == again
+    assert len(set(seen)) == 1 + len(CAPTURED)
 
 
-def test_a_view_is_the_same_each_time(path: Path) -> None:
-    for view in CAPTURED:
-        np.testing.assert_array_equal(view.apply(path, SIZE), view.apply(path, SIZE))
-
-
-def test_features_are_those_of_the_view(path: Path, tmp_path: Path) -> None:
-    build = small_models.Builder()
-    image = build.input(8)
-    (tmp_path / "m.tflite").write_bytes(build.finish({"image": image}, {"features": build.mean(image)}))
-    view = CAPTURED[0]
-    found = extract(tmp_path / "m.tflite", [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), augmentation=view)
-    np.testing.assert_allclose(found[0], view.apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
-
-
-def test_captured_views_differ_from_the_image_and_from_each_other(path: Path) -> None:
-    seen = {view.apply(path, SIZE).tobytes() for view in (AS_IT_IS, *CAPTURED)}
-    assert len(seen) == 1 + len(CAPTURED)
+def test_features_are_those_of_the_view(path: Path, model: Path) -> None:
+    found = extract(model, [path], InputSpec(8, (0.0,) * 3, (1.0,) * 3), augmentation=CAPTURED[0])
+    np.testing.assert_allclose(found[0], CAPTURED[0].apply(path, 8).mean(axis=(0, 1)), rtol=1e-4)
 
 
 @pytest.mark.parametrize("cached", [True, False])
@@ -140,18 +125,13 @@ def test_batches_hold_images_and_labels_in_the_order_asked_for(
     assert (tmp_path / "kept.npy").exists() == cached
 
 
-def test_the_cache_is_used_again(tmp_path: Path) -> None:
+def test_the_cache_is_used_again_and_made_anew_for_another_shape(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3)
     Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
+    ((images, _),) = Batches(paths[:2], [0, 1], 8, tmp_path / "kept.npy").epoch(np.arange(2), 8)
+    assert images.shape == (2, 8, 8, 3)
     for path in paths:
         path.unlink()
-    ((images, _),) = Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy").epoch(np.arange(3), 8)
-    assert images.shape == (3, 16, 16, 3)
-
-
-def test_a_cache_of_another_shape_is_made_anew(tmp_path: Path) -> None:
-    paths = fill(tmp_path / "pictures", 3)
-    Batches(paths, [0, 1, 0], 16, tmp_path / "kept.npy")
     ((images, _),) = Batches(paths[:2], [0, 1], 8, tmp_path / "kept.npy").epoch(np.arange(2), 8)
     assert images.shape == (2, 8, 8, 3)
 
@@ -162,16 +142,11 @@ def _regression(landmarks: int) -> module._Regression:
 
 
 @pytest.mark.parametrize("landmarks", [80, 30])
-def test_a_row_gets_the_answer_of_a_fit_to_the_others(landmarks: int) -> None:
-    regression = _regression(landmarks)
+def test_a_row_and_a_group_get_the_answer_of_a_fit_to_the_others(landmarks: int) -> None:
+    regression, group = _regression(landmarks), [3, 4, 40, 71]
     answers = regression.without_each()
     for row in (0, 17, 79):
         np.testing.assert_allclose(answers[row], regression._fitted_without([row])[0], atol=1e-6)
-
-
-@pytest.mark.parametrize("landmarks", [80, 30])
-def test_so_does_a_group(landmarks: int) -> None:
-    regression, group = _regression(landmarks), [3, 4, 40, 71]
     np.testing.assert_allclose(regression.without(group), regression._fitted_without(group), atol=1e-6)
 
 
@@ -208,16 +183,12 @@ def test_classes_of_five_are_enough() -> None:
     assert left_out(features, labels, (), 0).shape == (15, 3)
 
 
-def test_images_that_are_all_the_same_get_finite_probabilities() -> None:
-    probabilities = left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)
-    assert np.isfinite(probabilities).all()
-
-
-def test_classes_whose_images_are_all_in_one_group_get_finite_probabilities() -> None:
+def test_equal_images_and_classes_in_one_group_get_finite_probabilities() -> None:
+    assert np.isfinite(left_out(np.ones((20, 7), np.float32), [0, 1] * 10, [(0, 1, 2)], 0)).all()
     features, labels = blobs(30)
     group = [index for index, label in enumerate(labels) if label == 1]
-    assert np.isfinite(left_out(features, labels, [group], 0)).all()
-    assert np.isfinite(left_out(features, labels, [list(range(30))], 0)).all()
+    for together in (group, list(range(30))):
+        assert np.isfinite(left_out(features, labels, [together], 0)).all()
 
 
 @pytest.mark.parametrize("landmarks", [300, 60])

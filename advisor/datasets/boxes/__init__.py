@@ -8,8 +8,6 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,8 +40,7 @@ from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 
-COCO_NAMES = ("instances", "coco", "annotation")
-"""Parts of the name of a COCO file; with another name it counts only if no other format is there."""
+COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
 
 _PROBED = 20  # Images that are looked for, to find the folder of all
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from advisor.core.errors import UsageError
@@ -97,8 +98,7 @@ class BoxSurvey:
     sizes: tuple[Size, ...]  # width and height of each upright image
     faults: tuple[BoxFault, ...] = ()  # boxes that were left out
     unused: tuple[str, ...] = ()  # classes that the files name but that have no box
-    # the spellings of each class that is written in several ways (case, blanks)
-    spellings: tuple[tuple[str, ...], ...] = ()
+    spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
     turned: int = 0  # images whose boxes were turned from the stored orientation
 
     @property
@@ -130,7 +130,7 @@ class BoxSurvey:
             for boxes, (w, h) in zip(self.boxes, self.sizes, strict=True)
         )
 
-    @property
+    @cached_property
     def index(self) -> Mapping[Path, int]:
         """The place of each image in the tuples."""
         return {image.path: place for place, image in enumerate(self.images.dataset.images)}

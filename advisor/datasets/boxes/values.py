@@ -59,7 +59,7 @@ class Box:
 
 
 def box_of(label: str, edges: Sequence[Any], line: int) -> Box:
-    """Return a box of four values of a file; what is not a number becomes NaN, see :mod:`.screening`."""
+    """Return a box of four values of a file; what is not a number becomes NaN, see :func:`screened`."""
     left, top, right, bottom = map(number, edges)
     return Box(label, left, top, right, bottom, line)
 

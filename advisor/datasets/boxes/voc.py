@@ -14,7 +14,6 @@ from xml.parsers import expat
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import (
     EDGES,
-    Box,
     BoxEntry,
     BoxListing,
     box_of,
@@ -146,14 +145,13 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     image = next((images / name for name in names if name and is_there(images / name)), None)
     if image is None:
         return Rejected(file, f"its image '{named or file.stem}' is missing")
+    boxes = []
+    for one in root.all("object"):
+        edges = one.first("bndbox")
+        boxes.append(box_of(one.first("name").text, [edges.first(edge).text for edge in EDGES], one.line))
     size = root.first("size")
     stated = stated_size(size.first("width").text, size.first("height").text)
-    return BoxEntry(image, tuple(map(_box, root.all("object"))), file, part, "", stated)
-
-
-def _box(found: Element) -> Box:
-    edges = found.first("bndbox")
-    return box_of(found.first("name").text, [edges.first(edge).text for edge in EDGES], found.line)
+    return BoxEntry(image, tuple(boxes), file, part, "", stated)
 
 
 def _image_sets(folder: Path) -> dict[str, str]:

@@ -1,7 +1,5 @@
 """Check a data set before anything is learnt from it."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -32,9 +30,7 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:
-    """Return those groups of indices (copies, near duplicates, the user's) that the user's own split puts into several
-    parts.
-    """
+    """Return those groups of indices (copies, the user's) that the user's own split puts into several parts."""
     parts = [image.part for image in dataset.images]
     return tuple(tuple(group) for group in together if len({parts[index] for index in group} - {""}) > 1)
 
@@ -51,13 +47,13 @@ def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
 
 def _across_classes(dataset: Dataset, found: Sequence[Group]) -> Iterator[Finding]:
     if found:
-        groups_of_paths = paths_of(dataset, found)
+        groups_of_paths, labels = paths_of(dataset, found), [dataset.classes[label] for label in dataset.labels]
         yield Finding(
             Kind.SAME_IMAGE_TWO_CLASSES,
             f"{counted(len(found), 'image lies', 'images lie')} in more than one class",
             "keep one of each, in the right class; only you know which, so --fix leaves all of them out",
             groups_of_paths,
-            tuple(_classes_of(dataset, group) for group in found),
+            tuple(" and ".join(dict.fromkeys(labels[index] for index in group)) for group in found),
             tuple(path for group in groups_of_paths for path in group),
         )
 
@@ -110,16 +106,11 @@ def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     return [index for index in group if index != best]
 
 
-def _classes_of(dataset: Dataset, group: Group) -> str:
-    return " and ".join(dict.fromkeys(dataset.classes[dataset.images[index].label] for index in group))
-
-
 def _parts_of(dataset: Dataset, group: Group) -> str:
     return " and ".join(dict.fromkeys(part for index in group if (part := dataset.images[index].part)))
 
 
 GOOD_CLASS = 50  # With fewer images, a class has fewer than ten in the hold-out
-
 MAX_IMBALANCE = 5.0
 MIN_IMAGES_PER_CLASS = 8
 MAX_UNREADABLE_SHARE = 0.2

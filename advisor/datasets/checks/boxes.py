@@ -1,6 +1,6 @@
 """Check a set of images with boxes: findings, and the minimum for a search."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ import numpy as np
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.boxes.values import Box
+from advisor.datasets.boxes.values import EDGES, Box
 from advisor.datasets.checks import (
     GOOD_CLASS,
     MAX_UNREADABLE_SHARE,
@@ -20,15 +20,13 @@ from advisor.datasets.checks import (
     spellings,
     unreadable,
 )
-from advisor.datasets.checks.findings import Finding, Kind, counted
+from advisor.datasets.checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
-
-SMALL_SIDE = 8.0
-"""Pixels. The first feature map of a single-shot detector has one place for 8 to 16 pixels of its input."""
+SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
 
 MAX_SMALL_SHARE = 0.1
 
@@ -83,7 +81,6 @@ def small_objects(sizes: Sequence[ObjectSizes]) -> Iterator[Finding]:
 TINY_SIDE = 3.0  # Pixels of the image itself: an annotator's slip of the mouse rather than an object
 SAME_IOU = 0.9  # Intersection over union from which two boxes are one
 NAMED = 5  # Classes or reasons that a message names, at most
-
 _BLOCK = 256
 
 _Marked = dict[Path, tuple[Box, ...]]  # Images with the boxes concerned
@@ -219,21 +216,20 @@ def _found(kind: Kind, found: _Marked, one: str, many: str, advice: str, out: bo
     """Yield a finding on boxes, if there are any."""
     marked = {path: boxes for path, boxes in found.items() if boxes}
     if total := sum(map(len, marked.values())):
-        notes = tuple(listed([_note(box) for box in boxes], most=2) for boxes in marked.values())
+        notes = []
+        for boxes in marked.values():
+            places = [f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}" for box in boxes]
+            notes.append(listed(places, most=2))
         yield Finding(
             kind,
             f"{counted(total, f'box {one}', f'boxes {many}')}, in {counted(len(marked), 'image')}",
             advice,
             tuple((path,) for path in marked),
-            notes,
+            tuple(notes),
             (),
             tuple(marked.values()),
             out,
         )
-
-
-def _note(box: Box) -> str:
-    return f"{box.label} {box.width:.0f}x{box.height:.0f} at {box.left:.0f},{box.top:.0f}"
 
 
 Counts = Mapping[str, Mapping[str, int]]  # Number of boxes of each class, by part of a split
@@ -296,3 +292,30 @@ def lacking(counts: Counts) -> tuple[str, ...]:
         for part, names in missing.items()
         if names
     )
+
+
+def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
+    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
+
+    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
+    :func:`write_manifest`.
+    """
+    images = {image for finding in findings for image in finding.leave_out}
+    out: dict[Path, Counter[Box]] = defaultdict(Counter)
+    for finding in findings:
+        if finding.leave_out_marked:
+            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
+                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
+    dataset = read.images.dataset
+    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
+    rows: list[dict[str, str]] = []
+    for image, boxes in pairs:
+        kept = list((Counter(boxes) - out[image.path]).elements())
+        rows += [row_of(path, image) | one for one in map(_box, kept)] or [row_of(path, image)]
+    write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
+    return len(pairs)
+
+
+def _box(box: Box) -> dict[str, str]:
+    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
+    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}

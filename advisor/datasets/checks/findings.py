@@ -1,18 +1,14 @@
 """Define the findings of a data check, each with its images."""
 
-from __future__ import annotations
-
 import csv
 import os
-from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.boxes.values import EDGES, Box
+from advisor.datasets.boxes.values import Box
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.layouts import CSV
 
@@ -48,12 +44,10 @@ class Finding:
     kind: Kind  # what it is about
     message: str  # one sentence with the figures
     advice: str  # what to do about it
-    # the images concerned; duplicates as groups of the same image, others one by one
-    groups: tuple[tuple[Path, ...], ...] = ()
+    groups: tuple[tuple[Path, ...], ...] = ()  # the images concerned; duplicates as groups, others one by one
     notes: tuple[str, ...] = ()  # a few words for each group, such as a better label; empty for none
     leave_out: tuple[Path, ...] = ()  # the images to remove from the set to correct it
-    # the boxes concerned, for each group; empty if the finding is about whole images
-    marked: tuple[tuple[Box, ...], ...] = ()
+    marked: tuple[tuple[Box, ...], ...] = ()  # the boxes concerned, for each group; empty for whole images
     leave_out_marked: bool = False  # these boxes are to be removed, too
 
     @property
@@ -90,56 +84,30 @@ def writable(path: Path) -> Path:
 
 
 def write_manifest(path: Path, dataset: Dataset, leave_out: Collection[Path]) -> int:
-    """Write path and label of every image but those left out, and split and group if the set has them; return their
-    number.
+    """Write path and label of all images but those left out, and split and group if there are some; count them.
 
     Paths are relative to the manifest. Raises UsageError if the file cannot be written; no partial file is left.
     """
     kept = [image for image in dataset.images if image.path not in leave_out]
-    rows = [_row(path, image) | {"label": dataset.classes[image.label]} for image in kept]
-    _write(path, ["path", "label", *_more(dataset)], rows)
+    rows = [row_of(path, image) | {"label": dataset.classes[image.label]} for image in kept]
+    write_rows(path, ["path", "label", *more_columns(dataset)], rows)
     return len(rows)
 
 
-def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int:
-    """Write a row for each box, or an empty one for an image without, but those that the findings leave out.
-
-    Edges are in pixels of the upright image, with two decimals at most. Returns the number of images; errors as of
-    :func:`write_manifest`.
-    """
-    images = {image for finding in findings for image in finding.leave_out}
-    out: dict[Path, Counter[Box]] = defaultdict(Counter)
-    for finding in findings:
-        if finding.leave_out_marked:
-            for (place,), boxes in zip(finding.groups, finding.marked, strict=True):
-                out[place] |= Counter(boxes)  # of equal boxes, as many as one finding names
-    dataset = read.images.dataset
-    pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
-    rows: list[dict[str, str]] = []
-    for image, boxes in pairs:
-        kept = list((Counter(boxes) - out[image.path]).elements())
-        rows += [_row(path, image) | one for one in map(_box, kept)] or [_row(path, image)]
-    _write(path, ["path", "label", *EDGES, *_more(dataset)], rows)
-    return len(pairs)
-
-
-def _box(box: Box) -> dict[str, str]:
-    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
-    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}
-
-
-def _more(dataset: Dataset) -> list[str]:
+def more_columns(dataset: Dataset) -> list[str]:
     """Return the columns for the parts and groups, if the images have some."""
     columns = {"split": [image.part for image in dataset.images], "group": [image.group for image in dataset.images]}
     return [name for name, values in columns.items() if any(values)]
 
 
-def _row(manifest: Path, image: LabelledImage) -> dict[str, str]:
+def row_of(manifest: Path, image: LabelledImage) -> dict[str, str]:
+    """Return the row of an image; its path is relative to the manifest."""
     place = Path(os.path.relpath(image.path.absolute(), manifest.absolute().parent)).as_posix()
     return {"path": place, "split": _WRITTEN_AS.get(image.part, image.part), "group": image.group}
 
 
-def _write(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]) -> None:
+    """Write a table; raises UsageError, and leaves no partial file, if it cannot be written."""
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     try:

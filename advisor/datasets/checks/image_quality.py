@@ -70,7 +70,8 @@ def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[
     """Return the distribution of each measure; that of compression is for JPEGs only."""
     rows = []
     for measure in measures:
-        values = _values(survey, measure)
+        values = survey.stats[measure.field]
+        values = values[values > 0] if measure.field == "jpeg_quality" else values
         if len(values):
             low, median, high = (float(value) for value in np.quantile(values, (0.05, 0.5, 0.95)))
             outside = float(sum(mask.mean() for _, mask in _beyond(measure, values)))
@@ -104,9 +105,8 @@ def sizes(survey: Survey) -> Iterator[Finding]:
     yield from _singled(
         survey, Kind.SIZE, short < SMALL_SIDE, f"less than {SMALL_SIDE} pixels a side", "take larger ones"
     )
-    yield from _singled(
-        survey, Kind.SIZE, long > LONG_RATIO * short, f"over {LONG_RATIO:.0f} times as long as wide", "crop them"
-    )
+    long_words = f"over {LONG_RATIO:.0f} times as long as wide"
+    yield from _singled(survey, Kind.SIZE, long > LONG_RATIO * short, long_words, "crop them")
     middle = float(np.median(short)) if len(short) else MODEL_SIDE
     if middle < MODEL_SIDE:
         yield Finding(
@@ -116,11 +116,6 @@ def sizes(survey: Survey) -> Iterator[Finding]:
         )
 
 
-def _values(survey: Survey, measure: Measure) -> NDArray[np.float32]:
-    values: NDArray[np.float32] = survey.stats[measure.field]
-    return values[values > 0] if measure.field == "jpeg_quality" else values
-
-
 def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str, NDArray[np.bool_]]]:
     yield measure.low_word, values < measure.low
     if measure.high is not None:
@@ -128,14 +123,7 @@ def _beyond(measure: Measure, values: NDArray[np.float32]) -> Iterator[tuple[str
 
 
 def _singled(survey: Survey, kind: Kind, mask: NDArray[np.bool_], what: str, advice: str) -> Iterator[Finding]:
-    found = [int(index) for index in mask.nonzero()[0]]
-    if found:
-        share = 100 * len(found) / len(mask)
-        images = survey.dataset.images
-        are = "is" if len(found) == 1 else "are"
-        yield Finding(
-            kind,
-            f"{counted(len(found), 'image')} ({share:.1f} %) {are} {what}",
-            advice,
-            tuple((images[index].path,) for index in found),
-        )
+    images = tuple((survey.dataset.images[int(index)].path,) for index in mask.nonzero()[0])
+    if images:
+        share, are = 100 * len(images) / len(mask), "is" if len(images) == 1 else "are"
+        yield Finding(kind, f"{counted(len(images), 'image')} ({share:.1f} %) {are} {what}", advice, images)

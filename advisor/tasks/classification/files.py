@@ -151,8 +151,7 @@ SHIPPING = Shipping(
 class Classified:
     """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
 
-    # says what accuracy is, what answers cost and what thresholds shall keep
-    question: Question = field(default_factory=Question)
+    question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """See :class:`Judge`."""

@@ -17,7 +17,7 @@ from advisor.datasets.checks.findings import Finding, Kind, counted, write_manif
 from advisor.datasets.checks.image_quality import conditions
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing
 from advisor.datasets.division import Overview, divide
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, gravest_first
@@ -139,19 +139,15 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
     alike = [pair for _, pair in sorted(by_images.items())]
     findings = gravest_first((*check(read, alike), *_wrong_labels(read, labels.suspects)))
-    overview, refused = _split(read, pairs)
-    content = Classes(read.dataset)
-    return DataCheck(path, read, content, findings, conditions(read), labels.card, why_not, overview, refused)
-
-
-def _split(read: Survey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
-    """Return how a search would split the images, or why it would refuse them."""
+    overview, refused = None, ""
     try:
         require_usable(read.dataset)
         division = divide(read, SEED, pairs)
+        overview = Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset))
     except UsageError as error:
-        return None, error.message
-    return Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset)), ""
+        refused = error.message
+    content = Classes(read.dataset)
+    return DataCheck(path, read, content, findings, conditions(read), labels.card, why_not, overview, refused)
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

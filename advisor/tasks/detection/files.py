@@ -26,7 +26,6 @@ from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement import average_precision
 from advisor.measurement.accuracy import Detections, load, true_boxes
-from advisor.measurement.average_precision import Flags, Matched
 from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
@@ -43,6 +42,7 @@ from advisor.tflite.postprocess import (
 
 if TYPE_CHECKING:
     from advisor.exporting.shipping import Pixels
+    from advisor.measurement.average_precision import Flags, Matched
 
 
 class OwnDetectors:

@@ -10,22 +10,24 @@ from typing import Any
 from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
-from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
-from advisor.datasets.checks.findings import Finding, write_boxes
+from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes, write_boxes
+from advisor.datasets.checks.findings import Finding
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.materials import Boxes, Images
+from advisor.datasets.duplicates import near_duplicates
+from advisor.engine.data_check.label_checker import SEED
+from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
+from advisor.engine.pipeline.images import Boxes, Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
 from advisor.measurement.average_precision import require_coco
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images in which boxes have classes; raises UsageError if the package that computes average precision is
-    missing.
-    """
+    """Return images in which boxes have classes; raises UsageError without the package for average precision."""
     require_coco()
     read = survey_boxes(question.require_data())
     boxes = Boxes(read.classes, read.objects, read.sizes)
@@ -61,20 +63,16 @@ class BoxContent:
         """Sizes of the objects at usual inputs."""
         return object_sizes(self.read)
 
-    @cached_property
-    def _index(self) -> Mapping[Path, int]:
-        return self.read.index
-
     def label(self, path: Path) -> str:
         """Return the number of boxes of each class in an image; empty for one that was left out."""
-        if path not in self._index:
+        if path not in self.read.index:
             return ""
-        found = Counter(box.label for box in self.read.boxes[self._index[path]])
+        found = Counter(box.label for box in self.read.boxes[self.read.index[path]])
         return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "no boxes"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the boxes of an image; None for one that was left out."""
-        index = self._index.get(path)
+        index = self.read.index.get(path)
         return None if index is None else Drawing(self.read.sizes[index], self.read.boxes[index])
 
     def to_json(self) -> Mapping[str, Any]:
@@ -100,16 +98,11 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     findings = gravest_first(check_boxes(read, pairs))
-    overview, refused = _split(read, pairs)
-    shown = conditions(read.images, OF_ANY_PLACE)
-    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
-
-
-def _split(read: BoxSurvey, pairs: tuple[Pair, ...]) -> tuple[Overview | None, str]:
-    """Return how a search would split the images, or why it would refuse them."""
-    dataset = read.images.dataset
+    overview, refused, dataset = None, "", read.images.dataset
     try:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
+        overview = replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes)
     except UsageError as error:
-        return None, error.message
-    return replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes), ""
+        refused = error.message
+    shown = conditions(read.images, OF_ANY_PLACE)
+    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)

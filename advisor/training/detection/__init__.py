@@ -49,11 +49,10 @@ def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
 
 
 def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for boxes: from maps of these shapes, the finest first, to logits (n, N, C) and encodings (n,
-    N, 4).
+    """Return a new head for boxes, from the shapes of the maps to logits (n, N, C) and encodings (n, N, 4).
 
-    On each map, separable convolutions lead to the logits of the classes and to the boxes, for the one anchor of each
-    place.
+    On each map, the finest first, separable convolutions lead to the logits of the classes and to the boxes, for the
+    one anchor of each place.
     """
     import keras
 
@@ -70,9 +69,7 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
 
 
 def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
-    """Return a new head for centres: from maps of these shapes, the finest first, to logits (n, rows, columns, C) with
-    a place for each cell of the finest map.
-    """
+    """Return a new head for centres, from the shapes of the maps to logits (n, rows, columns, C) of the finest."""
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]
@@ -172,8 +169,7 @@ the head alone 89.2 and 46.4, 8 epochs at half of the rate 88.4 and 49.6."""
 class Trained:
     """A trained detector."""
 
-    # float ``.tflite``: with post-processing if the head finds boxes, with the output ``centres`` otherwise
-    data: bytes
+    data: bytes  # float ``.tflite``: with post-processing for boxes, with the output ``centres`` otherwise
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
 
 

@@ -23,8 +23,7 @@ BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
 
 def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
-    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the number of
-    classes.
+    """Return head, loss and targets for boxes, from the shapes of the maps, the finest first, and the classes.
 
     The score of a class is trained to be the overlap of the predicted with the true box (X. Li et al., "Generalized
     Focal Loss", 2020, quality focal loss), so that of two boxes on one object the better one is kept. The loss of the
@@ -86,10 +85,7 @@ def _overlaps(first: tf.Tensor, second: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor
 
 
 SPREAD = 0.15  # Standard deviation of the score that is wanted around a centre, over the side of the box
-
-LEAST_SPREAD = 0.4
-"""Its least value in cells, with which the wanted score of a neighbour of the centre's cell is below one half."""
-
+LEAST_SPREAD = 0.4  # Its least value in cells: the wanted score of a neighbour is below one half
 THRESHOLDS = np.linspace(0.1, 0.8, 15)  # Thresholds to choose from
 
 

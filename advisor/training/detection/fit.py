@@ -46,12 +46,10 @@ class TrainableHead:
     """A head with its loss and its targets."""
 
     model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
-    # from the outputs of a batch and its targets to the number that training minimises
-    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]
+    loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
     target: Callable[[Objects], Target]  # from the objects in an image to the wanted outputs
     anchors: NDArray[np.float32] | None = None  # of a head for boxes: centre y and x, height and width, (N, 4)
-    # called after the training, with the logits of the images as they are and their objects
-    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None
+    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None  # takes the logits at the end
 
 
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
@@ -71,10 +69,7 @@ def fit(
     """
     training = _Training(head, data, hyperparameters, backbone)
     run(training)
-    training.take_means()
-    if head.finish:
-        parts = _batches(np.arange(len(data.objects)), hyperparameters.batch)
-        head.finish(np.concatenate([training.logits(data.unchanged(part)) for part in parts]), data.objects)
+    training.finish()
 
 
 def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
@@ -141,14 +136,16 @@ class _Training:
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training of the detector diverged", "lower the learning rate")
 
-    def take_means(self) -> None:
-        """Set the weights to their running means."""
+    def finish(self) -> None:
+        """Set the weights to their running means, and let the head take the logits of the images as they are."""
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
-
-    def logits(self, inputs: Arrays) -> NDArray[np.float32]:
-        """Return the first output for a batch."""
-        return np.asarray(self._outputs(inputs, training=False)[0])
+        if self._head.finish:
+            inputs = map(
+                self._data.unchanged, _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
+            )
+            logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
+            self._head.finish(np.concatenate(logits), self._data.objects)
 
     def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
         import tensorflow as tf

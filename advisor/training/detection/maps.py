@@ -59,9 +59,7 @@ def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Object
 def changed(
     pixels: Pixels, objects: Objects, changes: RandomChanges, draw: np.random.Generator
 ) -> tuple[Pixels, Objects]:
-    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the objects in it. Equal states of
-    ``draw`` give equal changes.
-    """
+    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the objects in it."""
     zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
     height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
     top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
@@ -110,8 +108,7 @@ class KeptMaps:
         NDArray[np.float16]
     ]  # float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped
     of_rows: Sequence[Objects]  # the objects of each row
-    # changed copies of each image; row ``image + N * copy`` is copy number ``copy``, 0 for the image itself
-    copies: int
+    copies: int  # changed copies of each image; row ``image + N * copy`` is copy ``copy``, 0 the image itself
 
     @property
     def objects(self) -> Sequence[Objects]:

@@ -69,15 +69,11 @@ class Finetuned:
     weights: NDArray[np.float32]  # float32 (F, C) of the head
     bias: NDArray[np.float32]  # float32 (C,)
     levels: bool  # whether the head also reads the features of the backbone's levels
-    # share (0-1) of the validation part classified correctly by the epoch that was kept. It is slightly too high, as it
-    # chose that epoch.
-    validation_accuracy: float
+    validation_accuracy: float  # share (0-1) classified correctly by the epoch that was kept; too high, as it chose it
     start_accuracy: float  # the same for the backbone and head at the start
     history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
     best_epoch: int  # 0-based; -1 if no epoch was better than the start
-    # the time limit ended or shortened the training. A later call with the same folder continues what was ended, and
-    # begins anew what was shortened.
-    out_of_time: bool = False
+    out_of_time: bool = False  # the limit ended it, and a later call continues it, or shortened it: it begins anew
 
 
 def finetune(

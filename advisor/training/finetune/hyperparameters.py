@@ -18,11 +18,8 @@ class Finetuning:
     """The hyperparameters of a fine-tuning."""
 
     trained: float = 0.65  # share of the backbone's layers that are trained, from the top; 1 is all of them
-    # whether the maps below the trained layers are computed once and kept, see :mod:`advisor.training.finetune.maps`
-    cached: bool = False
-    # changed copies of each image whose maps are kept too, if ``cached``. Other trainings change images anew in each
-    # epoch.
-    copies: int = 0
+    cached: bool = False  # whether the maps below the trained layers are computed once and kept, see :mod:`.maps`
+    copies: int = 0  # changed copies of each image whose maps are kept too; others change images anew in each epoch
     epochs: int = 18  # largest number of passes over the images
     # epochs without a better validation accuracy before training stops, from the middle on. With a cosine rate,
     # accuracy falls at first and rises most at the end.
@@ -41,15 +38,12 @@ class Finetuning:
     # cost falls with the square.
     shrink: float = 1.0
     full_epochs: int = 0  # number of last epochs at the model's own side
-    # memory, in steps, of the running mean of the weights that is validated and kept; 1 keeps the last
-    averaging: float = 100.0
+    averaging: float = 100.0  # steps of the running mean of the weights that is validated and kept; 1 keeps the last
     label_smoothing: float = 0.1  # share of the target spread over all classes
-    # exponent of the inverse class frequency in the image weights: 0 weights images equally, 1 classes
-    balance: float = 0.0
+    balance: float = 0.0  # exponent of the inverse class frequency: 0 weights images equally, 1 classes
     capture: float = 0.0  # share of training images that get a capture condition
     augmentation: Augmentation = CHANGES  # how training images are augmented
-    # extra epochs of the network that ships, as a share of ``epochs``, with the validation part too
-    more_epochs: float = 0.25
+    more_epochs: float = 0.25  # extra epochs of the network that ships, with validation, as a share of ``epochs``
     more_rate: float = 0.3  # factor on the rate in these epochs
     seconds: float | None = None  # time limit; no epoch starts that would end later. None for no limit.
     seed: int = 0  # of shuffling, augmentation and the validation part

@@ -130,9 +130,7 @@ class MapBatches:
     def epoch(
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
-        """Yield float16 maps (n, ...) and labels (n,) in the order of ``indices``, ``batch`` at a time; ``changed`` is
-        the share of images in whose place stands one of their changed copies.
-        """
+        """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
         draws = np.random.default_rng([*seed, 1])
         copy = draws.integers(1, 1 + max(1, self._copies), len(indices)) * (draws.random(len(indices)) < changed)
         rows = indices + len(self._labels) * copy

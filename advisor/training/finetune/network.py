@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 
-LEAST_SPREAD = 0.02
-"""Least standard deviation of a feature over the median one. Dividing by less would enlarge small changes too much."""
-
+LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: less would enlarge small changes too much
 STEP = 32  # Sides for training are multiples of this, as networks halve the side five times
 MARGIN = 1e-2  # Largest difference between Keras and the file, over the standard deviation of the features
 
@@ -43,9 +41,7 @@ class Start:
     bias: Floats  # float32 (C,)
     levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
     mean: Floats | None = None  # of each feature, float32 (F,)
-    # standard deviation of each feature, float32 (F,). The head is trained on standardised features, so that one rate
-    # suits all of them.
-    spread: Floats | None = None
+    spread: Floats | None = None  # standard deviation of each feature, float32 (F,), so that one rate suits all
 
 
 def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
@@ -173,9 +169,7 @@ def with_levels(backbone: keras.Model, names: list[str]) -> keras.Model:
 
 
 def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32], features: NDArray[np.float32]) -> bool:
-    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images (n, S,
-    S, 3).
-    """
+    """Return whether a backbone with these levels gives the features (n, F) that LiteRT has of normalised images."""
     width = int(backbone.outputs[0].shape[-1]) + sum(int(backbone.get_layer(name).output.shape[-1]) for name in names)
     if width != features.shape[1]:
         return False
@@ -214,8 +208,7 @@ class FinetuneData:
     labels: Sequence[int]  # their class indices
     spec: InputSpec  # how an image becomes the backbone's input
     validation: Sequence[int] = ()  # indices of the validation part in ``images``; empty to draw a stratified eighth
-    # a number for each image; images of one number belong together. Empty if each image is a group.
-    groups: Sequence[int] = ()
+    groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
     head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
 
     def unseen(self, seed: int) -> NDArray[np.bool_]:

@@ -117,9 +117,7 @@ class Optimizer:
 
 
 class _Weight:
-    """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay Regularization",
-    2019).
-    """
+    """A weight with its running mean and decoupled decay (Loshchilov, Hutter, "Decoupled Weight Decay", 2019)."""
 
     def __init__(self, variable: keras.Variable, rate: float, decay: float, back: float) -> None:
         self.variable, self._rate, self._decay, self._back = variable, rate, decay, back

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 
-Change = Callable[[int, Any], Any]
-"""Maps a tensor's index and value to another value, for instance to simulate quantization."""
+Change = Callable[[int, Any], Any]  # Maps a tensor's index and value to another value, as quantization does
 
 SUPPORTED = frozenset(
     {

@@ -1,7 +1,5 @@
 """Fit the linear head on features."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -147,8 +145,7 @@ def fit_head(
     kind: str = ALL_LEVELS,
     last: int = 0,
 ) -> tuple[Floats, Floats]:
-    """Fit a head of known kind and penalty ``C`` (0 for nearest mean), such as one that :func:`train_head` chose on
-    fewer images.
+    """Fit a head of known kind and ``C`` (0 for nearest mean), as :func:`train_head` chose on fewer images.
 
     Other arguments and errors as of :func:`train_head`. Returns weights (F, C), 0 for features that the head does not
     read, and bias (C,).
@@ -199,10 +196,7 @@ def _clearly_better(one: NDArray[np.bool_], other: NDArray[np.bool_], groups: Se
 
 
 def _require_fitting(
-    features: NDArray[np.float32],
-    targets: NDArray[np.int64],
-    classes: int,
-    views: Sequence[NDArray[np.float32]],
+    features: NDArray[np.float32], targets: NDArray[np.int64], classes: int, views: Sequence[NDArray[np.float32]]
 ) -> None:
     if features.ndim != 2 or len(features) != len(targets) or any(view.shape != features.shape for view in views):
         shapes = [features.shape, *(view.shape for view in views)]

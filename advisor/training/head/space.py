@@ -12,64 +12,43 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 DIMENSIONS = 512  # Number of directions. On TrashNet a head on 512 of MobileNetV2's 3,152 is as accurate as one on all.
-
-LEVELS_SCALE = 1.5
-"""Standard deviation of a standardised feature of a level, where a feature of the last layer has 1 in the mean."""
-
+LEVELS_SCALE = 1.5  # Standard deviation of a feature of a level, where one of the last layer has 1 in the mean
 _ROWS = 8192  # Largest number of rows to find the directions from, and rows in a chunk
 
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """An affine map of features."""
+    """An affine map of features, or one that ignores their length.
 
-    mean: Floats  # float32 (F,)
-    basis: Floats  # float32 (F, D), including the scale of each feature
-
-    def enter(self, features: Floats) -> Floats:
-        """Map features (N, F) to (N, D)."""
-        starts = range(0, max(1, len(features)), _ROWS)
-        return np.concatenate([(features[start : start + _ROWS] - self.mean) @ self.basis for start in starts])
-
-    def constant(self, features: Floats) -> Floats:
-        """Return what stands in for the constant that the bias is multiplied by, (N, 1): 1."""
-        return np.ones((len(features), 1), np.float32)
-
-    def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
-        """Return a head (D, C) and (C,) on mapped features as the same head on the original features."""
-        outside = self.basis @ weights
-        return outside.astype(np.float32), (bias - self.mean @ outside).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class UnitSpace:
-    """A map of features that ignores their length.
-
-    It is linear in features of length 1. A head without a bias answers features of any length alike, so it needs no
-    operator that divides by the length. The part of the features along their mean stands in for the constant of the
-    bias: it hardly varies, as features behind a ReLU point in similar directions.
+    The latter is linear in features of length 1. A head without a bias answers features of any length alike, so it
+    needs no operator that divides by the length. The part of the features along their mean stands in for the constant
+    of the bias: it hardly varies, as features behind a ReLU point in similar directions.
     """
 
-    along: Floats  # float32 (F,). Its product with the mean of the features of length 1 is 1.
-    basis: Floats  # float32 (F, D). It maps that mean to 0.
-    length: float  # mean length of the features. It only sets the scale of the logits.
+    mean: Floats  # float32 (F,); 0 if the length is ignored
+    basis: Floats  # float32 (F, D), including the scale of each feature; it maps the mean of features of length 1 to 0
+    along: Floats | None = None  # float32 (F,), if the length is ignored: its product with that mean is 1
+    length: float = 1.0  # mean length of the features, which only sets the scale of the logits
 
     def enter(self, features: Floats) -> Floats:
         """Map features (N, F) to (N, D)."""
-        starts = range(0, max(1, len(features)), _ROWS)
-        return np.concatenate([unit(features[start : start + _ROWS]) @ self.basis for start in starts])
+        parts = (features[start : start + _ROWS] for start in range(0, max(1, len(features)), _ROWS))
+        return np.concatenate([(part - self.mean if self.along is None else unit(part)) @ self.basis for part in parts])
 
     def constant(self, features: Floats) -> Floats:
-        """Return what stands in for the constant that the bias is multiplied by, (N, 1): about 1."""
-        product: Floats = (unit(features) @ self.along)[:, None]
-        return product
+        """Return what stands in for the constant that the bias is multiplied by, (N, 1): 1, or about 1."""
+        product: Floats = np.ones(len(features), np.float32) if self.along is None else unit(features) @ self.along
+        return product[:, None]
 
     def leave(self, weights: Floats, bias: Floats) -> tuple[Floats, Floats]:
         """Return a head (D, C) and (C,) on mapped features as one with the same answers on the original features.
 
-        Its bias is 0. Its logits are those inside times the length of the features over the mean length.
+        If the length is ignored, the bias is 0, and the logits are those inside times the length over the mean length.
         """
-        outside = (self.basis @ weights + np.outer(self.along, bias)) / self.length
+        outside = self.basis @ weights
+        if self.along is None:
+            return outside.astype(np.float32), (bias - self.mean @ outside).astype(np.float32)
+        outside = (outside + np.outer(self.along, bias)) / self.length
         return outside.astype(np.float32), np.zeros_like(bias)
 
 
@@ -84,12 +63,13 @@ def _lengths(features: Floats) -> Floats:
     return lengths
 
 
-def find_unit_space(features: Floats) -> UnitSpace:
+def find_unit_space(features: Floats) -> Space:
     """Find the space of features (N, F) by their directions alone. All share one scale, as those of a last layer."""
     found = find_space(unit(features), features.shape[1])
     along = found.mean / max(float(found.mean @ found.mean), 1e-12)
     basis = found.basis - np.outer(along, found.mean @ found.basis)
-    return UnitSpace(along, basis.astype(np.float32), max(float(_lengths(features).mean()), 1e-12))
+    length = max(float(_lengths(features).mean()), 1e-12)
+    return Space(np.zeros_like(along), basis.astype(np.float32), along, length)
 
 
 def find_space(features: Floats, last: int = 0) -> Space:

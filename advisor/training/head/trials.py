@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.training.head.space import Space, UnitSpace, find_space, find_unit_space
+from advisor.training.head.space import Space, find_space, find_unit_space
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
@@ -24,14 +24,10 @@ ABSENT = -30.0  # Bias of a class without an image, so that it is never predicte
 
 
 def fit(
-    features: Floats,
-    targets: NDArray[np.int64],
-    classes: int,
-    views: Sequence[Floats],
-    strengths: Sequence[float],
+    features: Floats, targets: NDArray[np.int64], classes: int, views: Sequence[Floats], strengths: Sequence[float]
 ) -> dict[float, Fitted]:
-    """Return weights (D, C) and bias (C,) for every strength (``C``, ascending; 0 for nearest mean) on centred and
-    scaled features.
+    """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
+    mean.
 
     Each fit starts from the one before and ends early, so the weak penalties depend on those before them. ``views`` are
     features (N, D) of changed copies of the same images.
@@ -83,12 +79,7 @@ def _nearest_mean(standard: Floats, targets: NDArray[np.int64], classes: int) ->
 
 
 def _minimise(
-    features: Floats,
-    targets: NDArray[np.int64],
-    penalty: float,
-    squares: Floats,
-    weights: Floats,
-    bias: Floats,
+    features: Floats, targets: NDArray[np.int64], penalty: float, squares: Floats, weights: Floats, bias: Floats
 ) -> Fitted:
     """Fit for one penalty on the mean loss, starting from the given weights and bias."""
     from scipy.optimize import minimize
@@ -124,8 +115,7 @@ def _parts(place: Floats, shape: tuple[int, ...]) -> tuple[Floats, Floats]:
 
 
 FOLDS = 5
-GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-"""Inverse strengths of the L2 penalty, as scikit-learn's ``C``."""
+GRID = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)  # Inverse strengths of the L2 penalty, scikit-learn's ``C``
 STRONGER = (0.0001, 0.0003, 0.001)  # Tried too if the strongest of :data:`GRID` is chosen
 WEAKER = (100.0, 300.0, 1000.0)  # Tried too if the weakest of :data:`GRID` is chosen
 FIRST_LOOK = 2  # Folds after which a kind may be dropped
@@ -167,7 +157,7 @@ class Trial:
     """Heads of one kind, in their space."""
 
     kind: str  # one of the kinds of heads
-    space: Space | UnitSpace  # of the features that they read
+    space: Space  # of the features that they read
     inside: Floats  # the features in it, (N, D)
     constant: Floats  # what the bias is multiplied by, (N, 1)
     views: Sequence[Floats]  # features of changed copies in the space, (N, D) each
@@ -188,9 +178,7 @@ class Trial:
         return cls(kind, space, inside, constant, others, targets, classes, features.shape[1])
 
     def best(self, fold: NDArray[np.int64], first: Sequence[OutOfFoldAnswers] = ()) -> OutOfFoldAnswers:
-        """Return the best answers of any strength; the grid grows where its end is the best. ``first`` are the answers
-        of :data:`GRID` in the first folds, if they are known.
-        """
+        """Return the best answers of any strength; ``first`` are those of :data:`GRID` in the first folds, if known."""
         tried = self.cross_validated(fold, GRID, range(FIRST_LOOK if first else 0, FOLDS))
         if first:
             tried = [

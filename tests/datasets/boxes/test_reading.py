@@ -124,18 +124,11 @@ def test_a_row_without_label_and_edges_is_an_image_without_boxes(table: Path) ->
     assert len(list_boxes(_with(table, "empty.jpg,,,,,")).entries[-1].boxes) == 0
 
 
-def test_other_names_of_columns_and_the_stated_size_are_read(tmp_path: Path) -> None:
+def test_other_names_of_columns_the_stated_size_and_groups_are_read(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
-    text = "filename,width,height,class,xmin,ymin,xmax,ymax\na.jpg,64,48,cat,1,2,30,40\n"
+    text = "filename,width,height,class,xmin,ymin,xmax,ymax,group\na.jpg,64,48,cat,1,2,30,40,visit 3\n"
     (entry,) = list_boxes(write(tmp_path / "a.csv", text)).entries
-    assert entry.size == (64, 48)
-    assert entry.boxes[0].label == "cat"
-
-
-def test_groups_are_read(tmp_path: Path) -> None:
-    save(tmp_path / "a.jpg")
-    (entry,) = list_boxes(write(tmp_path / "a.csv", f"{HEADER},group\na.jpg,cat,1,2,30,40,visit 3\n")).entries
-    assert entry.group == "visit 3"
+    assert (entry.size, entry.boxes[0].label, entry.group) == ((64, 48), "cat", "visit 3")
 
 
 @pytest.mark.parametrize(
@@ -208,15 +201,15 @@ def test_what_is_no_plain_xml_is_refused_with_its_line(tmp_path: Path, text: str
         read_xml(write(tmp_path / "a.xml", text))
 
 
-def test_the_number_of_elements_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xmlfile, "MAX_ELEMENTS", 10)
-    with pytest.raises(ValueError, match="more than 10 elements"):
-        read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
-
-
-def test_the_size_of_a_file_is_limited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(xmlfile, "MAX_BYTES", 10)
-    with pytest.raises(UsageError, match="larger than"):
+@pytest.mark.parametrize(
+    ("limit", "kind", "message"),
+    [("MAX_ELEMENTS", ValueError, "more than 10 elements"), ("MAX_BYTES", UsageError, "larger than")],
+)
+def test_elements_and_bytes_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, kind: type[Exception], message: str
+) -> None:
+    monkeypatch.setattr(xmlfile, limit, 10)
+    with pytest.raises(kind, match=message):
         read_xml(write(tmp_path / "a.xml", "<a>" + "<b/>" * 10 + "</a>"))
 
 
@@ -238,34 +231,31 @@ def _of(
     return Counter(strata(made, groups or range(len(made)), parts or [""] * len(made)))
 
 
-def test_an_image_belongs_to_its_rarest_class() -> None:
-    found = _of((40, {"common": 2}), (20, {"common": 1, "rare": 1}))
-    assert found == {"common, few boxes": 40, "rare, few boxes": 20}
+@pytest.mark.parametrize(
+    ("contents", "expected"),
+    [
+        ([(40, {"common": 2}), (20, {"common": 1, "rare": 1})], {"common, few boxes": 40, "rare, few boxes": 20}),
+        (
+            [(20, {"a": 1}), (20, {"a": 5}), (20, {"a": 50})],
+            {"a, few boxes": 20, "a, some boxes": 20, "a, many boxes": 20},
+        ),
+        ([(20, {"a": 1}), (LEAST, {})], {"a, few boxes": 20, NO_BOX: LEAST}),
+        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"b": 9})], {"a, few boxes": 50, "b": 12}),
+        ([(50, {"a": 1}), (6, {"b": 1}), (6, {"c": 1})], {"a, few boxes": 50, OTHERS: 12}),
+        ([(50, {"a": 1}), (6, {"b": 1})], {"a, few boxes": 56}),
+    ],
+)
+def test_an_image_belongs_to_its_rarest_class_and_crowd_and_small_strata_are_joined(
+    contents: list[tuple[int, dict[str, int]]], expected: dict[str, int]
+) -> None:
+    assert _of(*contents) == expected
 
 
-def test_crowded_images_are_a_stratum() -> None:
-    found = _of((20, {"a": 1}), (20, {"a": 5}), (20, {"a": 50}))
-    assert found == {"a, few boxes": 20, "a, some boxes": 20, "a, many boxes": 20}
-
-
-def test_images_without_boxes_are_a_stratum() -> None:
-    assert _of((20, {"a": 1}), (LEAST, {}))[NO_BOX] == LEAST
-
-
-def test_small_strata_of_a_class_are_joined_and_then_small_classes() -> None:
-    assert _of((50, {"a": 1}), (6, {"b": 1}), (6, {"b": 9})) == {"a, few boxes": 50, "b": 12}
-    assert _of((50, {"a": 1}), (6, {"b": 1}), (6, {"c": 1})) == {"a, few boxes": 50, OTHERS: 12}
-    assert _of((50, {"a": 1}), (6, {"b": 1})) == {"a, few boxes": 56}
-
-
-def test_a_stratum_of_few_groups_is_small() -> None:
+def test_a_stratum_of_few_groups_or_without_a_part_of_the_users_split_is_joined() -> None:
     groups = [*range(50), *[50] * 20]
-    assert _of((50, {"a": 1}), (20, {"b": 1}), groups=groups) == {"a, few boxes": 70}
-
-
-def test_a_stratum_that_a_part_of_the_users_split_lacks_is_joined() -> None:
     parts = ["train"] * 25 + ["holdout"] * 25 + ["train"] * 20
-    assert _of((50, {"a": 1}), (20, {"b": 1}), parts=parts) == {"a, few boxes": 70}
+    for own in (_of((50, {"a": 1}), (20, {"b": 1}), groups=groups), _of((50, {"a": 1}), (20, {"b": 1}), parts=parts)):
+        assert own == {"a, few boxes": 70}
 
 
 @given(CONTENTS)

@@ -23,19 +23,17 @@ def _reasons(root: Path) -> dict[str, str]:
     return {row.path.name: row.reason for row in list_boxes(root).rejected}
 
 
-def test_an_annotation_without_its_image_is_counted_by_name(root: Path) -> None:
+def test_what_has_no_image_or_annotation_or_is_damaged_is_counted(root: Path) -> None:
     (root / "JPEGImages" / "002.jpg").unlink()
-    assert _reasons(root) == {"002.xml": "its image '002.jpg' is missing"}
-
-
-def test_an_image_without_annotation_is_counted(root: Path) -> None:
     save(root / "JPEGImages" / "new.jpg")
-    assert _reasons(root) == {"new.jpg": "it has no annotation"}
-
-
-def test_a_damaged_annotation_is_counted_with_its_line(root: Path) -> None:
-    write(root / "Annotations" / "002.xml", "<annotation>\n<object></annotation>")
-    assert _reasons(root) == {"002.xml": "not an annotation: line 2: mismatched tag"}
+    write(root / "Annotations" / "003.xml", "<annotation>\n<object></annotation>")
+    write(root / "Annotations" / "again.xml", xml(photos(2, "cat")[1]))
+    assert _reasons(root) == {
+        "002.xml": "its image '002.jpg' is missing",
+        "003.xml": "not an annotation: line 2: mismatched tag",
+        "again.xml": "it has '001.jpg' a second time; the first counts",
+        "new.jpg": "it has no annotation",
+    }
 
 
 def test_a_wrong_edge_is_counted_with_file_and_line(root: Path) -> None:
@@ -70,11 +68,6 @@ def test_annotations_may_lie_beside_the_images_of_each_part(tmp_path: Path) -> N
 def test_an_image_is_found_by_the_name_in_the_annotation_too(root: Path) -> None:
     (root / "Annotations" / "002.xml").rename(root / "Annotations" / "other.xml")
     assert {entry.path.name for entry in list_boxes(root).entries} >= {"002.jpg"}
-
-
-def test_of_two_annotations_of_an_image_the_first_counts(root: Path) -> None:
-    write(root / "Annotations" / "again.xml", xml(photos(3, "cat")[2]))
-    assert _reasons(root) == {"again.xml": "it has '002.jpg' a second time; the first counts"}
 
 
 def test_trainval_is_the_training_part_where_train_is_missing(root: Path) -> None:
@@ -123,11 +116,8 @@ def test_bccd_is_read_whole_with_its_own_split(bccd: Path) -> None:
 
 
 STORED = (60, 40)
-PATCH = (8, 4, 24, 14)
-"""A white rectangle on black, in stored pixels."""
-
-BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}
-"""The orientation that turns an upright image back."""
+PATCH = (8, 4, 24, 14)  # A white rectangle on black, in stored pixels
+BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}  # The orientation that turns an upright image back
 
 ORIENTATIONS = range(1, 9)
 

@@ -12,8 +12,7 @@ from PIL import Image
 from tests.datasets.folders import image
 
 SIZE = (64, 48)
-Object = tuple[str, float, float, float, float]
-"""Label, left, top, right, bottom."""
+Object = tuple[str, float, float, float, float]  # Label, left, top, right, bottom
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ def _checked(read: BoxSurvey, kind: Kind) -> list[Finding]:
     return [finding for finding in check_boxes(read, near_duplicates(read.images.thumbnails)) if finding.kind is kind]
 
 
-def _with(tmp_path: Path, *objects: tuple[str, float, float, float, float]) -> BoxSurvey:
+def _with(tmp_path: Path, *objects: Object) -> BoxSurvey:
     """Read a clean set of two classes and an image with these boxes."""
     return survey_boxes(write_table(tmp_path, [*photos(60, "cat", "dog"), Photo("suspect", objects)]))
 
@@ -56,7 +56,7 @@ def test_a_clean_set_has_no_findings_on_boxes(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_a_fault_is_found_in_its_image(
-    tmp_path: Path, kind: Kind, objects: list[tuple[str, float, float, float, float]], message: str, note: str
+    tmp_path: Path, kind: Kind, objects: list[Object], message: str, note: str
 ) -> None:
     (finding,) = _checked(_with(tmp_path, *objects), kind)
     assert message in finding.message
@@ -76,14 +76,19 @@ def test_repeated_boxes_are_found_among_five_thousand() -> None:
     assert same_places([*boxes, boxes[17]]) == [(17, 5000)]
 
 
-def test_labels_of_two_spellings_are_named(tmp_path: Path) -> None:
-    (finding,) = _checked(_with(tmp_path, ("Cat", 5, 5, 40, 40)), Kind.SPELLING)
-    assert "'Cat' and 'cat'" in finding.message
-
-
-def test_classes_with_few_boxes_are_named_with_their_counts(tmp_path: Path) -> None:
-    (finding,) = _checked(_with(tmp_path, ("owl", 5, 5, 20, 20), ("owl", 30, 5, 50, 20)), Kind.SMALL_CLASS)
-    assert "fewer than 50 boxes of 'owl' (2 in 1 image)" in finding.message
+@pytest.mark.parametrize(
+    ("kind", "objects", "message"),
+    [
+        (Kind.SPELLING, [("Cat", 5, 5, 40, 40)], "'Cat' and 'cat'"),
+        (
+            Kind.SMALL_CLASS, [("owl", 5, 5, 20, 20), ("owl", 30, 5, 50, 20)],
+            "fewer than 50 boxes of 'owl' (2 in 1 image)",
+        ),
+    ],
+)  # fmt: skip
+def test_spellings_and_small_classes_are_named(tmp_path: Path, kind: Kind, objects: list[Object], message: str) -> None:
+    (finding,) = _checked(_with(tmp_path, *objects), kind)
+    assert message in finding.message
 
 
 def test_classes_without_a_box_are_named(tmp_path: Path) -> None:

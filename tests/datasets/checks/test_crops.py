@@ -9,8 +9,8 @@ from advisor.core.errors import UsageError
 from advisor.datasets import duplicates as crops
 from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.checks import kept_together, leaks, repeated
-from advisor.datasets.checks.boxes import check_boxes
-from advisor.datasets.checks.findings import Finding, Kind, writable, write_boxes, write_manifest
+from advisor.datasets.checks.boxes import check_boxes, write_boxes
+from advisor.datasets.checks.findings import Finding, Kind, writable, write_manifest
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.duplicates import SIDE, Pair, candidates, cropped_copies, match, near_duplicates
 from advisor.datasets.survey import survey

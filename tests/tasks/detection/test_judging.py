@@ -96,16 +96,13 @@ def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path:
     assert (worse.drop.unit, worse.drop.n) == ("points", 4)
 
 
-def test_a_file_that_finds_what_float_finds_has_dropped_nothing(tmp_path: Path) -> None:
+def test_a_file_that_finds_what_float_finds_has_dropped_nothing_and_one_that_finds_more_gains(tmp_path: Path) -> None:
     drop = compared(tmp_path, own=(0,), floats=(0,))[0].drop
     assert drop is not None
     assert (drop.value, drop.low, drop.high) == (0, 0, 0)
-
-
-def test_a_file_that_finds_more_than_float_gains(tmp_path: Path) -> None:
-    drop = compared(tmp_path, own=(), floats=(0,))[0].drop
-    assert drop is not None
-    assert drop.value < 0
+    gained = compared(tmp_path, own=(), floats=(0,))[0].drop
+    assert gained is not None
+    assert gained.value < 0
 
 
 def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ from tests.training import nets
 
 pytestmark = pytest.mark.integration
 
+Data = tuple[list[Path], list[int]]  # Files and labels
+Tuned = tuple[Any, Finetuned]  # The backbone, and the result
+
 KNOBS = Finetuning(
     trained=1.0,
     epochs=6,
@@ -38,11 +41,11 @@ KNOBS = Finetuning(
 
 
 @pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int]]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Data:
     return nets.stripes(tmp_path_factory.mktemp("stripes"), 140)
 
 
-def _data(features: np.ndarray, data: tuple[list[Path], list[int]]) -> FinetuneData:
+def _data(features: np.ndarray, data: Data) -> FinetuneData:
     return FinetuneData(features, *data, nets.VIEW)
 
 
@@ -66,9 +69,7 @@ def _after_each_epoch(call: Callable[[int], None]) -> Iterator[None]:
         yield
 
 
-def _run(
-    data: tuple[list[Path], list[int]], folder: Path, hyperparameters: Finetuning = KNOBS
-) -> tuple[Any, Finetuned]:
+def _run(data: Data, folder: Path, hyperparameters: Finetuning = KNOBS) -> Tuned:
     backbone = nets.backbone()
     return backbone, finetune(backbone, _data(_at_start(tuple(data[0])), data), hyperparameters, folder)
 
@@ -80,14 +81,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tuned(data: tuple[list[Path], list[int]], folder: Path) -> tuple[Any, Finetuned]:
+def tuned(data: Data, folder: Path) -> Tuned:
     return _run(data, folder)
 
 
 @pytest.fixture(scope="module")
-def resumed(
-    data: tuple[list[Path], list[int]], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[list[dict[str, float]], Finetuned]:
+def resumed(data: Data, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[dict[str, float]], Finetuned]:
     """A run that was ended after three epochs: its epochs by then, and its result after it was resumed."""
     folder = tmp_path_factory.mktemp("resumed")
     backbone = nets.backbone()
@@ -98,15 +97,13 @@ def resumed(
     return begun, _run(data, folder)[1]
 
 
-def test_it_learns_what_the_head_alone_could_not(tuned: tuple[Any, Finetuned]) -> None:
+def test_it_learns_what_the_head_alone_could_not(tuned: Tuned) -> None:
     _, result = tuned
     assert result.validation_accuracy > result.start_accuracy
     assert result.validation_accuracy > 0.9
 
 
-def test_the_returned_trunk_and_head_are_those_of_the_best_epoch(
-    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]]
-) -> None:
+def test_the_returned_trunk_and_head_are_those_of_the_best_epoch(tuned: Tuned, data: Data) -> None:
     backbone, result = tuned
     features = nets.features(backbone, data[0])
     unseen = np.flatnonzero(_data(features, data).unseen(KNOBS.seed))
@@ -115,9 +112,7 @@ def test_the_returned_trunk_and_head_are_those_of_the_best_epoch(
     assert result.history[result.best_epoch]["validation_accuracy"] == result.validation_accuracy
 
 
-def test_the_file_answers_as_trunk_and_head_do(
-    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
-) -> None:
+def test_the_file_answers_as_trunk_and_head_do(tuned: Tuned, data: Data, tmp_path: Path) -> None:
     backbone, result = tuned
     (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
     found = predict(tmp_path / "tuned.tflite", data[0][:20], nets.VIEW)
@@ -125,7 +120,7 @@ def test_the_file_answers_as_trunk_and_head_do(
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-def test_batchnorm_keeps_its_statistics(tuned: tuple[Any, Finetuned]) -> None:
+def test_batchnorm_keeps_its_statistics(tuned: Tuned) -> None:
     before, after = nets.backbone(), tuned[0]
     for layer in ("norm0", "norm1"):
         old, new = (net.get_layer(layer).get_weights() for net in (before, after))
@@ -133,7 +128,7 @@ def test_batchnorm_keeps_its_statistics(tuned: tuple[Any, Finetuned]) -> None:
         assert (old[0] != new[0]).any()
 
 
-def test_a_share_from_the_top_is_trained(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_a_share_from_the_top_is_trained(data: Data, tmp_path: Path) -> None:
     backbone, result = _run(data, tmp_path, replace(KNOBS, trained=0.5))
     before = nets.backbone()
     assert result.best_epoch >= 0
@@ -151,7 +146,7 @@ def test_an_interrupted_run_goes_on_where_it_was(resumed: tuple[list[dict[str, f
 
 
 def test_a_resumed_run_ends_as_one_that_was_not_interrupted(
-    tuned: tuple[Any, Finetuned], resumed: tuple[list[dict[str, float]], Finetuned]
+    tuned: Tuned, resumed: tuple[list[dict[str, float]], Finetuned]
 ) -> None:
     losses = [[row["loss"] for row in result.history] for result in (resumed[1], tuned[1])]
     np.testing.assert_allclose(*losses, rtol=0.02)
@@ -162,25 +157,25 @@ def _interrupt(done: int) -> None:
         raise KeyboardInterrupt
 
 
-def test_other_knobs_start_anew(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_other_knobs_start_anew(data: Data, tmp_path: Path) -> None:
     _run(data, tmp_path, replace(KNOBS, epochs=1))
     _, second = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=0.001))
     assert len(second.history) == 2
 
 
-def test_nothing_better_returns_the_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_nothing_better_returns_the_start(data: Data, tmp_path: Path) -> None:
     backbone, result = _run(data, tmp_path, replace(KNOBS, epochs=2, learning_rate=1e-12))
     assert result.validation_accuracy == result.start_accuracy
     assert result.best_epoch == -1
     np.testing.assert_allclose(nets.features(backbone, data[0]), _at_start(tuple(data[0])), atol=1e-5)
 
 
-def test_it_stops_when_it_no_longer_gains(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_it_stops_when_it_no_longer_gains(data: Data, tmp_path: Path) -> None:
     _, result = _run(data, tmp_path, replace(KNOBS, epochs=8, patience=2, learning_rate=1e-12))
     assert len(result.history) == 4
 
 
-def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_it_goes_on_while_it_gains_though_below_its_start(data: Data, tmp_path: Path) -> None:
     def spoil(done: int) -> None:
         """Let the start look better than anything that can come: a cosine gains most at its end."""
         if done == 1:
@@ -199,7 +194,7 @@ def test_it_goes_on_while_it_gains_though_below_its_start(data: tuple[list[Path]
 
 
 def test_what_ships_goes_on_with_the_validation_part_too(
-    tuned: tuple[Any, Finetuned], folder: Path, data: tuple[list[Path], list[int]], tmp_path: Path
+    tuned: Tuned, folder: Path, data: Data, tmp_path: Path
 ) -> None:
     first, _ = tuned
     backbone = nets.backbone()
@@ -213,7 +208,7 @@ def test_what_ships_goes_on_with_the_validation_part_too(
 
 
 def test_what_ships_reads_the_maps_of_the_compared_model(
-    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from advisor.training.finetune import maps
 
@@ -238,16 +233,13 @@ def test_what_ships_reads_the_maps_of_the_compared_model(
     np.testing.assert_array_equal(*kernels)
 
 
-def test_the_time_limit_ends_it_before_an_epoch_too_many(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_the_time_limit_ends_it_before_an_epoch_too_many(data: Data, tmp_path: Path) -> None:
     _, result = _run(data, tmp_path, replace(KNOBS, epochs=30, patience=30, seconds=1e-6))
     assert len(result.history) <= 1
 
 
 def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
-    tuned: tuple[Any, Finetuned],
-    data: tuple[list[Path], list[int]],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    tuned: Tuned, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = 5
     late = iter([False] * steps)
@@ -265,7 +257,7 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
 
 
 def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(
-    data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, result = _run(data, tmp_path, replace(KNOBS, epochs=1000, patience=1000, seconds=3.0))
     assert result.out_of_time
@@ -275,9 +267,7 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(
     assert len(again.history) <= KNOBS.epochs
 
 
-def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(
-    tuned: tuple[Any, Finetuned], data: tuple[list[Path], list[int]], tmp_path: Path
-) -> None:
+def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(tuned: Tuned, data: Data, tmp_path: Path) -> None:
     backbone, result = _run(data, tmp_path, replace(KNOBS, seconds=3600.0))
     assert not result.out_of_time
     np.testing.assert_array_equal(result.weights, tuned[1].weights)
@@ -285,12 +275,12 @@ def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(
         np.testing.assert_array_equal(own, other)
 
 
-def test_divergence_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_divergence_is_a_stage_error(data: Data, tmp_path: Path) -> None:
     with pytest.raises(StageError, match="diverged"):
         _run(data, tmp_path, replace(KNOBS, learning_rate=float("nan")))
 
 
-def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], tmp_path: Path) -> None:
+def test_a_vanished_image_is_a_stage_error(data: Data, tmp_path: Path) -> None:
     paths = [*data[0][:-1], tmp_path / "gone.png"]
     backbone = nets.backbone()
     features = _at_start(tuple(data[0]))
@@ -298,9 +288,7 @@ def test_a_vanished_image_is_a_stage_error(data: tuple[list[Path], list[int]], t
         finetune(backbone, _data(features, (paths, data[1])), KNOBS, tmp_path / "run")
 
 
-def test_on_kept_maps_it_learns_resumes_and_leaves_the_lower_layers(
-    data: tuple[list[Path], list[int]], tmp_path: Path
-) -> None:
+def test_on_kept_maps_it_learns_resumes_and_leaves_the_lower_layers(data: Data, tmp_path: Path) -> None:
     cached = replace(KNOBS, cached=True, copies=1, trained=0.5, learning_rate=0.03)
     backbone, whole = _run(data, tmp_path / "whole", cached)
     assert whole.validation_accuracy > whole.start_accuracy
@@ -317,9 +305,7 @@ def test_on_kept_maps_it_learns_resumes_and_leaves_the_lower_layers(
     np.testing.assert_allclose(*losses, rtol=0.02)
 
 
-def test_on_kept_maps_the_file_answers_as_the_best_epoch_did(
-    data: tuple[list[Path], list[int]], tmp_path: Path
-) -> None:
+def test_on_kept_maps_the_file_answers_as_the_best_epoch_did(data: Data, tmp_path: Path) -> None:
     cached = replace(KNOBS, cached=True, trained=0.5, learning_rate=0.03)
     backbone, result = _run(data, tmp_path, cached)
     (tmp_path / "tuned.tflite").write_bytes(to_tflite(backbone, result))
@@ -351,7 +337,7 @@ def test_it_starts_from_all_levels_only_where_the_chosen_head_reads_them(
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_head_that_is_known_is_not_chosen_again(
-    cached: bool, data: tuple[list[Path], list[int]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    cached: bool, data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = replace(KNOBS, cached=cached, trained=0.5, epochs=1)
     images = _data(_at_start(tuple(data[0])), data)

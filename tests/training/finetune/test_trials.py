@@ -17,13 +17,7 @@ from advisor.catalog.convert import build_model
 from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training.features import Augmentation
-from advisor.training.finetune import (
-    FINETUNING as TUNING_FINETUNING,
-    Finetuning as TuningFinetuning,
-    TuningImages,
-    epochs_done,
-    tune,
-)
+from advisor.training.finetune import TuningImages, epochs_done, tune
 from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
 from tests.training import nets
@@ -97,7 +91,7 @@ def test_of_equals_the_first_is_best() -> None:
     assert trials.best == first
 
 
-KNOBS = TuningFinetuning(trained=1.0, epochs=2, learning_rate=3e-4, batch=8, augmentation=Augmentation(1.0, 0.0, 0.0))
+KNOBS = Finetuning(trained=1.0, epochs=2, learning_rate=3e-4, batch=8, augmentation=Augmentation(1.0, 0.0, 0.0))
 VALIDATION = (20, 21, 22, 23, 24, 25, 26, 27)
 
 
@@ -109,8 +103,6 @@ def card() -> Card:
 
 @pytest.fixture(scope="module")
 def data(card: Card, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], list[int], Path]:
-    from advisor.datasets.images import InputSpec
-
     folder = tmp_path_factory.mktemp("tuning")
     paths, labels = nets.stripes(folder / "pictures", 28)
     model, spec = build_model(card, None), InputSpec(32, card.preprocessing.mean, card.preprocessing.std)
@@ -138,8 +130,8 @@ def test_the_file_answers_on_the_validation_part_as_the_result_says(
 
 
 def test_every_recipe_has_its_knobs() -> None:
-    assert set(TUNING_FINETUNING) == {"finetune_cached", "finetune_top", "finetune_all"}
-    assert TUNING_FINETUNING["finetune_top"].trained < TUNING_FINETUNING["finetune_all"].trained == 1.0
+    assert set(FINETUNING) == {"finetune_cached", "finetune_top", "finetune_all"}
+    assert FINETUNING["finetune_top"].trained < FINETUNING["finetune_all"].trained == 1.0
 
 
 def test_before_the_first_epoch_nothing_is_done(tmp_path: Path) -> None:
@@ -159,20 +151,11 @@ def test_a_state_comes_back_as_it_was_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"history": None},
-        {"history": [1]},
-        {"history": [{"loss": "x"}]},
-        {"best": "x"},
-        {"best_epoch": 0.5},
-        {"more": 1},
+        {"history": None}, {"history": [1]}, {"history": [{"loss": "x"}]}, {"best": "x"}, {"best_epoch": 0.5},
+        {"more": 1}, "", "{", "[]", "\0", "[" * 100_000,
     ],
-)
-def test_a_state_of_wrong_types_counts_as_missing(tmp_path: Path, change: dict[str, object]) -> None:
-    (tmp_path / STATE).write_text(json.dumps({**asdict(DONE), **change}))
-    assert read_progress(tmp_path) is None
-
-
-@pytest.mark.parametrize("text", ["", "{", "[]", "\0", "[" * 100_000])
-def test_a_damaged_state_counts_as_missing(tmp_path: Path, text: str) -> None:
+)  # fmt: skip
+def test_a_state_of_wrong_types_or_damaged_counts_as_missing(tmp_path: Path, change: dict[str, object] | str) -> None:
+    text = change if isinstance(change, str) else json.dumps({**asdict(DONE), **change})
     (tmp_path / STATE).write_text(text)
     assert read_progress(tmp_path) is None

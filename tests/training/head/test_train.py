@@ -38,20 +38,14 @@ def test_cross_validation_foretells_unseen_images() -> None:
     assert head.facts.cv_accuracy == pytest.approx((_labels(head, unseen) == truth).mean(), abs=0.05)
 
 
-def test_each_image_has_an_answer_of_a_head_that_did_not_learn_it() -> None:
+def test_each_image_has_an_answer_of_a_head_that_did_not_learn_it_which_flatters_nothing() -> None:
     random = np.random.default_rng(0)
     features, labels = random.standard_normal((200, 400)).astype(np.float32), random.integers(0, 4, 200)
     head = train_head(features, labels.tolist(), 4, seed=0)
     assert head.answers is not None
     assert head.answers.sum(axis=1) == pytest.approx(np.ones(200), abs=1e-5)
     assert (head.answers.argmax(axis=1) == labels).mean() == pytest.approx(head.facts.cv_accuracy)
-
-
-def test_cross_validation_does_not_flatter_where_there_is_nothing_to_learn() -> None:
-    random = np.random.default_rng(0)
-    features = random.standard_normal((200, 400)).astype(np.float32)
-    head = train_head(features, random.integers(0, 4, 200).tolist(), 4, seed=0)
-    assert head.facts.cv_accuracy < 0.4
+    assert head.facts.cv_accuracy < 0.4  # there is nothing to learn
 
 
 def test_equal_seeds_give_equal_heads() -> None:
@@ -122,15 +116,17 @@ def test_a_class_of_one_group_is_in_several_folds() -> None:
     assert len(set(divided(np.asarray(labels), groups))) == 60
 
 
-@pytest.mark.parametrize(("labels", "classes"), [([0, 0, 1], 3), ([0, 1, 5], 3), ([0, 0, 0], 1)])
-def test_a_class_without_images_is_refused(labels: list[int], classes: int) -> None:
-    with pytest.raises(StageError, match="classes"):
+@pytest.mark.parametrize(
+    ("labels", "classes", "words"),
+    [
+        ([0, 0, 1], 3, "classes"), ([0, 1, 5], 3, "classes"), ([0, 0, 0], 1, "classes"), ([0, 1], 2, "fit together"),
+    ],
+)  # fmt: skip
+def test_a_class_without_images_and_arrays_that_do_not_fit_are_refused(
+    labels: list[int], classes: int, words: str
+) -> None:
+    with pytest.raises(StageError, match=words):
         train_head(np.zeros((3, 4), np.float32), labels, classes, seed=0)
-
-
-def test_arrays_that_do_not_fit_are_refused() -> None:
-    with pytest.raises(StageError, match="fit together"):
-        train_head(np.zeros((3, 4), np.float32), [0, 1], 2, seed=0)
 
 
 def _with_levels(level_signal: float, seed: int = 0) -> tuple[np.ndarray, list[int]]:
@@ -141,19 +137,12 @@ def _with_levels(level_signal: float, seed: int = 0) -> tuple[np.ndarray, list[i
     return np.concatenate([last / scale, levels], axis=1), labels
 
 
-def test_levels_are_read_where_they_gain_much() -> None:
-    features, labels = _with_levels(4.0)
+@pytest.mark.parametrize(("gain", "kind"), [(4.0, "all_levels"), (0.1, "last_layer")])
+def test_levels_are_read_only_where_they_gain_much(gain: float, kind: str) -> None:
+    features, labels = _with_levels(gain)
     head = train_head(features, labels, 3, seed=0, last=24)
-    assert head.facts.kind == "all_levels"
-    assert head.weights[24:].any()
-
-
-def test_levels_are_not_read_where_they_gain_little() -> None:
-    features, labels = _with_levels(0.1)
-    head = train_head(features, labels, 3, seed=0, last=24)
-    assert head.facts.kind == "last_layer"
-    assert head.weights.shape == (48, 3)
-    assert not head.weights[24:].any()
+    assert (head.facts.kind, head.weights.shape) == (kind, (48, 3))
+    assert head.weights[24:].any() == (kind == "all_levels")
 
 
 def test_levels_that_tell_groups_apart_are_not_read() -> None:
