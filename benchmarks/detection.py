@@ -38,7 +38,6 @@ from advisor.measurement.average_precision import DetectionScore, centre_score, 
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
-from advisor.training import detection as network
 from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train, with_maps
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed

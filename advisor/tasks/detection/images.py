@@ -14,13 +14,9 @@ from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes
 from advisor.datasets.checks.findings import Finding
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.duplicates import near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, gravest_first, rounded
 from advisor.engine.pipeline.materials import Boxes, Images
-from advisor.datasets.duplicates import near_duplicates
-from advisor.engine.data_check.label_checker import SEED
-from advisor.engine.data_check.result import DataCheck, Drawing, Say, advance, gravest_first, rounded
-from advisor.engine.pipeline.images import Boxes, Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
 from advisor.measurement.average_precision import require_coco
