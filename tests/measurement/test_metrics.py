@@ -1,6 +1,7 @@
 """Metrics of a classifier's answers, and each image's share in them. Predictions through plain LiteRT."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, METRICS, TOP1, TOP5, WORST_GROUP
 from advisor.core.quantity import wilson
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import predict, predict_arrays, predict_pixels
+from advisor.measurement.accuracy import Detector, predict, predict_arrays, predict_pixels
+from advisor.measurement.latency.timing import least_cpu_ms, measure
 from advisor.measurement.metrics import SCORES, Judged, scores
+from advisor.measurement.processes import existing_model
 from tests.builders import present
 from tests.measurement import small_models
 
@@ -226,20 +229,26 @@ def test_a_wrong_size_is_named(brightness_model: Path) -> None:
         predict_pixels(brightness_model, np.zeros((1, 9, 9, 3), np.uint8), VIEW)
 
 
-def test_a_truncated_file_is_one_line(tmp_path: Path, brightness_model: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(brightness_model.read_bytes()[:300])
-    with pytest.raises(StageError, match=r"broken.tflite: LiteRT cannot load the model"):
-        predict_pixels(broken, np.zeros((1, 8, 8, 3), np.uint8), VIEW)
-
-
 def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model: Path) -> None:
-    newer = tmp_path / "newer.tflite"
-    newer.write_bytes(small_models.of_a_newer_runtime(brightness_model.read_bytes()))
+    newer = small_models.saved(tmp_path, small_models.of_a_newer_runtime(brightness_model.read_bytes()), "newer.tflite")
     with pytest.raises(RuntimeRefusal, match=r"newer.tflite: LiteRT cannot load the model: .*version '99'"):
         predict_pixels(newer, np.zeros((1, 8, 8, 3), np.uint8), VIEW)
 
 
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        predict(tmp_path / "absent.tflite", [], VIEW)
+USES = [measure, least_cpu_ms, lambda path: predict(path, [], VIEW), lambda path: Detector(path, VIEW)]
+
+
+@pytest.mark.parametrize("use", [existing_model, *USES])
+def test_a_missing_file_is_a_usage_error(tmp_path: Path, use: Callable[[Path], object]) -> None:
+    with pytest.raises(UsageError, match=r"no model file '.*absent\.tflite'"):
+        use(tmp_path / "absent.tflite")
+
+
+@pytest.mark.parametrize("use", USES[1:])
+@pytest.mark.parametrize("length", [7, 300, 400])
+def test_a_truncated_file_is_one_line(
+    tmp_path: Path, brightness_model: Path, use: Callable[[Path], object], length: int
+) -> None:
+    broken = small_models.saved(tmp_path, brightness_model.read_bytes()[:length], "broken.tflite")
+    with pytest.raises(RuntimeRefusal, match=r"^broken\.tflite: .*cannot load the (file|model)"):
+        use(broken)

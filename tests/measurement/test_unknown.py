@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.core.errors import RuntimeRefusal, StageError, UsageError
+from advisor.core.errors import StageError
 from advisor.core.quantity import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
@@ -182,15 +182,9 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-def written(folder: Path, data: bytes) -> Path:
-    path = folder / "model.tflite"
-    path.write_bytes(data)
-    return path
-
-
 def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path, image: Path) -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
-    found = Detector(written(tmp_path, data), VIEW_OF_DETECTION)(image)
+    found = Detector(small_models.saved(tmp_path, data), VIEW_OF_DETECTION)(image)
     assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
     assert found.boxes.min() >= 0.0
     assert found.boxes.max() <= 1.0
@@ -199,14 +193,4 @@ def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path
 
 def test_a_model_without_detections_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StageError, match="are not those of a detector"):
-        Detector(written(tmp_path, tiny_features()), VIEW_OF_DETECTION)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        Detector(tmp_path / "no.tflite", VIEW_OF_DETECTION)
-
-
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeRefusal):
-        Detector(written(tmp_path, b"no model"), VIEW_OF_DETECTION)
+        Detector(small_models.saved(tmp_path, tiny_features()), VIEW_OF_DETECTION)

@@ -14,6 +14,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.measurement.latency import LatencyResult, ModelTiming, Verdict
 from advisor.measurement.latency.timing import judge, measure
+from tests.measurement import small_models
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 
@@ -110,8 +111,7 @@ def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(float_model: Path) 
 
 @pytest.mark.integration
 def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(float_model.read_bytes()[:700])
+    broken = small_models.saved(tmp_path, float_model.read_bytes()[:700], "broken.tflite")
     with pytest.raises(StageError) as caught:
         measure(broken, [1], "search")
     assert caught.value.message.startswith("broken.tflite: ")
@@ -127,11 +127,6 @@ def test_wrong_thread_counts_are_refused(float_model: Path, threads: list[int]) 
 def test_an_unknown_effort_names_the_nearest(float_model: Path) -> None:
     with pytest.raises(UsageError, match=r"'quik' \(did you mean 'quick'\?\)"):
         measure(float_model, [1], "quik")
-
-
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        measure(tmp_path / "absent.tflite")
 
 
 def test_steady_blocks_are_stable() -> None:

@@ -13,7 +13,7 @@ from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
 from tests.measurement import small_models
 
-SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
+SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 FOREIGN = tuple(sorted(SHARED.glob("*.tflite")))
 ACTIVATIONS = ("CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "FULLY_CONNECTED", "SOFTMAX")
 
@@ -43,8 +43,7 @@ def test_xnnpack_takes_what_its_rules_say(fixture: str, request: pytest.FixtureR
 
 @pytest.mark.integration
 def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "half.tflite"
-    path.write_bytes(to_float16(float_model.read_bytes()))
+    path = small_models.saved(tmp_path, to_float16(float_model.read_bytes()), "half.tflite")
     assert agrees(path)
     told = delegate(read(path), accelerator("xnnpack"))
     assert (told.partitions, told.refused) == (1, ())
@@ -52,8 +51,7 @@ def test_xnnpack_takes_constants_of_float16(float_model: Path, tmp_path: Path) -
 
 @pytest.mark.integration
 def test_xnnpack_leaves_options_that_its_rules_exclude(tmp_path: Path) -> None:
-    path = tmp_path / "beta.tflite"
-    path.write_bytes(small_models.brightness())
+    path = small_models.saved(tmp_path, small_models.brightness(), "beta.tflite")
     assert agrees(path)
     told = delegate(read(path), accelerator("xnnpack"))
     assert [row.reason for row in told.refused] == ["SOFTMAX with beta 10.0, 1.0 only"]
