@@ -193,8 +193,7 @@ def micro_arena(model: Model) -> MicroArena:
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
     # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
-    ordered = sorted(reversed(blocks), key=lambda block: -block.size_bytes)
-    activations = _placed(ordered, first_gap=True)
+    activations = _placed(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
     return MicroArena(activations, FIXED_BYTES + structs + kept, max(planning, preparing))
 
 

@@ -84,8 +84,7 @@ def test_foreign_files_are_read(name: str) -> None:
 
 def test_a_custom_operator_is_named_by_its_code() -> None:
     graph = features_graph()
-    out = graph.tensor("out", (1, 4))
-    graph.operator(schema.BuiltinOperator.CUSTOM, [1], [out])
+    out = graph.added(schema.BuiltinOperator.CUSTOM, [1], (1, 4))
     graph.model.operatorCodes[-1].customCode = b"Flex"
     assert read(graph.finish({"image": 0}, {"out": out})).operators[-1].name == "CUSTOM:Flex"
 
@@ -94,8 +93,7 @@ def test_content_behind_the_flatbuffer_is_found() -> None:
     graph = Graph()
     image = graph.tensor("image", (4,))
     constant = graph.tensor("constant", (4,), np.arange(4, dtype=np.float32))
-    total = graph.tensor("total", (4,))
-    graph.operator(schema.BuiltinOperator.ADD, [image, constant], [total], schema.AddOptionsT())
+    total = graph.added(schema.BuiltinOperator.ADD, [image, constant], (4,), schema.AddOptionsT())
     data = outside(graph.finish({"image": image}, {"total": total}), constant)
     assert read(data).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
     assert read(pack(unpack(data))).tensors[constant].buffer == np.arange(4, dtype=np.float32).tobytes()
