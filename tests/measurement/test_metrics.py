@@ -109,9 +109,18 @@ def test_a_class_without_an_image_does_not_count(name: str) -> None:
     assert score.shares.mean() == pytest.approx(expected[name])
 
 
-def test_macro_f1_is_that_of_the_books() -> None:
-    score = present(SCORES[MACRO_F1](of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1])))
-    assert score.figure.value == pytest.approx((0.8 + 0.8) / 2)
+@pytest.mark.parametrize(
+    ("name", "judged", "value"),
+    [
+        pytest.param(MACRO_F1, of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1]), 0.8, id="macro F1 of the books"),
+        pytest.param(
+            LOG_LOSS, Judged(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0])), math.sqrt(0.9 * 0.4), id="log loss"
+        ),
+        pytest.param(LOG_LOSS, of_answers([1], [0]), 1 / 512, id="a certain mistake, as int8 can tell"),
+    ],
+)
+def test_a_metric_has_its_value(name: str, judged: Judged, value: float) -> None:
+    assert present(SCORES[name](judged)).figure.value == pytest.approx(value)
 
 
 def test_top_5_needs_more_than_five_classes() -> None:
@@ -119,17 +128,6 @@ def test_top_5_needs_more_than_five_classes() -> None:
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
     score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
-
-
-def test_the_mean_probability_is_that_of_the_log_loss() -> None:
-    rows = np.array([[0.9, 0.1], [0.4, 0.6]])
-    score = present(SCORES[LOG_LOSS](Judged(rows, np.array([0, 0]))))
-    assert score.figure.value == pytest.approx(math.exp((math.log(0.9) + math.log(0.4)) / 2))
-
-
-def test_a_certain_mistake_costs_as_much_as_int8_can_tell() -> None:
-    score = present(SCORES[LOG_LOSS](of_answers([1], [0])))
-    assert score.figure.value == pytest.approx(1 / 512)
 
 
 def test_the_temperature_changes_the_mean_probability_alone() -> None:
