@@ -127,21 +127,11 @@ class Keeps(_Strict):
 
 
 class Accelerator(_Strict):
-    """The operators that an accelerator supports.
+    """The operators that an accelerator supports: in ways of which one is enough, under the conditions ``where``.
 
-    Attributes:
-        name: name of the accelerator or its delegate, for the command line.
-        title: name as people read it.
-        about: further information in a sentence.
-        sources: where the rules come from.
-        serves: the targets that use it.
-        least_macs: a delegation of fewer MACs is not worth it; a default, which a description can change.
-        most_partitions: more partitions than this cost more than a delegate gains (TensorFlow Lite's guidance on
-            delegates).
-        least_operators: a partition with fewer operators is not delegated.
-        keeps: the partitions that are delegated, None for all.
-        where: conditions on every operator.
-        operators: the ways in which operators are supported; one that applies is enough.
+    A partition with fewer than ``least_operators`` is not delegated, and ``keeps`` limits how many are. A delegation of
+    fewer than ``least_macs`` is not worth it, nor one of more than ``most_partitions``, which cost more than a delegate
+    gains (TensorFlow Lite's guidance on delegates).
     """
 
     name: Name

@@ -88,11 +88,15 @@ def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
     right = answers == np.asarray(labels)
     shares = right.mean(axis=0)
     drawn = np.random.default_rng(0).integers(0, len(shares), (RESAMPLES, len(shares)))
-    low, high = np.quantile(shares[drawn].mean(axis=1), [0.025, 0.975])
-    value = float(shares.mean())
     tests = zip(TESTS, right, strict=True)
     by_test = tuple((condition.name, strength, float(row.mean())) for (condition, strength), row in tests)
-    return Robustness(Interval(value, min(value, float(low)), max(value, float(high))), by_test)
+    return Robustness(with_interval(float(shares.mean()), shares[drawn].mean(axis=1)), by_test)
+
+
+def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interval:
+    """Return a figure with the 95 % interval that resamples of the images give; those without a figure do not count."""
+    low, high = np.nanquantile(drawn, [0.025, 0.975])
+    return Interval(value, min(value, float(low)), max(value, float(high)))
 
 
 class Classifier:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import require_extra
 from advisor.core.quantity import Interval
-from advisor.measurement.accuracy import Detections
+from advisor.measurement.accuracy import Detections, with_interval
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
@@ -58,10 +58,7 @@ def score(
 
 
 def _interval(precision: Floats, drawn: Sequence[Floats]) -> Interval:
-    """Return the mean of average precisions, with the interval that resamples of the images give."""
-    value = _mean(precision)
-    low, high = np.nanquantile([_mean(each) for each in drawn], [0.025, 0.975])
-    return Interval(value, min(value, float(low)), max(value, float(high)))
+    return with_interval(_mean(precision), [_mean(each) for each in drawn])
 
 
 def shares(
@@ -264,11 +261,10 @@ def centre_score(matched: Sequence[Matched], classes: int) -> CentreScore:
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
     by_class = f1_of(table.sum(axis=0))
-    mean = float(np.nanmean(by_class))
     drawn = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), RESAMPLES)
-    low, high = np.nanquantile(_class_mean(f1_of(np.tensordot(drawn, table, 1))), [0.025, 0.975])
+    mean = with_interval(float(np.nanmean(by_class)), _class_mean(f1_of(np.tensordot(drawn, table, 1))))
     listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
-    return CentreScore(Interval(mean, min(mean, float(low)), max(mean, float(high))), listed)
+    return CentreScore(mean, listed)
 
 
 def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:

@@ -113,17 +113,9 @@ def delegate(model: Model, accelerator: Accelerator) -> Delegation:
     for index in {index for partition in found for index in partition} - delegated:
         reasons[index] = otherwise
     refused = tuple(RefusedOperator(i, model.operators[i].name, reason) for i, reason in enumerate(reasons) if reason)
-    left = {row.index for row in refused}
-    return Delegation(
-        accelerator=accelerator,
-        operators=len(reasons),
-        taken=len(reasons) - len(left),
-        macs=sum(macs),
-        taken_macs=sum(number for index, number in enumerate(macs) if index not in left),
-        partitions=len(found),
-        kept=len(kept),
-        refused=refused,
-    )
+    taken_macs = sum(macs) - sum(macs[row.index] for row in refused)
+    operators, taken = len(reasons), len(reasons) - len(refused)
+    return Delegation(accelerator, operators, taken, sum(macs), taken_macs, len(found), len(kept), refused)
 
 
 def partitions(model: Model, left: set[int]) -> list[list[int]]:

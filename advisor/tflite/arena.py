@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -108,21 +107,25 @@ def plan(blocks: Collection[Lifetime]) -> int:
     end = max((block.last for block in blocks), default=0)
     whole = [block for block in blocks if (block.first, block.last) == (0, end)]
     part = [block for block in blocks if (block.first, block.last) != (0, end)]
+    by_size = sorted(part, key=lambda block: (-block.size_bytes, block.first))
+    return _placed([*whole, *by_size], first_gap=False)
+
+
+def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
+    """Place blocks in their order and return the size of the whole.
+
+    Each goes into the first or the smallest gap between the blocks of its time that holds it, or behind them.
+    """
     placed: list[tuple[int, Lifetime]] = []
-    for block in whole + sorted(part, key=lambda block: (-block.size_bytes, block.first)):
-        placed.append((_offset(block, placed), block))
+    for block in blocks:
+        gaps, end = list[tuple[int, int]](), 0
+        taken = sorted((start, start + other.size_bytes) for start, other in placed if block.overlaps(other))
+        for start, stop in taken:
+            if start - end >= block.size_bytes:
+                gaps.append((0 if first_gap else start - end, end))
+            end = max(end, stop)
+        placed.append((min(gaps, default=(0, end))[1], block))
     return max((offset + block.size_bytes for offset, block in placed), default=0)
-
-
-def _offset(block: Lifetime, placed: Iterable[tuple[int, Lifetime]]) -> int:
-    """Return the offset of ``block``: the smallest sufficient gap between overlapping blocks, or behind them."""
-    best, best_gap, end = None, 0, 0
-    for start, stop in sorted((offset, offset + other.size_bytes) for offset, other in placed if block.overlaps(other)):
-        gap = start - end
-        if gap >= block.size_bytes and (best is None or gap < best_gap):
-            best, best_gap = end, gap
-        end = max(end, stop)
-    return end if best is None else best
 
 
 MICRO_ALIGNMENT = 16
@@ -145,8 +148,7 @@ _KEPT: Mapping[str, int] = MappingProxyType(
         **dict.fromkeys(("RELU6", "LOGISTIC", "TANH"), 16),
         "MUL": 56,
         "PAD": 64,
-        "RESHAPE": 40,
-        "PACK": 40,
+        **dict.fromkeys(("RESHAPE", "PACK"), 40),
         "STRIDED_SLICE": 120,
         "ELU": 256,
         **dict.fromkeys(("SPLIT", "TRANSPOSE", "EXPAND_DIMS", "MAXIMUM", "MINIMUM"), 0),
@@ -190,7 +192,9 @@ def micro_arena(model: Model) -> MicroArena:
     blocks = _lifetimes(graph)
     planning = 280 + 32 * len(graph.tensors) + 40 * len(blocks)
     preparing = max((_preparing(graph, operator) for operator in graph.operators), default=0)
-    return MicroArena(_plan(blocks), FIXED_BYTES + structs + kept, max(planning, preparing))
+    # As TFLM's GreedyMemoryPlanner does: the largest goes first, of equal ones the last.
+    activations = _placed(sorted(blocks, key=lambda block: block.size_bytes)[::-1], first_gap=True)
+    return MicroArena(activations, FIXED_BYTES + structs + kept, max(planning, preparing))
 
 
 def _preparing(graph: Subgraph, operator: Operator) -> int:
@@ -227,22 +231,3 @@ def _lifetimes(graph: Subgraph) -> list[Lifetime]:
         for index, tensor in enumerate(graph.tensors)
         if index in first and not tensor.is_constant and not tensor.is_variable
     ]
-
-
-def _plan(blocks: Sequence[Lifetime]) -> int:
-    """Place blocks as TFLM's ``GreedyMemoryPlanner`` does, and return the size of the whole.
-
-    The largest goes first, of equal ones the last; each goes into the first gap between the blocks of its time that
-    holds it.
-    """
-    placed: list[tuple[int, Lifetime]] = []
-    for _, block in sorted(enumerate(blocks), key=lambda pair: (-pair[1].size_bytes, -pair[0])):
-        offset = 0
-        for start, other in placed:
-            if not other.overlaps(block):
-                continue
-            if start - offset >= block.size_bytes:
-                break
-            offset = max(offset, start + other.size_bytes)
-        insort(placed, (offset, block), key=lambda pair: pair[0])
-    return max((offset + block.size_bytes for offset, block in placed), default=0)

@@ -193,14 +193,17 @@ def _store_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     added: list[schema.OperatorT] = []
     for operator in graph.operators:
         for place, index in enumerate(operator.inputs):
-            tensor = graph.tensors[index] if index >= 0 and index not in expanded else schema.TensorT(type=-1)
-            plain = tensor.type == _FLOAT32 and tensor.sparsity is None and not tensor.isVariable
-            if plain and content_of(model, tensor) is not None:
+            if index >= 0 and index not in expanded and _is_float_constant(model, graph.tensors[index]):
                 added.append(_halved(model, graph, index))
                 expanded[index] = added[-1].outputs[0]
             operator.inputs[place] = expanded.get(index, index)
     graph.operators = added + graph.operators
     return len(expanded)
+
+
+def _is_float_constant(model: schema.ModelT, tensor: schema.TensorT) -> bool:
+    plain = tensor.type == _FLOAT32 and tensor.sparsity is None and not tensor.isVariable
+    return plain and content_of(model, tensor) is not None
 
 
 def _halved(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> schema.OperatorT:

@@ -144,19 +144,73 @@ def _divided(values: npt.NDArray[Any], temperature: float, name: str) -> npt.NDA
     return divided
 
 
+class _Edit:
+    """One change of a classifier, which adds operators with the results ``unknown/<number>``."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        self._model = unpack(data, name)
+        self.graph, self._signature = single_graph(self._model)
+        self._name = name
+
+    def ends(self) -> tuple[list[int], int]:
+        """Return the tensors that the linear layers of the head read, and the one of the logits."""
+        return guarded(self._name, lambda: _ends_of(self._model, self.graph, self._name))
+
+    def finished(self, output: str, tensor: int) -> bytes:
+        """Return the file whose only output is a tensor."""
+        sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
+        prune(self._model, self.graph)
+        return pack(self._model)
+
+    def append(
+        self, builtin: int, inputs: Sequence[int], shape: Iterable[int], options: object = None, version: int = 1
+    ) -> int:
+        name = f"unknown/{len(self.graph.tensors)}"
+        return append_operator(self._model, self.graph, builtin, inputs, name, shape, options, version)
+
+    def constant(self, name: str, values: npt.NDArray[Any], kind: int) -> int:
+        return add_tensor(self._model, self.graph, f"unknown/{name}", values.shape, kind, values.tobytes())
+
+    def linear(self, source: int, kernel: npt.NDArray[Any], bias: npt.NDArray[Any], dtype: str = "<f2") -> int:
+        """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
+        name, kind = f"{len(self.graph.tensors)}", _FLOAT16 if dtype == "<f2" else _FLOAT32
+        full = self.as_float(self.constant(f"{name}/kernel", kernel.astype(dtype), kind))
+        inputs = [source, full, self.constant(f"{name}/bias", bias.astype("<f4"), _FLOAT32)]
+        return self.append(_OPERATOR.FULLY_CONNECTED, inputs, (1, len(bias)), schema.FullyConnectedOptionsT())
+
+    def as_float(self, index: int) -> int:
+        """Return the tensor, or a new one with its float32 values if it is quantized."""
+        tensor = self.graph.tensors[index]
+        if tensor.type == _FLOAT32:
+            return index
+        if tensor.type not in DEQUANTIZE_VERSIONS:
+            raise StageError(f"'{text_of(tensor.name)}' has no float32 values")
+        return self.append(_OPERATOR.DEQUANTIZE, [index], tensor.shape, version=DEQUANTIZE_VERSIONS[tensor.type])
+
+    def together(self, parts: Sequence[int]) -> int:
+        """Return the tensor of some vectors (1, N) after each other, in float32."""
+        floats = [self.as_float(index) for index in parts]
+        if len(floats) == 1:
+            return floats[0]
+        shape = (1, sum(map(self.width, floats)))
+        return self.append(_OPERATOR.CONCATENATION, floats, shape, schema.ConcatenationOptionsT(axis=1))
+
+    def width(self, index: int) -> int:
+        shape = self.graph.tensors[index].shape
+        if shape is None or len(shape) != 2 or shape[0] != 1:
+            raise StageError("features and logits need the shape (1, N)")
+        return int(shape[1])
+
+
 def with_probe(data: bytes, name: str = "the model") -> bytes:
     """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
 
     Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
     the layers, in their order.
     """
-    model = unpack(data, name)
-    graph, signature = single_graph(model)
-    features, logits = guarded(name, lambda: _ends_of(model, graph, name))
-    output = _together(model, graph, (*features, logits))
-    sign(model, graph, signature.inputs[0].name.decode(), {FEATURES: output})
-    prune(model, graph)
-    return pack(model)
+    edit = _Edit(data, name)
+    features, logits = edit.ends()
+    return edit.finished(FEATURES, edit.together((*features, logits)))
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
@@ -180,26 +234,22 @@ def with_unknown(
     float32 over all. The classifier is one for :func:`with_probe` with float32 output (1, C). The axes (F, R) and the
     images (R, N) are kept as float16.
     """
-    model = unpack(data, name)
-    graph, signature = single_graph(model)
-    if graph.tensors[graph.outputs[0]].type != _FLOAT32:
+    edit = _Edit(data, name)
+    if edit.graph.tensors[edit.graph.outputs[0]].type != _FLOAT32:
         raise StageError(f"{name}: a class 'unknown' needs a float32 output")
-    layers, scores = guarded(name, lambda: _ends_of(model, graph, name))
-    features, logits = _together(model, graph, layers), _as_float(model, graph, scores)
-    if _width(graph, features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
-        raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {_width(graph, features)}")
-    rank, count, classes = *images.shape, _width(graph, logits) + 1
-    unit = _append(model, graph, _OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
-    place = _linear(model, graph, unit, axes.T, np.zeros(rank))
-    each = _linear(model, graph, place, images.T, np.zeros(count))
-    axis = add_tensor(model, graph, "unknown/axis", (1,), schema.TensorType.INT32, np.array([1], "<i4").tobytes())
-    nearest = _append(model, graph, _OPERATOR.REDUCE_MAX, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
-    own = _linear(model, graph, nearest, np.array([[-weight]]), np.array([offset]), "<f4")
-    joined = _together(model, graph, (logits, own))
-    output = _append(model, graph, _OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
-    sign(model, graph, signature.inputs[0].name.decode(), {PROBABILITIES: output})
-    prune(model, graph)
-    return pack(model)
+    layers, scores = edit.ends()
+    features, logits = edit.together(layers), edit.as_float(scores)
+    if edit.width(features) != axes.shape[0] or axes.shape[1] != images.shape[0]:
+        raise StageError(f"{name}: neighbours of {axes.shape} and {images.shape} do not fit {edit.width(features)}")
+    rank, count, classes = *images.shape, edit.width(logits) + 1
+    unit = edit.append(_OPERATOR.L2_NORMALIZATION, [features], (1, len(axes)), schema.L2NormOptionsT())
+    each = edit.linear(edit.linear(unit, axes.T, np.zeros(rank)), images.T, np.zeros(count))
+    axis = edit.constant("axis", np.array([1], "<i4"), schema.TensorType.INT32)
+    nearest = edit.append(_OPERATOR.REDUCE_MAX, [each, axis], (1, 1), schema.ReducerOptionsT(keepDims=True))
+    own = edit.linear(nearest, np.array([[-weight]]), np.array([offset]), "<f4")
+    joined = edit.together((logits, own))
+    output = edit.append(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
+    return edit.finished(PROBABILITIES, output)
 
 
 def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
@@ -219,58 +269,3 @@ def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[
         else:
             waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
     return features, logits
-
-
-def _together(model: schema.ModelT, graph: schema.SubGraphT, parts: Sequence[int]) -> int:
-    """Return the tensor of some vectors (1, N) after each other, in float32."""
-    floats = [_as_float(model, graph, index) for index in parts]
-    if len(floats) == 1:
-        return floats[0]
-    width = sum(_width(graph, index) for index in floats)
-    return _append(model, graph, _OPERATOR.CONCATENATION, floats, (1, width), schema.ConcatenationOptionsT(axis=1))
-
-
-def _as_float(model: schema.ModelT, graph: schema.SubGraphT, index: int) -> int:
-    """Return the tensor, or a new one with its float32 values if it is quantized."""
-    tensor = graph.tensors[index]
-    if tensor.type == _FLOAT32:
-        return index
-    if tensor.type not in DEQUANTIZE_VERSIONS:
-        raise StageError(f"'{text_of(tensor.name)}' has no float32 values")
-    return _append(model, graph, _OPERATOR.DEQUANTIZE, [index], tensor.shape, None, DEQUANTIZE_VERSIONS[tensor.type])
-
-
-def _linear(
-    model: schema.ModelT,
-    graph: schema.SubGraphT,
-    source: int,
-    kernel: npt.NDArray[Any],
-    bias: npt.NDArray[Any],
-    dtype: str = "<f2",
-) -> int:
-    """Add a linear layer whose kernel (out, in) is kept as ``dtype``; return its result."""
-    name, kind = f"unknown/{len(graph.tensors)}", _FLOAT16 if dtype == "<f2" else _FLOAT32
-    stored = add_tensor(model, graph, f"{name}/kernel", kernel.shape, kind, kernel.astype(dtype).tobytes())
-    full = _as_float(model, graph, stored)
-    shift = add_tensor(model, graph, f"{name}/bias", bias.shape, _FLOAT32, bias.astype("<f4").tobytes())
-    options = schema.FullyConnectedOptionsT()
-    return _append(model, graph, _OPERATOR.FULLY_CONNECTED, [source, full, shift], (1, len(bias)), options)
-
-
-def _append(
-    model: schema.ModelT,
-    graph: schema.SubGraphT,
-    builtin: int,
-    inputs: Sequence[int],
-    shape: Iterable[int],
-    options: object = None,
-    version: int = 1,
-) -> int:
-    return append_operator(model, graph, builtin, inputs, f"unknown/{len(graph.tensors)}", shape, options, version)
-
-
-def _width(graph: schema.SubGraphT, index: int) -> int:
-    shape = graph.tensors[index].shape
-    if shape is None or len(shape) != 2 or shape[0] != 1:
-        raise StageError("features and logits need the shape (1, N)")
-    return int(shape[1])

@@ -15,30 +15,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def float_model(folder: Path) -> Path:
     """A float classifier of (1, 32, 32, 3) into 4 classes."""
-    path = folder / "classifier.tflite"
-    path.write_bytes(small_models.classifier())
-    return path
+    return small_models.saved(folder, small_models.classifier(), "classifier.tflite")
 
 
 @pytest.fixture(scope="session")
 def int8_model(folder: Path) -> Path:
     """The same as int8."""
-    path = folder / "classifier_int8.tflite"
-    path.write_bytes(small_models.quantized(small_models.classifier(), folder, 32))
-    return path
+    return small_models.saved(
+        folder, small_models.quantized(small_models.classifier(), folder, 32), "classifier_int8.tflite"
+    )
 
 
 @pytest.fixture(scope="session")
 def swish_model(folder: Path) -> Path:
     """An int8 net whose HARD_SWISH XNNPACK does not take."""
-    path = folder / "swish_int8.tflite"
-    path.write_bytes(small_models.quantized(small_models.swish_net(), folder, 64))
-    return path
+    return small_models.saved(folder, small_models.quantized(small_models.swish_net(), folder, 64), "swish_int8.tflite")
 
 
 @pytest.fixture(scope="session")
 def brightness_model(folder: Path) -> Path:
     """A classifier of (1, 8, 8, 3) that answers which of red, green and blue is brightest."""
-    path = folder / "brightness.tflite"
-    path.write_bytes(small_models.brightness())
-    return path
+    return small_models.saved(folder, small_models.brightness(), "brightness.tflite")

@@ -1,5 +1,6 @@
 """Small real ``.tflite`` files written straight from the schema: no TensorFlow, milliseconds to make."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,13 @@ from ai_edge_litert import schema_py_generated as schema
 from tests.tflite.graphs import INT32, Graph
 
 OPERATORS = schema.BuiltinOperator
+
+
+def saved(folder: Path, data: bytes, name: str = "model.tflite") -> Path:
+    """Write a file and return its path."""
+    path = folder / name
+    path.write_bytes(data)
+    return path
 
 
 class Builder:

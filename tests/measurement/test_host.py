@@ -1,10 +1,21 @@
-"""The machine's description."""
+"""The machine's description, and what speaks against timing now."""
 
 import json
 import os
+import subprocess
+import sys
 from dataclasses import replace
+from functools import partial
 
+import psutil
+import pytest
+
+from advisor.core.errors import UsageError
 from advisor.measurement import host
+from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet
+from tests.processes import PATIENCE_S, children_with, has_ended, until
+
+PROCESSORS = len(os.sched_getaffinity(0))
 
 
 def test_description_is_that_of_this_machine() -> None:
@@ -28,3 +39,86 @@ def test_fingerprint_changes_with_what_the_speed_depends_on_only() -> None:
     assert replace(found, cpu="another").fingerprint != found.fingerprint
     assert replace(found, cores=found.cores + 1).fingerprint != found.fingerprint
     assert replace(found, features=()).fingerprint != found.fingerprint
+
+
+LOWEST = "'powersave' holds the processors at their lowest frequency"
+
+
+@pytest.mark.parametrize(
+    ("found", "threads", "objection"),
+    [
+        (Conditions(4, 0.3, "performance"), 2, ""),
+        (Conditions(2, 1.0), 1, ""),
+        (Conditions(2, 1.0), 2, "other processes keep 1.0 of 2 processors busy"),
+        (Conditions(2, 1.9), 1, "other processes keep 1.9 of 2 processors busy"),
+        (Conditions(2, None), 2, ""),
+        (Conditions(4, 0.0, "powersave", "acpi-cpufreq"), 1, LOWEST),
+        (Conditions(4, 0.0, "powersave", "intel_pstate"), 1, ""),
+        (Conditions(4, 0.0, "powersave", "amd-pstate-epp"), 1, ""),
+        (Conditions(4, 0.0, quota_cores=1.5), 1, ""),
+        (Conditions(4, 0.0, quota_cores=1.5), 2, "may use 1.5 processors, fewer than the 2"),
+    ],
+)
+def test_a_machine_is_fit_unless_others_a_governor_or_a_quota_slow_it(
+    found: Conditions, threads: int, objection: str
+) -> None:
+    objections = found.objections(threads)
+    assert len(objections) == bool(objection)
+    assert objection in "".join(objections)
+
+
+@pytest.mark.parametrize(
+    ("text", "cores"), [("50000 100000", 0.5), ("400000 100000", 4.0), ("max 100000", None), ("", None), ("1 0", None)]
+)
+def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
+    assert quota(text) == cores
+
+
+@pytest.mark.integration
+def test_a_busy_machine_is_refused_with_the_way_out() -> None:
+    with busy_processes(2 * PROCESSORS), pytest.raises(UsageError, match="not timed: other processes keep") as caught:
+        require_quiet([1], force=False, patience_s=0.0)
+    assert "--force" in caught.value.hint
+
+
+@pytest.mark.integration
+def test_force_goes_on_with_the_conditions_kept() -> None:
+    with busy_processes(2 * PROCESSORS):
+        found = require_quiet([1], force=True)
+    assert found.objections(1)
+
+
+def test_observing_sees_this_machine() -> None:
+    found = observe(0.05)
+    assert found.cores == PROCESSORS
+    assert found.others_cores is None or found.others_cores >= 0
+
+
+def children() -> list[psutil.Process]:
+    return children_with("range(100_000)")
+
+
+@pytest.mark.integration
+def test_so_many_run_and_none_is_left() -> None:
+    with busy_processes(2):
+        until(lambda: len(children()) == 2)  # the command line of a process that has just begun can be empty
+    assert children() == []
+
+
+@pytest.mark.integration
+def test_an_exception_leaves_none() -> None:
+    with pytest.raises(KeyError), busy_processes(1):
+        raise KeyError
+    assert children() == []
+
+
+@pytest.mark.integration
+def test_they_end_when_their_starter_was_killed() -> None:
+    code = (
+        "import os, signal\nfrom advisor.measurement import host as conditions\nimport psutil\n"
+        "with conditions.busy_processes(1):\n"
+        "    print(psutil.Process().children()[0].pid, flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    until(partial(has_ended, int(done.stdout)))

@@ -1,6 +1,7 @@
 """Metrics of a classifier's answers, and each image's share in them. Predictions through plain LiteRT."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,8 +15,10 @@ from advisor.core.errors import RuntimeRefusal, StageError, UsageError
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, METRICS, TOP1, TOP5, WORST_GROUP
 from advisor.core.quantity import wilson
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import predict, predict_arrays, predict_pixels
+from advisor.measurement.accuracy import Detector, predict, predict_arrays, predict_pixels
+from advisor.measurement.latency.timing import least_cpu_ms, measure
 from advisor.measurement.metrics import SCORES, Judged, scores
+from advisor.measurement.processes import existing_model
 from tests.builders import present
 from tests.measurement import small_models
 
@@ -106,9 +109,18 @@ def test_a_class_without_an_image_does_not_count(name: str) -> None:
     assert score.shares.mean() == pytest.approx(expected[name])
 
 
-def test_macro_f1_is_that_of_the_books() -> None:
-    score = present(SCORES[MACRO_F1](of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1])))
-    assert score.figure.value == pytest.approx((0.8 + 0.8) / 2)
+@pytest.mark.parametrize(
+    ("name", "judged", "value"),
+    [
+        pytest.param(MACRO_F1, of_answers([0, 0, 1, 1, 1], [0, 0, 0, 1, 1]), 0.8, id="macro F1 of the books"),
+        pytest.param(
+            LOG_LOSS, Judged(np.array([[0.9, 0.1], [0.4, 0.6]]), np.array([0, 0])), math.sqrt(0.9 * 0.4), id="log loss"
+        ),
+        pytest.param(LOG_LOSS, of_answers([1], [0]), 1 / 512, id="a certain mistake, as int8 can tell"),
+    ],
+)
+def test_a_metric_has_its_value(name: str, judged: Judged, value: float) -> None:
+    assert present(SCORES[name](judged)).figure.value == pytest.approx(value)
 
 
 def test_top_5_needs_more_than_five_classes() -> None:
@@ -116,17 +128,6 @@ def test_top_5_needs_more_than_five_classes() -> None:
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
     score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
-
-
-def test_the_mean_probability_is_that_of_the_log_loss() -> None:
-    rows = np.array([[0.9, 0.1], [0.4, 0.6]])
-    score = present(SCORES[LOG_LOSS](Judged(rows, np.array([0, 0]))))
-    assert score.figure.value == pytest.approx(math.exp((math.log(0.9) + math.log(0.4)) / 2))
-
-
-def test_a_certain_mistake_costs_as_much_as_int8_can_tell() -> None:
-    score = present(SCORES[LOG_LOSS](of_answers([1], [0])))
-    assert score.figure.value == pytest.approx(1 / 512)
 
 
 def test_the_temperature_changes_the_mean_probability_alone() -> None:
@@ -226,20 +227,26 @@ def test_a_wrong_size_is_named(brightness_model: Path) -> None:
         predict_pixels(brightness_model, np.zeros((1, 9, 9, 3), np.uint8), VIEW)
 
 
-def test_a_truncated_file_is_one_line(tmp_path: Path, brightness_model: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(brightness_model.read_bytes()[:300])
-    with pytest.raises(StageError, match=r"broken.tflite: LiteRT cannot load the model"):
-        predict_pixels(broken, np.zeros((1, 8, 8, 3), np.uint8), VIEW)
-
-
 def test_a_file_for_a_newer_runtime_is_refused(tmp_path: Path, brightness_model: Path) -> None:
-    newer = tmp_path / "newer.tflite"
-    newer.write_bytes(small_models.of_a_newer_runtime(brightness_model.read_bytes()))
+    newer = small_models.saved(tmp_path, small_models.of_a_newer_runtime(brightness_model.read_bytes()), "newer.tflite")
     with pytest.raises(RuntimeRefusal, match=r"newer.tflite: LiteRT cannot load the model: .*version '99'"):
         predict_pixels(newer, np.zeros((1, 8, 8, 3), np.uint8), VIEW)
 
 
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        predict(tmp_path / "absent.tflite", [], VIEW)
+USES = [measure, least_cpu_ms, lambda path: predict(path, [], VIEW), lambda path: Detector(path, VIEW)]
+
+
+@pytest.mark.parametrize("use", [existing_model, *USES])
+def test_a_missing_file_is_a_usage_error(tmp_path: Path, use: Callable[[Path], object]) -> None:
+    with pytest.raises(UsageError, match=r"no model file '.*absent\.tflite'"):
+        use(tmp_path / "absent.tflite")
+
+
+@pytest.mark.parametrize("use", USES[1:])
+@pytest.mark.parametrize("length", [7, 300, 400])
+def test_a_truncated_file_is_one_line(
+    tmp_path: Path, brightness_model: Path, use: Callable[[Path], object], length: int
+) -> None:
+    broken = small_models.saved(tmp_path, brightness_model.read_bytes()[:length], "broken.tflite")
+    with pytest.raises(RuntimeRefusal, match=r"^broken\.tflite: .*cannot load the (file|model)"):
+        use(broken)

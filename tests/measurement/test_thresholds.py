@@ -85,7 +85,6 @@ def test_a_score_has_the_precision_and_number_of_answers_from_it_on() -> None:
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from([0.8, 0.9, 0.95]))
 def test_a_guarantee_is_kept_in_nineteen_of_twenty_draws(seed: int, wanted: float) -> None:
-    """The answers are right with the probability of their score, so the true precision from a score on is known."""
     draw, broken = np.random.default_rng(seed), 0
     for _ in range(ROUNDS):
         sure = draw.beta(4, 1, 300)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from PIL import Image
 
-from advisor.core.errors import RuntimeRefusal, StageError, UsageError
+from advisor.core.errors import StageError
 from advisor.core.quantity import Interval
 from advisor.datasets.capture import TESTS, captures
 from advisor.datasets.images import InputSpec
@@ -105,17 +105,9 @@ def test_the_mean_of_independent_figures_is_narrower() -> None:
 VIEW = InputSpec(16, (0.0,) * 3, (255.0,) * 3)
 
 
-def _brightest_channel(path: Path) -> Path:
-    """A classifier of three classes: which of red, green and blue has the greatest mean."""
-    build = small_models.Builder()
-    image = build.input(16)
-    path.write_bytes(build.finish({"image": image}, {"probabilities": build.mean(image)}))
-    return path
-
-
 def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     paths = fill(tmp_path / "pictures", 3, suffix=".png")
-    model = _brightest_channel(tmp_path / "m.tflite")
+    model = small_models.saved(tmp_path, small_models.brightness(16))
     answers = captured_answers(model, paths, VIEW)
     for place, path in enumerate(paths):
         expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
@@ -153,17 +145,14 @@ ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.9, 0.9, 0.4, 
 
 def test_what_is_saved_is_loaded_image_by_image(tmp_path: Path) -> None:
     found = [boxes(HERE, THERE, labels=[0, 1], sure=0.5), boxes(), boxes(THERE, labels=[3])]
+    save(tmp_path / "none.npz", [boxes(), boxes()])
+    assert [one.boxes.shape for one in load(tmp_path / "none.npz")] == [(0, 4), (0, 4)]
     save(tmp_path / "found.npz", found)
     for one, kept in zip(found, load(tmp_path / "found.npz"), strict=True):
         assert kept.boxes.shape == one.boxes.shape
         for name in ("boxes", "labels", "scores"):
             assert getattr(kept, name).dtype == getattr(one, name).dtype
             assert getattr(kept, name).tolist() == getattr(one, name).tolist()
-
-
-def test_images_in_which_nothing_is_found_are_saved_too(tmp_path: Path) -> None:
-    save(tmp_path / "found.npz", [boxes(), boxes()])
-    assert [one.boxes.shape for one in load(tmp_path / "found.npz")] == [(0, 4), (0, 4)]
 
 
 def test_true_boxes_are_sure() -> None:
@@ -182,15 +171,9 @@ def image(tmp_path: Path) -> Path:
     return path
 
 
-def written(folder: Path, data: bytes) -> Path:
-    path = folder / "model.tflite"
-    path.write_bytes(data)
-    return path
-
-
 def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path, image: Path) -> None:
     data = append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
-    found = Detector(written(tmp_path, data), VIEW_OF_DETECTION)(image)
+    found = Detector(small_models.saved(tmp_path, data), VIEW_OF_DETECTION)(image)
     assert len(found.boxes) == len(found.labels) == len(found.scores) > 1
     assert found.boxes.min() >= 0.0
     assert found.boxes.max() <= 1.0
@@ -199,14 +182,4 @@ def test_a_detector_gives_boxes_within_the_image_the_surest_first(tmp_path: Path
 
 def test_a_model_without_detections_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StageError, match="are not those of a detector"):
-        Detector(written(tmp_path, tiny_features()), VIEW_OF_DETECTION)
-
-
-def test_a_missing_file_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        Detector(tmp_path / "no.tflite", VIEW_OF_DETECTION)
-
-
-def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeRefusal):
-        Detector(written(tmp_path, b"no model"), VIEW_OF_DETECTION)
+        Detector(small_models.saved(tmp_path, tiny_features()), VIEW_OF_DETECTION)

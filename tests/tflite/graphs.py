@@ -13,6 +13,7 @@ from advisor.tflite.rewrite import add_tensor, new_operator, operator_code, pack
 
 FLOAT32 = schema.TensorType.FLOAT32
 INT32 = schema.TensorType.INT32
+RNG = np.random.default_rng(0)
 
 
 class Graph:
@@ -35,6 +36,22 @@ class Graph:
             operator.builtinOptions = options
             operator.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__.removesuffix("T"))
         self.graph.operators.append(operator)
+
+    def added(self, builtin: int, inputs: Sequence[int], shape: Sequence[int], options: Any = None) -> int:
+        """Add an operator and its only result, and return the result."""
+        output = self.tensor(f"made_{len(self.graph.tensors)}", shape)
+        self.operator(builtin, inputs, [output], options)
+        return output
+
+    def integers(self, *values: Any) -> int:
+        return self.tensor("numbers", np.shape(values), np.asarray(values, np.int32), INT32)
+
+    def floats(self, *shape: int) -> int:
+        return self.tensor("floats", shape, RNG.normal(size=shape).astype(np.float32))
+
+    def transposed(self, tensor: int, order: Sequence[int], shape: Sequence[int]) -> int:
+        inputs = [tensor, self.integers(*order)]
+        return self.added(schema.BuiltinOperator.TRANSPOSE, inputs, shape, schema.TransposeOptionsT())
 
     def signature(self, inputs: Mapping[str, int], outputs: Mapping[str, int]) -> None:
         definition = schema.SignatureDefT(signatureKey=b"serving_default", subgraphIndex=0)

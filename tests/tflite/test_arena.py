@@ -49,10 +49,8 @@ def chain(*builtins: int, size: int = 300) -> bytes:
     """A model that passes (1, size) values through unary operators."""
     graph = Graph()
     last = first = graph.tensor("image", (1, size))
-    for place, builtin in enumerate(builtins):
-        after = graph.tensor(f"step {place}", (1, size))
-        graph.operator(builtin, [last], [after], schema.SoftmaxOptionsT(1.0) if builtin == 25 else None)
-        last = after
+    for builtin in builtins:
+        last = graph.added(builtin, [last], (1, size), schema.SoftmaxOptionsT(1.0) if builtin == 25 else None)
     return graph.finish({"image": first}, {"out": last})
 
 
@@ -167,8 +165,7 @@ def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...],
     image = graph.tensor("image", source)
     weights = graph.tensor("kernel", kernel, np.zeros(kernel, np.float32))
     bias = graph.tensor("bias", (output[-1],), np.zeros(output[-1], np.float32))
-    result = graph.tensor("result", output)
-    graph.operator(builtin, [image, weights, bias], [result])
+    result = graph.added(builtin, [image, weights, bias], output)
     return graph.finish({"image": image}, {"result": result})
 
 
@@ -205,16 +202,14 @@ def test_transposed_convolution() -> None:
     shape = graph.tensor("shape", (4,), np.array([1, 8, 8, 3], np.int32), INT32)
     kernel = graph.tensor("kernel", (3, 2, 2, 5), np.zeros((3, 2, 2, 5), np.float32))
     image = graph.tensor("image", (1, 4, 4, 5))
-    result = graph.tensor("result", (1, 8, 8, 3))
-    graph.operator(OPERATORS.TRANSPOSE_CONV, [shape, kernel, image], [result])
+    result = graph.added(OPERATORS.TRANSPOSE_CONV, [shape, kernel, image], (1, 8, 8, 3))
     assert count(read(graph.finish({"image": image}, {"result": result}))).macs == 4 * 4 * 5 * 3 * 2 * 2
 
 
 def test_a_matrix_product() -> None:
     graph = Graph()
     left, right = graph.tensor("left", (2, 3, 4)), graph.tensor("right", (2, 4, 5))
-    result = graph.tensor("result", (2, 3, 5))
-    graph.operator(OPERATORS.BATCH_MATMUL, [left, right], [result])
+    result = graph.added(OPERATORS.BATCH_MATMUL, [left, right], (2, 3, 5))
     data = graph.finish({"left": left, "right": right}, {"result": result})
     assert count(read(data)).macs == 2 * 3 * 4 * 5
 

@@ -85,44 +85,26 @@ def test_a_fixed_batch_and_an_open_side_stay_as_they_are(classifier: bytes) -> N
     assert with_fixed_batch(opened) is opened
 
 
-def test_float_io_refuses_other_types() -> None:
+def absolute(dtype: int) -> bytes:
     graph = Graph()
-    image = graph.tensor("image", (1, 4), dtype=schema.TensorType.UINT8)
-    out = graph.tensor("out", (1, 4), dtype=schema.TensorType.UINT8)
+    image, out = (graph.tensor(name, (1, 4), dtype=dtype) for name in ("image", "out"))
     graph.operator(schema.BuiltinOperator.ABS, [image], [out])
+    return graph.finish({"image": image}, {"out": out})
+
+
+def test_float_io_refuses_other_types_and_leaves_indices_as_they_are() -> None:
     with pytest.raises(StageError, match="'image' is neither float32 nor quantized"):
-        to_float_io(graph.finish({"image": image}, {"out": out}))
-
-
-def test_float_io_leaves_indices_as_they_are() -> None:
-    graph = Graph()
-    tokens = graph.tensor("tokens", (1, 4), dtype=schema.TensorType.INT32)
-    out = graph.tensor("out", (1, 4), dtype=schema.TensorType.INT32)
-    graph.operator(schema.BuiltinOperator.ABS, [tokens], [out])
-    found = read(to_float_io(graph.finish({"tokens": tokens}, {"out": out})))
+        to_float_io(absolute(schema.TensorType.UINT8))
+    found = read(to_float_io(absolute(schema.TensorType.INT32)))
     assert [tensor.dtype for tensor in (*found.inputs, *found.outputs)] == ["int32", "int32"]
 
 
-def test_a_folded_normalization_takes_raw_values(classifier: bytes, run: Run) -> None:
+def test_a_folded_normalization_takes_raw_values(classifier: bytes, quantized: bytes, run: Run) -> None:
     values = np.random.default_rng(2).integers(0, 256, (1, 96, 96, 3)).astype(np.float32)
     normalized = ((values - np.array(MEAN)) / np.array(STD)).astype(np.float32)
-    folded = fold_normalization(classifier, MEAN, STD)
-    np.testing.assert_allclose(
-        run(folded, {"image": values})["probabilities"],
-        run(classifier, {"image": normalized})["probabilities"],
-        atol=1e-5,
-    )
-
-
-def test_a_normalization_folds_in_front_of_a_quantized_model(quantized: bytes, run: Run) -> None:
-    values = np.random.default_rng(2).integers(0, 256, (1, 96, 96, 3)).astype(np.float32)
-    normalized = ((values - np.array(MEAN)) / np.array(STD)).astype(np.float32)
-    plain = to_float_io(quantized)
-    np.testing.assert_allclose(
-        run(fold_normalization(plain, MEAN, STD), {"image": values})["probabilities"],
-        run(plain, {"image": normalized})["probabilities"],
-        atol=0.02,
-    )
+    for plain, most in ((classifier, 1e-5), (to_float_io(quantized), 0.02)):
+        folded = run(fold_normalization(plain, MEAN, STD), {"image": values})["probabilities"]
+        np.testing.assert_allclose(folded, run(plain, {"image": normalized})["probabilities"], atol=most)
 
 
 @pytest.mark.parametrize(
@@ -242,11 +224,9 @@ def test_a_constant_that_is_an_output_stays_float32() -> None:
 def test_integer_constants_stay(run: Run) -> None:
     graph = features_graph()
     shape = graph.tensor("shape", (2,), np.array([2, 2], np.int32), schema.TensorType.INT32)
-    square = graph.tensor("square", (2, 2))
-    graph.operator(schema.BuiltinOperator.RESHAPE, [1, shape], [square], schema.ReshapeOptionsT())
+    square = graph.added(schema.BuiltinOperator.RESHAPE, [1, shape], (2, 2), schema.ReshapeOptionsT())
     kernel = graph.tensor("kernel", (2, 2), np.eye(2, dtype=np.float32))
-    out = graph.tensor("out", (2, 2))
-    graph.operator(schema.BuiltinOperator.MUL, [square, kernel], [out], schema.MulOptionsT())
+    out = graph.added(schema.BuiltinOperator.MUL, [square, kernel], (2, 2), schema.MulOptionsT())
     data = to_float16(graph.finish({"image": 0}, {"out": out}))
     outputs = run(data, {"image": np.array([[1, 2, 3, 4]], np.float32)})
     np.testing.assert_array_equal(outputs["out"], [[1, 0], [0, 4]])
@@ -257,14 +237,10 @@ def test_the_float32_content_is_gone() -> None:
     assert len(data) - len(to_float16(data)) > 64 * 64 * 2 - 1000
 
 
-def test_a_model_without_float_constants_is_not_for_this_recipe() -> None:
-    with pytest.raises(UnsupportedRecipe, match="no float32 constants"):
-        to_float16(tiny_features())
-
-
-def test_a_second_time_is_not_for_this_recipe(halved: bytes) -> None:
-    with pytest.raises(UnsupportedRecipe, match="no float32 constants"):
-        to_float16(halved)
+def test_a_model_without_float_constants_is_not_for_this_recipe(halved: bytes) -> None:
+    for data in (tiny_features(), halved):
+        with pytest.raises(UnsupportedRecipe, match="no float32 constants"):
+            to_float16(data)
 
 
 def test_expanded_again_it_answers_the_same_to_the_last_bit(halved: bytes, images: list[Array], run: Run) -> None:

@@ -3,9 +3,8 @@
 What a file's operators cost: sizes, and what a runtime fuses.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -32,83 +31,65 @@ Middle = Callable[[Graph, int], tuple[int, tuple[int, ...]]]
 """Adds operators behind an NCHW tensor of :data:`NCHW`; returns their result, and its shape."""
 
 
-def integers(graph: Graph, *values: Any) -> int:
-    return graph.tensor("numbers", np.shape(values), np.asarray(values, np.int32), INT32)
-
-
-def floats(graph: Graph, *shape: int) -> int:
-    return graph.tensor("floats", shape, RNG.normal(size=shape).astype(np.float32))
-
-
-def added(graph: Graph, builtin: int, inputs: Sequence[int], shape: Sequence[int], options: Any = None) -> int:
-    output = graph.tensor(f"made_{len(graph.graph.tensors)}", shape)
-    graph.operator(builtin, inputs, [output], options)
-    return output
-
-
-def transposed(graph: Graph, tensor: int, order: Sequence[int], shape: Sequence[int]) -> int:
-    return added(graph, B.TRANSPOSE, [tensor, integers(graph, *order)], shape, schema.TransposeOptionsT())
-
-
 def in_nchw(middle: Middle) -> bytes:
     """A file that computes ``middle`` in NCHW between two transposes, or none behind it if it leaves no image."""
     graph = Graph()
     image = graph.tensor("image", NHWC)
-    result, shape = middle(graph, transposed(graph, image, TO_NCHW, NCHW))
+    result, shape = middle(graph, graph.transposed(image, TO_NCHW, NCHW))
     if len(shape) == 4:
-        result = transposed(graph, result, TO_NHWC, [shape[axis] for axis in TO_NHWC])
+        result = graph.transposed(result, TO_NHWC, [shape[axis] for axis in TO_NHWC])
     return graph.finish({"image": image}, {"result": result})
 
 
 def relu(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    return added(graph, B.RELU, [value], NCHW), NCHW
+    return graph.added(B.RELU, [value], NCHW), NCHW
 
 
 def scaled(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    value = added(graph, B.MUL, [value, floats(graph, 1, 8, 1, 1)], NCHW, schema.MulOptionsT())
-    value = added(graph, B.ADD, [value, floats(graph, 8, 1, 1)], NCHW, schema.AddOptionsT())
-    return added(graph, B.SUB, [value, floats(graph, 1)], NCHW, schema.SubOptionsT()), NCHW
+    value = graph.added(B.MUL, [value, graph.floats(1, 8, 1, 1)], NCHW, schema.MulOptionsT())
+    value = graph.added(B.ADD, [value, graph.floats(8, 1, 1)], NCHW, schema.AddOptionsT())
+    return graph.added(B.SUB, [value, graph.floats(1)], NCHW, schema.SubOptionsT()), NCHW
 
 
 def joined(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    positive = added(graph, B.RELU, [value], NCHW)
+    positive = graph.added(B.RELU, [value], NCHW)
     options = schema.ConcatenationOptionsT(axis=1)
-    return added(graph, B.CONCATENATION, [value, positive], (1, 16, 4, 6), options), (1, 16, 4, 6)
+    return graph.added(B.CONCATENATION, [value, positive], (1, 16, 4, 6), options), (1, 16, 4, 6)
 
 
 def gathered(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    order = integers(graph, 0, 4, 1, 5, 2, 6, 3, 7)
-    return added(graph, B.GATHER, [value, order], NCHW, schema.GatherOptionsT(axis=1)), NCHW
+    order = graph.integers(0, 4, 1, 5, 2, 6, 3, 7)
+    return graph.added(B.GATHER, [value, order], NCHW, schema.GatherOptionsT(axis=1)), NCHW
 
 
 def sliced(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    begin, size = integers(graph, 0, 2, 1, 0), integers(graph, 1, 4, 2, 6)
-    return added(graph, B.SLICE, [value, begin, size], (1, 4, 2, 6), schema.SliceOptionsT()), (1, 4, 2, 6)
+    begin, size = graph.integers(0, 2, 1, 0), graph.integers(1, 4, 2, 6)
+    return graph.added(B.SLICE, [value, begin, size], (1, 4, 2, 6), schema.SliceOptionsT()), (1, 4, 2, 6)
 
 
 def split(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
     halves = [graph.tensor(f"half_{number}", (1, 4, 4, 6)) for number in range(2)]
     axis = graph.tensor("axis", (), np.asarray(1, np.int32), INT32)
     graph.operator(B.SPLIT, [axis, value], halves, schema.SplitOptionsT(numSplits=2))
-    return added(graph, B.MUL, halves, (1, 4, 4, 6), schema.MulOptionsT()), (1, 4, 4, 6)
+    return graph.added(B.MUL, halves, (1, 4, 4, 6), schema.MulOptionsT()), (1, 4, 4, 6)
 
 
 def padded(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-    rows = integers(graph, (0, 0), (0, 0), (1, 2), (0, 3))
-    return added(graph, B.PAD, [value, rows], (1, 8, 7, 9), schema.PadOptionsT()), (1, 8, 7, 9)
+    rows = graph.integers((0, 0), (0, 0), (1, 2), (0, 3))
+    return graph.added(B.PAD, [value, rows], (1, 8, 7, 9), schema.PadOptionsT()), (1, 8, 7, 9)
 
 
 def gated(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
     """A mean over the image, reshaped in between, that scales the channels."""
-    flat = added(graph, B.MEAN, [value, integers(graph, 2, 3)], (1, 8), schema.ReducerOptionsT(keepDims=False))
-    gate = added(graph, B.RESHAPE, [flat, integers(graph, 1, 8, 1, 1)], (1, 8, 1, 1))
-    return added(graph, B.MUL, [value, gate], NCHW, schema.MulOptionsT()), NCHW
+    flat = graph.added(B.MEAN, [value, graph.integers(2, 3)], (1, 8), schema.ReducerOptionsT(keepDims=False))
+    gate = graph.added(B.RESHAPE, [flat, graph.integers(1, 8, 1, 1)], (1, 8, 1, 1))
+    return graph.added(B.MUL, [value, gate], NCHW, schema.MulOptionsT()), NCHW
 
 
 def averaged(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
     options = schema.ReducerOptionsT(keepDims=True)
-    mean = added(graph, B.MEAN, [value, integers(graph, 2, 3)], (1, 8, 1, 1), options)
-    return added(graph, B.RESHAPE, [mean, integers(graph, 1, 8)], (1, 8)), (1, 8)
+    mean = graph.added(B.MEAN, [value, graph.integers(2, 3)], (1, 8, 1, 1), options)
+    return graph.added(B.RESHAPE, [mean, graph.integers(1, 8)], (1, 8)), (1, 8)
 
 
 def outputs(data: bytes) -> Mapping[str, npt.NDArray[np.float32]]:
@@ -131,8 +112,8 @@ def test_what_was_computed_in_nchw_is_computed_in_nhwc(middle: Middle) -> None:
 def test_an_image_in_nchw_is_taken_in_nhwc() -> None:
     graph = Graph()
     image = graph.tensor("image", (1, 3, 4, 6))
-    turned = transposed(graph, image, TO_NHWC, (1, 4, 6, 3))
-    data = graph.finish({"image": image}, {"result": added(graph, B.RELU, [turned], (1, 4, 6, 3))})
+    turned = graph.transposed(image, TO_NHWC, (1, 4, 6, 3))
+    data = graph.finish({"image": image}, {"result": graph.added(B.RELU, [turned], (1, 4, 6, 3))})
     edited = without_transposes(data)
     assert [operator.name for operator in read(edited).operators] == ["RELU"]
     assert read(edited).inputs[0].shape == (1, 4, 6, 3)
@@ -140,19 +121,21 @@ def test_an_image_in_nchw_is_taken_in_nhwc() -> None:
     assert run(edited, pixels.transpose(TO_NHWC))["result"] == pytest.approx(run(data, pixels)["result"])
 
 
-def test_an_operator_that_needs_nchw_keeps_its_transpose() -> None:
-    def softmax(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-        return added(graph, B.SOFTMAX, [value], NCHW, schema.SoftmaxOptionsT(beta=1.0)), NCHW
+def softmaxed(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
+    return graph.added(B.SOFTMAX, [value], NCHW, schema.SoftmaxOptionsT(beta=1.0)), NCHW
 
-    data = in_nchw(softmax)
+
+def flattened(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
+    return graph.added(B.RESHAPE, [value, graph.integers(1, 192)], (1, 192)), (1, 192)
+
+
+def test_an_operator_that_needs_nchw_keeps_its_transpose() -> None:
+    data = in_nchw(softmaxed)
     assert without_transposes(data) == data
     assert transposes(read(data)) == 2
 
 
 def test_flattened_maps_keep_their_transpose() -> None:
-    def flattened(graph: Graph, value: int) -> tuple[int, tuple[int, ...]]:
-        return added(graph, B.RESHAPE, [value, integers(graph, 1, 192)], (1, 192)), (1, 192)
-
     data = in_nchw(flattened)
     assert outputs(without_transposes(data))["result"] == pytest.approx(outputs(data)["result"])
     assert transposes(read(without_transposes(data))) == 1
@@ -161,7 +144,7 @@ def test_flattened_maps_keep_their_transpose() -> None:
 def test_a_file_without_transposes_stays_byte_for_byte() -> None:
     graph = Graph()
     image = graph.tensor("image", NHWC)
-    data = graph.finish({"image": image}, {"result": added(graph, B.RELU, [image], NHWC)})
+    data = graph.finish({"image": image}, {"result": graph.added(B.RELU, [image], NHWC)})
     assert without_transposes(data) is data
 
 

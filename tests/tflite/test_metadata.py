@@ -27,8 +27,7 @@ STD = (58.395, 57.12, 57.375)
 def tiny_classifier_of_images(classes: int) -> bytes:
     graph = Graph()
     image = graph.tensor("image", (1, 2, 2, 3))
-    out = graph.tensor("out", (1, classes))
-    graph.operator(schema.BuiltinOperator.RESHAPE, [image], [out])
+    out = graph.added(schema.BuiltinOperator.RESHAPE, [image], (1, classes))
     return graph.finish({"image": image}, {"out": out})
 
 

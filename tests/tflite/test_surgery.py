@@ -18,7 +18,7 @@ from advisor.tflite.rewrite import operator_alone, select_output, unpack
 from tests.measurement import small_models
 from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
-from tests.tflite.test_layout import NCHW, NHWC, B, added, floats, integers, outputs, transposed
+from tests.tflite.test_layout import NCHW, NHWC, B, outputs
 
 
 @pytest.fixture(scope="module")
@@ -59,8 +59,7 @@ def test_selecting_the_only_output_keeps_everything(backbone: bytes) -> None:
 def test_an_unused_input_stays(run: Run) -> None:
     graph = features_graph()
     other = graph.tensor("other", (1, 4))
-    total = graph.tensor("total", (1, 4))
-    graph.operator(schema.BuiltinOperator.ADD, [1, other], [total], schema.AddOptionsT())
+    total = graph.added(schema.BuiltinOperator.ADD, [1, other], (1, 4), schema.AddOptionsT())
     data = graph.finish({"image": 0, "other": other}, {"features": 1, "total": total})
     values = np.array([[-1, 0, 1, 2]], np.float32)
     outputs = run(select_output(data, "features"), {"image": values, "other": values})
@@ -193,15 +192,15 @@ def kinds(data: bytes) -> list[str]:
 
 
 def maps(graph: Graph, image: int) -> int:
-    inputs = [image, floats(graph, 8, 1, 1, 3), floats(graph, 8)]
-    return added(graph, B.CONV_2D, inputs, NHWC, CONVOLUTION)
+    inputs = [image, graph.floats(8, 1, 1, 3), graph.floats(8)]
+    return graph.added(B.CONV_2D, inputs, NHWC, CONVOLUTION)
 
 
 def test_an_activation_from_which_a_transpose_separated_it_joins_the_convolution() -> None:
     graph = Graph()
     image = graph.tensor("image", (1, 4, 6, 3))
-    clipped = added(graph, B.RELU6, [transposed(graph, maps(graph, image), TO_NCHW, NCHW)], NCHW)
-    data = graph.finish({"image": image}, {"result": transposed(graph, clipped, TO_NHWC, NHWC)})
+    clipped = graph.added(B.RELU6, [graph.transposed(maps(graph, image), TO_NCHW, NCHW)], NCHW)
+    data = graph.finish({"image": image}, {"result": graph.transposed(clipped, TO_NHWC, NHWC)})
     edited = simplified(without_transposes(data))
     assert kinds(edited) == ["CONV_2D"]
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
@@ -211,8 +210,8 @@ def test_an_activation_of_what_others_read_stays() -> None:
     graph = Graph()
     image = graph.tensor("image", (1, 4, 6, 3))
     source = maps(graph, image)
-    clipped = added(graph, B.RELU, [source], NHWC)
-    total = added(graph, B.ADD, [source, clipped], NHWC, schema.AddOptionsT())
+    clipped = graph.added(B.RELU, [source], NHWC)
+    total = graph.added(B.ADD, [source, clipped], NHWC, schema.AddOptionsT())
     data = graph.finish({"image": image}, {"result": total})
     assert kinds(simplified(data)) == ["CONV_2D", "RELU", "ADD"]
 
@@ -222,12 +221,12 @@ def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, k
     graph = Graph()
     image = graph.tensor("image", (1, 4, 6, 3))
     source = maps(graph, image)
-    source = added(graph, B.RELU, [source], NHWC) if positive else source
+    source = graph.added(B.RELU, [source], NHWC) if positive else source
     lowest = graph.tensor("lowest", (1,), np.asarray([np.finfo(np.float32).min], np.float32))
-    margins = integers(graph, (0, 0), (1, 1), (1, 1), (0, 0))
-    padded = added(graph, B.PADV2, [source, margins, lowest], (1, 6, 8, 8), schema.PadV2OptionsT())
+    margins = graph.integers((0, 0), (1, 1), (1, 1), (0, 0))
+    padded = graph.added(B.PADV2, [source, margins, lowest], (1, 6, 8, 8), schema.PadV2OptionsT())
     pool = schema.Pool2DOptionsT(padding=schema.Padding.VALID, filterHeight=3, filterWidth=3, strideH=1, strideW=1)
-    data = graph.finish({"image": image}, {"result": added(graph, B.MAX_POOL_2D, [padded], NHWC, pool)})
+    data = graph.finish({"image": image}, {"result": graph.added(B.MAX_POOL_2D, [padded], NHWC, pool)})
     edited = simplified(data)
     assert kinds(edited) == ["CONV_2D", kind, "MAX_POOL_2D"]
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)

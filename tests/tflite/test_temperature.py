@@ -75,6 +75,12 @@ def form(parts: int, name: str) -> bytes:
     return quantize(classifier(parts), eight_bit_rules(MIXED[name]), ranges)
 
 
+@cache
+def tempered(parts: int, name: str, temperature: float) -> Array:
+    """The answers of a form with a temperature to the random images."""
+    return answers(with_temperature(form(parts, name), temperature), random_images())
+
+
 def softmax_of(model: Model) -> Operator:
     return next(operator for operator in model.operators if operator.name == "SOFTMAX")
 
@@ -105,18 +111,17 @@ def softmax(values: Array) -> Array:
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize(("parts", "name"), FORMS)
 def test_probabilities_are_those_of_the_divided_logits(parts: int, name: str, temperature: float) -> None:
-    data = form(parts, name)
-    made = answers(with_temperature(data, temperature), random_images())
-    assert np.abs(made - softmax(logits(data) / temperature)).max() <= largest_error(parts, name, temperature)
+    made = tempered(parts, name, temperature)
+    wanted = softmax(logits(form(parts, name)) / temperature)
+    assert np.abs(made - wanted).max() <= largest_error(parts, name, temperature)
 
 
 @pytest.mark.parametrize("temperature", TEMPERATURES)
 @pytest.mark.parametrize(("parts", "name"), FORMS)
 def test_the_class_of_the_largest_logit_stays_first(parts: int, name: str, temperature: float) -> None:
     """Integer probabilities may tie: then it is one of the first. float16 rounds weights again, int16 logits."""
-    data = form(parts, name)
-    made = answers(with_temperature(data, temperature), random_images())
-    behind = made.max(axis=1) - made[np.arange(IMAGES), logits(data).argmax(axis=1)]
+    made = tempered(parts, name, temperature)
+    behind = made.max(axis=1) - made[np.arange(IMAGES), logits(form(parts, name)).argmax(axis=1)]
     rounded = name in {"float16", "int16x8"}
     assert behind.max() <= (largest_error(parts, name, temperature) if rounded else 0)
     assert np.count_nonzero(behind) <= (2 if rounded else 0)

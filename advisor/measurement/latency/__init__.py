@@ -79,23 +79,10 @@ def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
     values = [value for block in blocks for value in block]
     mean, deviation, middle = statistics.fmean(values), statistics.pstdev(values), statistics.fmean(medians)
     low, high = median_interval(medians if len(medians) > 1 else sorted(values))
+    cv, block_cv = deviation / mean if mean else 0.0, statistics.pstdev(medians) / middle if middle else 0.0
     p50, p90, p99 = np.quantile(values, [0.5, 0.9, 0.99]).tolist()
-    return Summary(
-        median=statistics.median(medians),
-        low=low,
-        high=high,
-        p50=p50,
-        p90=p90,
-        p99=p99,
-        min=min(values),
-        max=max(values),
-        mean=mean,
-        std=deviation,
-        cv=deviation / mean if mean else 0.0,
-        block_cv=statistics.pstdev(medians) / middle if middle else 0.0,
-        runs=len(values),
-        blocks=len(medians),
-    )
+    quantiles = (statistics.median(medians), low, high, p50, p90, p99, min(values), max(values))
+    return Summary(*quantiles, mean, deviation, cv, block_cv, len(values), len(medians))
 
 
 def median_interval(values: Sequence[float], seed: int = 0) -> tuple[float, float]:

@@ -2,12 +2,12 @@
 
 import statistics
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -123,53 +123,40 @@ def collect(
     model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]
 ) -> dict[str, object]:
     """Return the nanoseconds of each of ``STEPS`` in each run; :func:`time_pipeline` calls this in a child process."""
-    classifier = _Classifier(model, image, threads, kernels, mean, std)
+    from advisor.datasets.images import InputSpec, load
+    from advisor.tflite.quantization import dequantize, quantize
+
+    interpreter = new_interpreter(model, threads, kernels)
+    interpreter.allocate_tensors()
+    inputs, outputs = interpreter.get_input_details(), interpreter.get_output_details()
+    shape = [int(side) for side in inputs[0]["shape"]]
+    if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
+        raise AgentError("pipeline", "its input is not one square RGB image")
+    spec = InputSpec(shape[1], (mean[0], mean[1], mean[2]), (std[0], std[1], std[2]))
+    # At one thread, the calling thread does all the work, and other processes hardly affect its CPU time.
+    clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
+    steps: tuple[Callable[[Any], Any], ...] = (
+        lambda _: load(Path(image), shape[1]),
+        lambda pixels: quantize(spec.normalise(pixels)[None], inputs[0]),
+        lambda values: interpreter.set_tensor(inputs[0]["index"], values),
+        lambda _: interpreter.invoke(),
+        lambda _: [interpreter.get_tensor(detail["index"]) for detail in outputs],
+        lambda found: [dequantize(*one).reshape(-1).argsort()[-TOP:] for one in zip(found, outputs, strict=True)],
+    )
+
+    def run() -> list[int]:
+        value, marks = None, [clock()]
+        for step in steps:
+            value = step(value)
+            marks.append(clock())
+        return [after - before for before, after in pairwise(marks)]
+
     for _ in range(2):
-        classifier.run()
+        run()
     limit, runs = time.perf_counter() + TIME_LIMIT_S, list[list[int]]()
     while len(runs) < MOST_RUNS and (len(runs) < LEAST_RUNS or time.perf_counter() < limit):
-        runs.append(classifier.run())
+        runs.append(run())
     return {"runs": runs}
-
-
-class _Classifier:
-    """A loaded image classifier and an image."""
-
-    def __init__(self, model: str, image: str, threads: int, kernels: str, mean: list[float], std: list[float]):
-        self._image = Path(image)
-        self._mean, self._std = (mean[0], mean[1], mean[2]), (std[0], std[1], std[2])
-        self._interpreter = new_interpreter(model, threads, kernels)
-        self._interpreter.allocate_tensors()
-        inputs = self._interpreter.get_input_details()
-        shape = [int(side) for side in inputs[0]["shape"]]
-        if len(inputs) != 1 or len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2]:
-            raise AgentError("pipeline", "its input is not one square RGB image")
-        self._input, self._size = inputs[0], shape[1]
-        self._outputs = self._interpreter.get_output_details()
-        # At one thread, the calling thread does all the work, and other processes hardly affect its CPU time.
-        self._clock = time.thread_time_ns if threads == 1 else time.perf_counter_ns
-
-    def run(self) -> list[int]:
-        """Run all steps once and return the nanoseconds of each of ``STEPS``."""
-        from advisor.datasets.images import InputSpec, load
-        from advisor.tflite.quantization import dequantize, quantize
-
-        spec = InputSpec(self._size, self._mean, self._std)
-        marks = [self._clock()]
-        pixels = load(self._image, self._size)
-        marks.append(self._clock())
-        values = quantize(spec.normalise(pixels)[None], self._input)
-        marks.append(self._clock())
-        self._interpreter.set_tensor(self._input["index"], values)
-        marks.append(self._clock())
-        self._interpreter.invoke()
-        marks.append(self._clock())
-        results = [self._interpreter.get_tensor(detail["index"]) for detail in self._outputs]
-        marks.append(self._clock())
-        for result, detail in zip(results, self._outputs, strict=True):
-            dequantize(result, detail).reshape(-1).argsort()[-TOP:]
-        marks.append(self._clock())
-        return [after - before for before, after in pairwise(marks)]
 
 
 @dataclass(frozen=True)
@@ -242,16 +229,9 @@ def sustain(
     options = ["--threads", str(threads), "--sustained", str(seconds), "--windows", str(windows), *setup.options()]
     script = [agent.__file__, str(path.absolute()), *options]
     document = cast("SustainedDocument", run_json(script, seconds * 1.5 + 120, path.name, setup.python))
-    return Sustained(
-        threads=threads,
-        seconds=seconds,
-        clock="CPU time" if threads == 1 else "wall time",
-        span_s=min(SPAN_S, seconds / 5),
-        windows=tuple(
-            Window(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]
-        ),
-        others_cores=document["load"]["others_cores"],
-    )
+    rows = [(row["start_s"], row["runs"], (row["cpu_ns"] or row["wall_ns"]) / 1e6) for row in document["windows"]]
+    parts, clock = tuple(Window(*row) for row in rows), "CPU time" if threads == 1 else "wall time"
+    return Sustained(threads, seconds, clock, min(SPAN_S, seconds / 5), parts, document["load"]["others_cores"])
 
 
 def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) -> tuple[str, ...]:
@@ -277,8 +257,7 @@ def _fastest(times: Mapping[int, float], where: str) -> str:
     """Name the fastest thread count, and compare it with one thread or with the best of several threads."""
     best = min(times, key=lambda count: times[count])
     if best != 1:
-        return (
-            f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({times[1]:.2f} -> {times[best]:.2f} ms)"
-        )
+        change = f"{times[1]:.2f} -> {times[best]:.2f} ms"
+        return f"{best} threads are {times[1] / times[best]:.1f}x faster {where} ({change})"
     other = min((count for count in times if count != 1), key=lambda count: times[count])
     return f"1 thread is the fastest {where} ({times[1]:.2f} ms): {other} threads take {times[other]:.2f} ms"

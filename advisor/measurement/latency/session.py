@@ -46,16 +46,12 @@ def parse_runtime(text: str) -> Runtime:
     """Parse ``tflite-runtime==2.14.0``; raise UsageError for another package, or if the version is not exact."""
     matched = _REQUIREMENT.match(text)
     if matched is None:
-        raise UsageError(
-            f"--runtime '{text}' is not a package with an exact version",
-            "write for example --runtime tflite-runtime==2.14.0",
-        )
+        hint = "write for example --runtime tflite-runtime==2.14.0"
+        raise UsageError(f"--runtime '{text}' is not a package with an exact version", hint)
     package = matched[1].lower().replace("_", "-").replace(".", "-")
     if package not in COMPANIONS:
-        raise UsageError(
-            f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}",
-            f"runtimes: {', '.join(COMPANIONS)}",
-        )
+        known = f"runtimes: {', '.join(COMPANIONS)}"
+        raise UsageError(f"--runtime: unknown runtime '{package}'{nearest(package, COMPANIONS)}", known)
     return Runtime(package, matched[2])
 
 

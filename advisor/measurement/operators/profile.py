@@ -43,25 +43,15 @@ SECONDS = 0.3
 # gets no operator.
 
 # The names of XNNPACK's kernels (without the types in brackets), and the operators that become such a kernel.
-_KINDS: tuple[tuple[str, frozenset[str]], ...] = (
-    ("DWConv", frozenset({"DEPTHWISE_CONV_2D"})),
-    ("Deconvolution", frozenset({"TRANSPOSE_CONV"})),
-    ("Convolution", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Dynamic Fully Connected", frozenset({"CONV_2D", "FULLY_CONNECTED"})),
-    ("Add", frozenset({"ADD"})),
-    ("Subtract", frozenset({"SUB"})),
-    ("Multiply", frozenset({"MUL"})),
-    ("Average Pooling", frozenset({"AVERAGE_POOL_2D"})),
-    ("Max Pooling", frozenset({"MAX_POOL_2D"})),
-    ("Mean", frozenset({"MEAN"})),
-    ("Softmax", frozenset({"SOFTMAX"})),
-    ("Sigmoid", frozenset({"LOGISTIC"})),
-    ("HardSwish", frozenset({"HARD_SWISH"})),
-    ("Concatenate", frozenset({"CONCATENATION"})),
-    ("Constant Pad", frozenset({"PAD"})),
-    ("Static Reshape", frozenset({"RESHAPE"})),
-    ("Resize Bilinear", frozenset({"RESIZE_BILINEAR"})),
+_LINEAR = "CONV_2D FULLY_CONNECTED"
+_KINDS = (
+    *(("DWConv", "DEPTHWISE_CONV_2D"), ("Deconvolution", "TRANSPOSE_CONV"), ("Convolution", _LINEAR)),
+    *(("Fully Connected", _LINEAR), ("Dynamic Fully Connected", _LINEAR), ("Add", "ADD")),
+    *(("Subtract", "SUB"), ("Multiply", "MUL"), ("Average Pooling", "AVERAGE_POOL_2D")),
+    *(("Max Pooling", "MAX_POOL_2D"), ("Mean", "MEAN"), ("Softmax", "SOFTMAX")),
+    *(("Sigmoid", "LOGISTIC"), ("HardSwish", "HARD_SWISH"), ("Concatenate", "CONCATENATION")),
+    *(("Constant Pad", "PAD"), ("Static Reshape", "RESHAPE")),
+    ("Resize Bilinear", "RESIZE_BILINEAR"),
 )
 
 
@@ -196,22 +186,17 @@ def kind_of(tag: str) -> frozenset[str] | None:
     """Return the operators that can become an XNNPACK kernel of this name, None if unknown."""
     name = tag.removeprefix("Delegate/")
     if "DWConv" in name:
-        return _KINDS[0][1]
-    return next((kind for start, kind in _KINDS if name.startswith(start)), None)
+        name = "DWConv"
+    return next((frozenset(kinds.split()) for start, kinds in _KINDS if name.startswith(start)), None)
 
 
 def _node(model: Model, cost: OperatorCost, operator: Operator) -> ProfiledOperator:
     tensors = model.tensors
     inputs = [tensors[position] for position in operator.inputs if position >= 0]
     outputs = [tensors[position] for position in operator.outputs]
-    return ProfiledOperator(
-        index=cost.index,
-        name=operator.name,
-        inputs=tuple(_shown(tensor) for tensor in inputs if not tensor.is_constant),
-        outputs=tuple(_shown(tensor) for tensor in outputs),
-        macs=cost.macs,
-        bytes_moved=sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values()),
-    )
+    shown = [_shown(tensor) for tensor in inputs if not tensor.is_constant]
+    moved = sum(tensor.size_bytes for tensor in {id(tensor): tensor for tensor in inputs + outputs}.values())
+    return ProfiledOperator(cost.index, operator.name, tuple(shown), tuple(map(_shown, outputs)), cost.macs, moved)
 
 
 def _shown(tensor: Tensor) -> str:

@@ -159,20 +159,12 @@ class Profile(Written):
             groups.setdefault((row.type, row.where), []).append(row)
         summary: list[TypeTime] = []
         for rows in sorted(groups.values(), key=lambda rows: -sum(row.time_us for row in rows)):
-            share = sum(row.share for row in rows)
-            output = next((row.node.outputs[0] for row in rows if row.node and row.node.outputs), "")
-            summary.append(
-                TypeTime(
-                    type=rows[0].type,
-                    where=rows[0].where,
-                    count=len(rows),
-                    time_us=sum(row.time_us for row in rows),
-                    share=share,
-                    cumulative=share + (summary[-1].cumulative if summary else 0.0),
-                    macs=sum(row.node.macs for row in rows if row.node),
-                    data_type=output.partition(" ")[0],
-                )
-            )
+            time_us, share = sum(row.time_us for row in rows), sum(row.share for row in rows)
+            cumulative = share + (summary[-1].cumulative if summary else 0.0)
+            known = [row.node for row in rows if row.node]
+            kind = next((node.outputs[0] for node in known if node.outputs), "").partition(" ")[0]
+            macs = sum(node.macs for node in known)
+            summary.append(TypeTime(rows[0].type, rows[0].where, len(rows), time_us, share, cumulative, macs, kind))
         return tuple(summary)
 
     def top(self, count: int = 10) -> tuple[OperatorTime, ...]:

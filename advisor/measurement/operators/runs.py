@@ -11,7 +11,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import compress, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -192,14 +192,11 @@ def _unsupported(message: str) -> Reported:
 
 
 def _notes(runtime: str, requested: str, used: str, found: float) -> tuple[str, ...]:
-    notes = []
-    if not runtime.startswith(TESTED_RUNTIME):
-        notes.append(f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole")
-    if used != requested:
-        notes.append("XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower")
-    if found < REJECT_BELOW:
-        notes.append(f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds")
-    return tuple(notes)
+    other = f"{runtime} is not the tested runtime ({TESTED_RUNTIME}x), but the operators add up to the whole"
+    builtin = "XNNPACK's events did not add up to the whole: these are the builtin kernels, which are slower"
+    rough = f"the operators add up to {found:.0%} only, because the run is short for a clock of microseconds"
+    applies = (not runtime.startswith(TESTED_RUNTIME), used != requested, found < REJECT_BELOW)
+    return tuple(compress((other, builtin, rough), applies))
 
 
 def prefix(data: bytes, count: int, still: set[int]) -> bytes:

@@ -1,9 +1,7 @@
 """Latency of real files in real child processes."""
 
 import json
-import multiprocessing
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +10,10 @@ import pytest
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
+from advisor.measurement.host import busy_processes
 from advisor.measurement.latency import LatencyResult, ModelTiming, Verdict
 from advisor.measurement.latency.timing import judge, measure
+from tests.measurement import small_models
 
 QUIET = {"others_cores": 0.0, "cores": 4}
 
@@ -27,34 +27,10 @@ def series(walls: list[list[float]], cpus: list[list[float]] | None, threads: in
     """An agent's series from milliseconds; ``waited`` is a share of the time."""
     rows = []
     for index, block in enumerate(walls):
-        elapsed = round(sum(block) * 1e6)
-        rows.append(
-            {
-                "wall_ns": [value * 1e6 for value in block],
-                "cpu_ns": None if cpus is None else [value * 1e6 for value in cpus[index]],
-                "waited_ns": waited * elapsed * threads,
-                "elapsed_ns": elapsed,
-            }
-        )
+        elapsed, cpu = round(sum(block) * 1e6), None if cpus is None else [value * 1e6 for value in cpus[index]]
+        wait = waited * elapsed * threads
+        rows.append({"wall_ns": [1e6 * ms for ms in block], "cpu_ns": cpu, "waited_ns": wait, "elapsed_ns": elapsed})
     return {"threads": threads, "first_ns": 4e6, "load_ns": 2e6, "blocks": rows}
-
-
-@pytest.fixture
-def burners(starts_processes: None) -> Iterator[None]:
-    """Keep every processor busy twice over."""
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=_burn, daemon=True) for _ in range(2 * (os.cpu_count() or 1))]
-    for child in children:
-        child.start()
-    yield
-    for child in children:
-        child.kill()
-        child.join()
-
-
-def _burn() -> None:
-    while True:
-        pass
 
 
 def test_results_come_in_the_order_asked_with_their_figures(timing: ModelTiming) -> None:
@@ -93,14 +69,9 @@ def test_json_can_be_written_and_tells_both_answers(timing: ModelTiming) -> None
     assert data["host"]["fingerprint"] == timing.host.fingerprint
 
 
-@pytest.mark.integration
-def test_int8_inputs_are_timed(int8_model: Path) -> None:
-    assert measure(int8_model, [1], "search", retry=False).at(1).wall.median > 0
-
-
-@pytest.mark.usefixtures("burners")
-def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(float_model: Path) -> None:
-    result = measure(float_model, [1], "search", retry=False).at(1)
+def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(starts_processes: None, float_model: Path) -> None:
+    with busy_processes(2 * (os.cpu_count() or 1)):
+        result = measure(float_model, [1], "search", retry=False).at(1)
     assert result.verdict is Verdict.CONTENDED
     assert result.contended
     assert result.cpu is not None
@@ -110,28 +81,25 @@ def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(float_model: Path) 
 
 @pytest.mark.integration
 def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(float_model.read_bytes()[:700])
+    broken = small_models.saved(tmp_path, float_model.read_bytes()[:700], "broken.tflite")
     with pytest.raises(StageError) as caught:
         measure(broken, [1], "search")
     assert caught.value.message.startswith("broken.tflite: ")
     assert "\n" not in caught.value.message
 
 
-@pytest.mark.parametrize("threads", [[], [0], [-2, 1]])
-def test_wrong_thread_counts_are_refused(float_model: Path, threads: list[int]) -> None:
-    with pytest.raises(UsageError, match="thread counts"):
-        measure(float_model, threads)
-
-
-def test_an_unknown_effort_names_the_nearest(float_model: Path) -> None:
-    with pytest.raises(UsageError, match=r"'quik' \(did you mean 'quick'\?\)"):
-        measure(float_model, [1], "quik")
-
-
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        measure(tmp_path / "absent.tflite")
+@pytest.mark.parametrize(
+    ("threads", "effort", "reason"),
+    [
+        *(([], "quick", "thread counts"), ([0], "quick", "thread counts"), ([-2, 1], "quick", "thread counts")),
+        ([1], "quik", r"'quik' \(did you mean 'quick'\?\)"),
+    ],
+)
+def test_wrong_thread_counts_and_efforts_are_refused(
+    float_model: Path, threads: list[int], effort: str, reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        measure(float_model, threads, effort)
 
 
 def test_steady_blocks_are_stable() -> None:

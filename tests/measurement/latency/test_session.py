@@ -1,15 +1,27 @@
-"""One whole run of the benchmark: files good and bad, alone and together."""
+"""One whole run of the benchmark, with files good and bad, and other runtimes in environments of their own."""
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import advisor
 from advisor.core.errors import UsageError
-from advisor.measurement.latency.session import Benchmark, benchmark
+from advisor.measurement.latency.session import (
+    Benchmark,
+    Runtime,
+    benchmark,
+    interpreter,
+    parse_runtime,
+    refuse_newer_python,
+)
+from advisor.measurement.latency.timing import Setup, measure
 from advisor.measurement.on_device.gpu import benchmark_on_gpu
 from advisor.measurement.operators.profile import profile
 from advisor.tflite.postprocess import OPERATOR
@@ -17,15 +29,14 @@ from tests.builders import present
 from tests.detectors import detector_file
 from tests.documents import problems
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 
 
 @pytest.fixture(scope="module")
 def crash(folder: Path) -> Path:
-    path = folder / "crash.tflite"
-    path.write_bytes(small_models.crashing())
-    return path
+    return small_models.saved(folder, small_models.crashing(), "crash.tflite")
 
 
 @pytest.fixture(scope="module")
@@ -98,15 +109,19 @@ def test_the_package_and_the_function_share_a_name(float_model: Path) -> None:
     assert found.files[0].timing is not None
 
 
+def never(text: str) -> None:
+    pytest.fail(f"went on: {text}")
+
+
+@pytest.mark.parametrize("command", [lambda path: benchmark(path, tell=never), profile])
 @pytest.mark.parametrize("part", range(20))
 def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
-    float_model: Path, tmp_path: Path, part: int
+    float_model: Path, tmp_path: Path, part: int, command: Callable[[Path], object]
 ) -> None:
     whole = float_model.read_bytes()
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(whole[: len(whole) * part // 20])
-    with pytest.raises(UsageError, match=r"broken\.tflite") as caught:
-        benchmark(broken, tell=lambda text: pytest.fail(f"went on: {text}"))
+    broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
+    with pytest.raises(UsageError, match=r"broken\.tflite is not a usable \.tflite file") as caught:
+        command(broken)
     assert "\n" not in caught.value.message
 
 
@@ -120,8 +135,7 @@ def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
     ],
 )
 def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: object, said: str) -> None:
-    path = tmp_path / "bad.tflite"
-    path.write_bytes(make())
+    path = small_models.saved(tmp_path, make(), "bad.tflite")
     with pytest.raises(UsageError, match=r"bad\.tflite") as caught:
         benchmark(path, effort="search", force=True)
     assert said in caught.value.message
@@ -129,8 +143,7 @@ def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: obj
 
 @pytest.mark.integration
 def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
-    path = tmp_path / "open.tflite"
-    path.write_bytes(small_models.classifier(open_shape=True))
+    path = small_models.saved(tmp_path, small_models.classifier(open_shape=True), "open.tflite")
     with pytest.raises(UsageError) as caught:
         benchmark(path, effort="search", force=True)
     assert "--shape" in caught.value.hint
@@ -141,50 +154,33 @@ def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
 def test_threads_can_be_pinned_to_processors(float_model: Path) -> None:
     one = min(os.sched_getaffinity(0))
     found = benchmark(float_model, threads=(1, 2), effort="search", cpus=(one,), pipeline=False, force=True)
-    timing = present(found.files[0].timing)
-    assert timing.at(2).contended
-    with pytest.raises(UsageError, match="processor 9999 cannot be used"):
-        benchmark(float_model, cpus=(9999,))
+    assert present(found.files[0].timing).at(2).contended
 
 
-def test_the_same_file_twice_is_refused(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="given twice"):
-        benchmark(float_model, float_model)
-
-
-def test_no_model_is_refused() -> None:
-    with pytest.raises(UsageError, match="no model given"):
-        benchmark()
-
-
-@pytest.mark.parametrize("effort", ["load", "fast"])
-def test_an_unknown_effort_is_refused(float_model: Path, effort: str) -> None:
-    with pytest.raises(UsageError, match=f"unknown effort '{effort}'"):
-        benchmark(float_model, effort=effort)
+@pytest.mark.parametrize(
+    ("times", "options", "reason"),
+    [
+        (2, {}, "given twice"),
+        (0, {}, "no model given"),
+        (1, {"effort": "load"}, "unknown effort 'load'"),
+        (1, {"effort": "fast"}, "unknown effort 'fast'"),
+        (1, {"cpus": (9999,)}, "processor 9999 cannot be used"),
+    ],
+)
+def test_wrong_files_and_options_are_refused(
+    float_model: Path, times: int, options: dict[str, Any], reason: str
+) -> None:
+    with pytest.raises(UsageError, match=reason):
+        benchmark(*[float_model] * times, **options)
 
 
 @pytest.mark.parametrize("command", [benchmark, profile, benchmark_on_gpu])
 def test_a_file_whose_activations_fit_no_memory_is_refused_before_anything_is_spent(
     tmp_path: Path, command: Callable[..., object]
 ) -> None:
-    path = tmp_path / "huge.tflite"
-    path.write_bytes(small_models.swish_net(side=100_000, channels=1))
+    path = small_models.saved(tmp_path, small_models.swish_net(side=100_000, channels=1), "huge.tflite")
     with pytest.raises(UsageError, match=r"huge\.tflite needs \d+\.\d GB for its constants and activations"):
         command([path] if command is benchmark_on_gpu else path)
-
-
-@pytest.mark.parametrize("version", [0, 2, 4])
-def test_another_version_of_the_format_is_refused(tmp_path: Path, version: int) -> None:
-    from ai_edge_litert import schema_py_generated as schema
-
-    from advisor.tflite.rewrite import pack
-
-    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(small_models.classifier(), 0))
-    model.version = version
-    path = tmp_path / "other.tflite"
-    path.write_bytes(pack(model))
-    with pytest.raises(UsageError, match=rf"other\.tflite is not a usable .* version is {version}, not 3"):
-        benchmark(path)
 
 
 @pytest.mark.integration
@@ -202,3 +198,70 @@ def test_the_latency_of_a_detector_includes_its_post_processing_and_says_so(tmp_
     assert not found.failed
     (note,) = (note for note in found.notes if OPERATOR in note)
     assert note.startswith(f"the latency of cells.tflite includes {OPERATOR}")
+
+
+@pytest.mark.parametrize("text", ["tflite-runtime==2.14.0", " TFLite_Runtime == 2.14.0 "])
+def test_a_package_with_a_version_is_read(text: str) -> None:
+    assert parse_runtime(text) == Runtime("tflite-runtime", "2.14.0")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tflite-runtime",
+        "tflite-runtime>=2",
+        "tflite-runtime==",
+        "tflite-runtime==2.14.0 --index-url x",
+        "a @ file:b==1",
+    ],
+)
+def test_no_exact_version_is_refused(text: str) -> None:
+    with pytest.raises(UsageError, match="not a package with an exact version"):
+        parse_runtime(text)
+
+
+def test_another_package_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"unknown runtime 'tflite-run' \(did you mean 'tflite-runtime'\?\)"):
+        parse_runtime("tflite-run==2.14.0")
+
+
+def test_the_installed_runtime_needs_no_environment() -> None:
+    assert interpreter(Runtime("ai-edge-litert", metadata.version("ai-edge-litert"))) is None
+
+
+def test_a_python_newer_than_the_last_wheel_is_told() -> None:
+    with pytest.raises(UsageError, match=r"tflite-runtime==2\.14\.0 has no wheel for Python 3\.12; its last wheels"):
+        refuse_newer_python(Runtime("tflite-runtime", "2.14.0"), (3, 12))
+    refuse_newer_python(Runtime("tflite-runtime", "2.14.0"), (3, 11))
+    refuse_newer_python(Runtime("ai-edge-litert", "2.2.0"), (3, 13))
+
+
+@pytest.mark.integration
+def test_what_pip_cannot_find_is_one_line_and_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(UsageError, match=r"ai-edge-litert==0\.0\.1 cannot be installed: .*No matching") as caught:
+        interpreter(Runtime("ai-edge-litert", "0.0.1"))
+    assert "\n" not in caught.value.message
+    assert [path for path in (tmp_path / "runtimes").iterdir() if path.is_dir()] == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="tflite-runtime has no wheel for this Python")
+def test_an_older_runtime_measures_in_an_environment_made_once(
+    float_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    runtime = Runtime("tflite-runtime", "2.14.0")
+    try:
+        python = interpreter(runtime)
+    except UsageError as error:
+        skip_or_fail(f"the package index is out of reach: {error.message}")
+    assert python is not None
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    assert interpreter(runtime) == python
+    code = "import importlib.util as u; print(u.find_spec('ai_edge_litert'), u.find_spec('advisor'))"
+    seen = subprocess.run([str(python), "-I", "-c", code], capture_output=True, text=True, check=True).stdout
+    assert seen.split() == ["None", "None"]
+    timing = measure(float_model, [1], "search", retry=False, setup=Setup(python=python))
+    assert timing.runtime == "tflite-runtime==2.14.0"

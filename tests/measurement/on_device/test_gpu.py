@@ -107,8 +107,7 @@ def test_files_made_by_others_are_taken_whole_as_the_rules_say() -> None:
 @pytest.mark.usefixtures("software_gpu")
 @pytest.mark.timeout(300)
 def test_a_file_that_cannot_be_put_on_it_is_a_failed_row(float_model: Path, tmp_path: Path) -> None:
-    wrong = tmp_path / "custom.tflite"
-    wrong.write_bytes(small_models.unknown_operator())
+    wrong = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")
     good, bad = benchmark_on_gpu([float_model, wrong], "load").rows
     assert good.status == "checked"
     assert bad.status == "failed"

@@ -99,19 +99,9 @@ def test_json_holds_everything(swish_profile: Profile) -> None:
     assert len(data["operators"]) == len(swish_profile.operators)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.3, 0.6, 0.9, 0.99])
-def test_a_truncated_file_is_refused_before_any_child_starts(tmp_path: Path, float_model: Path, share: float) -> None:
-    data = float_model.read_bytes()
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(data[: int(share * len(data))])
-    with pytest.raises(UsageError, match=r"broken.tflite is not a usable .tflite file"):
-        profile(broken)
-
-
 @pytest.mark.integration
 def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
-    path = tmp_path / "open.tflite"
-    path.write_bytes(small_models.classifier(open_shape=True))
+    path = small_models.saved(tmp_path, small_models.classifier(open_shape=True), "open.tflite")
     with pytest.raises(StageError, match="unknown dimensions"):
         profile(path, with_roofline=False)
 
@@ -200,8 +190,12 @@ def test_nodes_know_their_work() -> None:
     assert rows[DENSE].bytes_moved == 4 * (32 + 32 * 4 + 4 + 4)
 
 
+def matched(*events: ProfilerEvent) -> list[int | None]:
+    """The operators of the small classifier that events belong to, by their index."""
+    return [node.index if node else None for node in match(read(small_models.classifier()), events)]
+
+
 def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
-    model = read(small_models.classifier())
     tags = (
         "Convolution (NHWC, F32) IGEMM",
         "Convolution (NHWC, F32) DWConv",
@@ -210,30 +204,18 @@ def test_xnnpack_events_meet_their_operators_by_kind_and_order() -> None:
         "Fully Connected (NC, F32) GEMM",
         "Copy (NC)",
     )
-    found = match(model, [ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)])
-    assert [node.index if node else None for node in found] == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
+    found = matched(*(ProfilerEvent(tag, 8, index, 1.0) for index, tag in enumerate(tags)))
+    assert found == [CONVOLUTION, DEPTHWISE, POINTWISE, MEAN, DENSE, None]
 
 
 def test_a_kind_whose_counts_differ_stays_without_an_operator() -> None:
-    model = read(small_models.classifier())
-    found = match(
-        model,
-        [ProfilerEvent("Fully Connected (NC, F32) GEMM", 8, 0, 1.0), ProfilerEvent("Mean (ND) Reduce", 8, 1, 1.0)],
-    )
-    assert [node.index if node else None for node in found] == [None, MEAN]
+    fused = ProfilerEvent("Fully Connected (NC, F32) GEMM", 8, 0, 1.0)
+    assert matched(fused, ProfilerEvent("Mean (ND) Reduce", 8, 1, 1.0)) == [None, MEAN]
 
 
 def test_builtin_events_are_taken_by_their_index_if_the_names_agree() -> None:
-    model = read(small_models.classifier())
-    found = match(
-        model,
-        [
-            ProfilerEvent("SOFTMAX", 2, SOFTMAX, 1.0),
-            ProfilerEvent("MEAN", 2, SOFTMAX, 1.0),
-            ProfilerEvent("MEAN", 2, 99, 1.0),
-        ],
-    )
-    assert [node.index if node else None for node in found] == [SOFTMAX, None, None]
+    events = [("SOFTMAX", SOFTMAX), ("MEAN", SOFTMAX), ("MEAN", 99)]
+    assert matched(*(ProfilerEvent(tag, 2, index, 1.0) for tag, index in events)) == [SOFTMAX, None, None]
 
 
 def test_partitions_gather_what_is_ready_as_the_runtime_does() -> None:
@@ -271,16 +253,14 @@ def test_a_library_without_a_known_profiler_is_cut(swish_model: Path, monkeypatc
 
 @pytest.mark.integration
 def test_a_file_that_cannot_run_is_not_cut(tmp_path: Path) -> None:
-    path = tmp_path / "custom.tflite"
-    path.write_bytes(small_models.unknown_operator())
+    path = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")
     with pytest.raises(StageError, match="unresolved custom op: Nobody"):
         profile(path, with_roofline=False)
 
 
 @pytest.mark.integration
 def test_expanded_constants_are_no_cut_of_their_own(float_model: Path, tmp_path: Path) -> None:
-    path = tmp_path / "half.tflite"
-    path.write_bytes(to_float16(float_model.read_bytes()))
+    path = small_models.saved(tmp_path, to_float16(float_model.read_bytes()), "half.tflite")
     found = profile(path, by_cuts=True, with_roofline=False)
     assert "DEQUANTIZE" not in {row.type for row in found.operators}
     assert len(found.operators) == 6

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UsageError
-from advisor.measurement.processes import existing_model, run_json
+from advisor.core.errors import StageError
+from advisor.measurement.processes import run_json
 from tests.processes import has_ended, until
 
 pytestmark = pytest.mark.integration
@@ -63,8 +63,3 @@ def test_an_exception_is_told_by_its_last_line(script: Path) -> None:
     script.write_text("raise RuntimeError('the disk is full')")
     with pytest.raises(StageError, match=r"status 1 and printed: RuntimeError: the disk is full"):
         run_json([str(script)], 30, "m")
-
-
-def test_a_missing_model_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        existing_model(tmp_path / "absent.tflite")

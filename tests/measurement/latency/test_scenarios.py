@@ -1,128 +1,20 @@
-"""What speaks against timing now.
+"""The first look at a file's speed, statistics of timed runs, and windows of a run without a rest."""
 
-The first look at a file's speed. Statistics of timed runs. First against last, from windows of a run without a
-rest.
-"""
-
-import os
-import subprocess
-import sys
-from functools import partial
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.errors import StageError, UsageError
-from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet
+from advisor.core.errors import StageError
 from advisor.measurement.latency import median_interval, paired_ratio, summarise
 from advisor.measurement.latency.scenarios import Sustained, Window, sustain
 from advisor.measurement.latency.timing import least_cpu_ms
-from tests.processes import PATIENCE_S, children_with, has_ended, until
-
-PROCESSORS = len(os.sched_getaffinity(0))
-
-
-def test_a_quiet_machine_is_fit() -> None:
-    assert Conditions(cores=4, others_cores=0.3, governor="performance").objections(2) == ()
-
-
-@pytest.mark.parametrize(
-    ("others", "threads", "fit"), [(1.0, 1, True), (1.0, 2, False), (1.9, 1, False), (None, 2, True)]
-)
-def test_others_may_take_only_what_the_threads_leave(others: float | None, threads: int, fit: bool) -> None:
-    assert (not Conditions(cores=2, others_cores=others).objections(threads)) is fit
-
-
-def test_a_governor_that_holds_the_lowest_frequency_is_named() -> None:
-    slow = Conditions(cores=4, others_cores=0.0, governor="powersave", driver="acpi-cpufreq")
-    assert "'powersave' holds the processors at their lowest frequency" in slow.objections(1)[0]
-
-
-@pytest.mark.parametrize("driver", ["intel_pstate", "amd-pstate-epp"])
-def test_powersave_of_a_driver_that_still_speeds_up_is_fit(driver: str) -> None:
-    assert Conditions(cores=4, others_cores=0.0, governor="powersave", driver=driver).objections(1) == ()
-
-
-@pytest.mark.parametrize(
-    ("text", "cores"), [("50000 100000", 0.5), ("400000 100000", 4.0), ("max 100000", None), ("", None), ("1 0", None)]
-)
-def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
-    assert quota(text) == cores
-
-
-def test_a_quota_below_the_threads_is_an_objection() -> None:
-    found = Conditions(cores=4, others_cores=0.0, quota_cores=1.5)
-    assert found.objections(1) == ()
-    assert "may use 1.5 processors, fewer than the 2" in found.objections(2)[0]
-
-
-@pytest.mark.integration
-def test_a_busy_machine_is_refused_with_the_way_out() -> None:
-    with busy_processes(2 * PROCESSORS), pytest.raises(UsageError, match="not timed: other processes keep") as caught:
-        require_quiet([1], force=False, patience_s=0.0)
-    assert "--force" in caught.value.hint
-
-
-@pytest.mark.integration
-def test_force_goes_on_with_the_conditions_kept() -> None:
-    with busy_processes(2 * PROCESSORS):
-        found = require_quiet([1], force=True)
-    assert found.objections(1)
-
-
-def test_observing_sees_this_machine() -> None:
-    found = observe(0.05)
-    assert found.cores == PROCESSORS
-    assert found.others_cores is None or found.others_cores >= 0
-
-
-def children() -> list[psutil.Process]:
-    return children_with("range(100_000)")
-
-
-@pytest.mark.integration
-def test_so_many_run_and_none_is_left() -> None:
-    with busy_processes(2):
-        until(lambda: len(children()) == 2)  # the command line of a process that has just begun can be empty
-    assert children() == []
-
-
-@pytest.mark.integration
-def test_an_exception_leaves_none() -> None:
-    with pytest.raises(KeyError), busy_processes(1):
-        raise KeyError
-    assert children() == []
-
-
-@pytest.mark.integration
-def test_they_end_when_their_starter_was_killed() -> None:
-    code = (
-        "import os, signal\nfrom advisor.measurement import host as conditions\nimport psutil\n"
-        "with conditions.busy_processes(1):\n"
-        "    print(psutil.Process().children()[0].pid, flush=True)\n"
-        "    os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
-    until(partial(has_ended, int(done.stdout)))
+from tests.measurement import small_models
 
 
 def test_more_work_takes_more_time(int8_model: Path, swish_model: Path) -> None:
     assert 0 < 2 * least_cpu_ms(int8_model) < least_cpu_ms(swish_model)
-
-
-def test_a_truncated_file_is_one_line(tmp_path: Path, float_model: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(float_model.read_bytes()[:400])
-    with pytest.raises(StageError, match=r"^broken\.tflite: .*cannot load the file"):
-        least_cpu_ms(broken)
-
-
-def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no model file"):
-        least_cpu_ms(tmp_path / "absent.tflite")
 
 
 times = st.floats(min_value=1e-3, max_value=1e4, allow_nan=False)
@@ -217,7 +109,6 @@ def test_windows_cover_the_time(float_model: Path) -> None:
 
 @pytest.mark.integration
 def test_a_file_that_cannot_run_is_named(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.tflite"
-    broken.write_bytes(b"nothing")
+    broken = small_models.saved(tmp_path, b"nothing", "broken.tflite")
     with pytest.raises(StageError, match=r"broken\.tflite"):
         sustain(broken, 1, 0.1)

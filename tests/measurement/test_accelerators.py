@@ -70,8 +70,7 @@ def test_a_reduction_is_judged_by_its_axes_and_what_it_keeps(keep_dims: int) -> 
 
 
 def test_nothing_behind_the_first_refused_operator_reaches_the_edge_tpu(tmp_path: Path) -> None:
-    path = tmp_path / "swish.tflite"
-    path.write_bytes(small_models.quantized(small_models.swish_net(), tmp_path, 64))
+    path = small_models.saved(tmp_path, small_models.quantized(small_models.swish_net(), tmp_path, 64), "swish.tflite")
     told = delegate(read(path), accelerator("edgetpu"))
     first = next(row.index for row in told.refused if row.operator == "HARD_SWISH")
     behind = {row.index for row in told.refused if row.index >= first}

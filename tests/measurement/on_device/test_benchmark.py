@@ -1,4 +1,4 @@
-"""Files in several runtimes of this machine, in turn: a row for each runtime, with the ratio to the first."""
+"""Files in several runtimes of this machine, in turn, and in TensorFlow Lite Micro for a microcontroller."""
 
 import json
 from collections.abc import Sequence
@@ -10,13 +10,20 @@ from rich.console import Console
 
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import HostConnection
+from advisor.devices.connections.host import HostConnection
+from advisor.devices.prediction.predictor import device_predictor
+from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.engine.targets.benchmarking import benchmark_device
+from advisor.integrations import microcontroller as micro
 from advisor.measurement.on_device import DeviceBenchmark
-from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes
+from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
 from advisor.reporting.benchmark import print_device_benchmark
+from advisor.tflite.arena import micro_arena
+from advisor.tflite.model import read
 from tests.devices.requirements import require_onnx
 from tests.documents import problems
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
 
 BOTH = "host:litert,host:onnxruntime"
 LITERT = RuntimeHere("host:litert", "ai-edge-litert", HostConnection())
@@ -25,9 +32,7 @@ ONNX = RuntimeHere("host:onnxruntime", "onnxruntime", HostConnection())
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    path = tmp_path / "small.tflite"
-    path.write_bytes(small_models.classifier())
-    return path
+    return small_models.saved(tmp_path, small_models.classifier(), "small.tflite")
 
 
 @pytest.mark.integration
@@ -49,8 +54,7 @@ def test_runtimes_take_turns_and_are_compared_with_the_first(model: Path) -> Non
 @pytest.mark.integration
 def test_a_runtime_that_cannot_run_the_file_is_a_failed_row(tmp_path: Path) -> None:
     require_onnx()
-    wrong = tmp_path / "custom.tflite"
-    wrong.write_bytes(small_models.unknown_operator())
+    wrong = small_models.saved(tmp_path, small_models.unknown_operator(), "custom.tflite")
     found = benchmark_in_runtimes([wrong], [LITERT, ONNX], (1,), "load")
     assert [row.failure.partition(":")[0] for row in found.failed] == ["custom.tflite in host"] * 2
     assert "no ONNX export" in found.failed[1].failure
@@ -77,3 +81,39 @@ def printed(found: DeviceBenchmark) -> str:
     console = Console(width=200, record=True, file=StringIO())
     print_device_benchmark(found, console)
     return console.export_text()
+
+
+def benchmarked(*models: Path) -> DeviceBenchmark:
+    profile = read_profile(shipped_profiles() / "stm32h743.yaml")
+    target = profile.target("tflite-micro-cpu-x1")
+    return benchmark_on_device(models, profile, target, None, device_predictor)
+
+
+@pytest.mark.integration
+def test_a_file_that_runs_has_its_arena_and_one_that_does_not_is_failed(int8_model: Path, tmp_path: Path) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    unknown = small_models.saved(tmp_path, small_models.dynamic_int8(small_models.classifier()), "unknown.tflite")
+    found = benchmarked(int8_model, unknown)
+    assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
+    runs, refused = found.rows
+    assert runs.micro is not None
+    assert runs.arena_bytes == runs.micro.arena_bytes > 14_000
+    assert refused.latency is None
+    assert "Hybrid models are not supported" in refused.failure or "takes int8" in refused.failure
+
+
+@pytest.mark.integration
+def test_the_comparison_with_litert_is_a_note(int8_model: Path) -> None:
+    if not micro.available():
+        skip_or_fail("tflite-micro is not installed")
+    (note,) = (note for note in benchmarked(int8_model).notes if "runs it in an arena of" in note)
+    assert "of 16 outputs none differ from LiteRT's reference kernels" in note
+
+
+@pytest.mark.integration
+def test_without_the_extra_the_arena_is_computed(int8_model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(micro, "available", lambda: False)
+    found = benchmarked(int8_model)
+    assert found.rows[0].arena_bytes == micro_arena(read(int8_model)).total
+    assert any("arenas are computed; pip install 'ondevice-advisor[micro]'" in note for note in found.notes)
