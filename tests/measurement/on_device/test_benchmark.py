@@ -10,8 +10,7 @@ from rich.console import Console
 
 from advisor.core.errors import UsageError
 from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.host import HostConnection
-from advisor.devices.prediction.predictor import device_predictor
+from advisor.devices.prediction import device_predictor
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.engine.targets.benchmarking import benchmark_device
 from advisor.integrations import microcontroller as micro
