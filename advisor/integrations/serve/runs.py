@@ -78,11 +78,6 @@ class RunRow:
         own = self.pick.configuration if self.pick else None
         return f"{own.card} {own.variant_name}" if own else ""
 
-    @property
-    def figures(self) -> tuple[str, str, str]:
-        """Accuracy, latency and size of the pick with their units; a dash for each that is not known."""
-        return figures(self.pick)
-
 
 def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
     """Return accuracy, latency and size with their units; a dash for each that is not known."""

@@ -10,7 +10,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.engine.remaining import Standing, write_standing
-from advisor.integrations.serve.runs import Runs, RunState
+from advisor.integrations.serve.runs import Runs, RunState, figures
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.tasks import DETECTION
@@ -25,7 +25,7 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     write_all(load_view(run), run.path)
     row = Runs(runs).row(run.path.name)
     assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
-    assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
+    assert figures(row.pick) == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
 
 
