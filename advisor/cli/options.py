@@ -144,10 +144,7 @@ def channels(text: str | None, option: str) -> tuple[float, ...] | None:
 
 
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
-    """Return the annotation of a command's parameter for each option, which is None if it is not given.
-
-    The help states the defaults of a search if ``defaults`` is true.
-    """
+    """Return the annotation of a parameter for each option; the help states defaults of a search if ``defaults``."""
     return {name: _annotation(name, each, defaults) for name, each in table.items()}
 
 

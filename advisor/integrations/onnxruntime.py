@@ -217,10 +217,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
 
 
 def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
-    """Return on how many inputs all answers are the same, and the largest difference as a share of a range.
-
-    Both are outputs for each input: those of the ``.tflite`` file and those of its export.
-    """
+    """Return on how many inputs file and export have the same answers, and their largest relative difference."""
     import numpy as np
 
     same, largest = 0, 0.0

@@ -48,10 +48,7 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def unit_named(name: str) -> Unit:
-    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
-
-    Raises UsageError: there is no such configuration or memory mode, or the unit does not have this mode.
-    """
+    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``; else UsageError."""
     asked, _, mode = name.partition(":")
     found = DEFAULTS.get(asked, asked)
     if found not in CONFIGURATIONS:

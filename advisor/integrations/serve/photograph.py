@@ -120,10 +120,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
 
 
 def _size(photograph: Path) -> tuple[int, int]:
-    """Return width and height of an upright photograph in pixels.
-
-    Raises UsageError: it is not an image that can be read.
-    """
+    """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
     from advisor.datasets.boxes.reading import Frame
     from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason
 

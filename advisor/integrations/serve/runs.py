@@ -140,10 +140,7 @@ class Runs:
         return (self._row(self.folder / name) for name in self.names())
 
     def row(self, name: str) -> RunRow:
-        """Return one run; it is read again only if its files changed.
-
-        Raises UsageError: there is no run of this name.
-        """
+        """Return one run, read again only if its files changed; UsageError if there is none of this name."""
         return self._row(self.path(name))
 
     def _row(self, path: Path) -> RunRow:
