@@ -6,20 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import (
-    AsJson,
-    Filter,
-    Format,
-    LogTo,
-    RunArgument,
-    Sort,
-    annotations_of,
-    argument,
-    complete_runs,
-    completion_of,
-    option,
-    takes,
-)
+from advisor.cli import options
+from advisor.cli.options import annotations_of, argument, complete_runs, completion_of, option, takes
 from advisor.cli.output import (
     check_place,
     log_run_to,
@@ -36,7 +24,7 @@ from advisor.core.options import LIMITS
 
 @takes(annotations_of(LIMITS, defaults=False))
 def report(
-    run: RunArgument,
+    run: options.RunArgument,
     *,
     images: Annotated[
         bool, option("", "Show images on which the pick errs in report.html.", "--images/--no-images")
@@ -45,10 +33,10 @@ def report(
         str | None, option("DIR", "Folder for the report files. Default: the run folder, if no limit changed.")
     ] = None,
     force: Annotated[bool, option("", "Replace report files that exist in --to.", "--force")] = False,
-    log_to: LogTo = None,
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+    log_to: options.LogTo = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
+    as_json: options.AsJson = False,
     **limits: Any,
 ) -> None:
     """Decide again from the measurements of a run, with other limits or another preference, and write the report.
@@ -106,16 +94,16 @@ class ExportOptions:
     ] = False
     force: Annotated[bool, option("", "Replace a bundle that exists.", "--force")] = False
     show: Annotated[bool, option("", "Show the candidates that --pick takes, and write nothing.", "--list")] = False
-    sort: Sort = ""
-    only: Filter = None
-    as_json: AsJson = False
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
 
 
 PLATFORMS = ("android", "ios", "python", "edgetpu", "web", "microcontroller", "coreml")
 """The flags of ``advisor export`` that add something to the bundle."""
 
 
-def export(run: RunArgument, *, asked: ExportOptions) -> None:
+def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
 
     Without an option for a platform, --android, --ios and --python are used. The same run gives the same bytes.
@@ -167,10 +155,10 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
 def compare(
     before: Annotated[str, argument("RUN", "Folder of the earlier run.", complete_runs)],
     after: Annotated[str, argument("RUN", "Folder of the later run.", complete_runs)],
-    form: Format = "text",
-    sort: Sort = "",
-    only: Filter = None,
-    as_json: AsJson = False,
+    form: options.Format = "text",
+    sort: options.Sort = "",
+    only: options.Filter = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
 
@@ -216,10 +204,10 @@ class ReevaluateOptions:
     since_last: Annotated[
         bool, option("", "Compare with the latest answer to each run: shows only what is new.", "--since-last")
     ] = False
-    form: Format = "text"
-    sort: Sort = ""
-    only: Filter = None
-    as_json: AsJson = False
+    form: options.Format = "text"
+    sort: options.Sort = ""
+    only: options.Filter = None
+    as_json: options.AsJson = False
 
 
 def reevaluate(

@@ -6,23 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import (
-    AsJson,
-    Catalogs,
-    Commands,
-    Filter,
-    Mirror,
-    Offline,
-    ProfileFolders,
-    Sort,
-    annotations_of,
-    argument,
-    channels,
-    completion_of,
-    option,
-    split,
-    takes,
-)
+from advisor.cli import options
+from advisor.cli.options import Commands, annotations_of, argument, channels, completion_of, option, split, takes
 from advisor.cli.output import download_bars, print_document, progress
 from advisor.core.errors import ExitCode, StageError
 from advisor.core.options import DeviceBenchmarkKeywords, options_of
@@ -41,7 +26,11 @@ devices_app = Commands.group(
 
 @cards_app.command("list", short_help="List the model cards.")
 def list_cards(
-    mirror: Mirror = None, catalog: Catalogs = None, sort: Sort = "", only: Filter = None, as_json: AsJson = False
+    mirror: options.Mirror = None,
+    catalog: options.Catalogs = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
@@ -62,8 +51,8 @@ def list_cards(
 @cards_app.command("show", short_help="Show one card with its sources.")
 def show_card(
     name: Annotated[str, argument("NAME", "Name of a card.", completion_of("card"))],
-    catalog: Catalogs = None,
-    as_json: AsJson = False,
+    catalog: options.Catalogs = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Show one card: counts, published figures with their sources, and the sources of its weights.
 
@@ -87,10 +76,10 @@ def fetch(
         list[str] | None, argument("NAME", "Names of cards, families or globs.", completion_of("candidates"))
     ] = None,
     everything: Annotated[bool, option("", "Fetch the weights of every card.", "--all")] = False,
-    mirror: Mirror = None,
-    offline: Offline = False,
-    catalog: Catalogs = None,
-    as_json: AsJson = False,
+    mirror: options.Mirror = None,
+    offline: options.Offline = False,
+    catalog: options.Catalogs = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Fetch weights into the cache, so that later searches need no network.
 
@@ -117,11 +106,11 @@ def fetch(
 
 @cards_app.command("check", short_help="Check every card against its published counts.")
 def check(
-    catalog: Catalogs = None,
+    catalog: options.Catalogs = None,
     build: Annotated[
         bool, option("", "Also build every graph and count its parameters: takes minutes.", "--build")
     ] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check every card: schema, names, hashes, and published counts (parameters equal, MACs within 2 %).
 
@@ -164,7 +153,7 @@ class AddOptions:
     data: Annotated[
         str | None, option("PATH", "Your labelled images, or with boxes for a detector: measures accuracy.")
     ] = None
-    as_json: AsJson = False
+    as_json: options.AsJson = False
 
 
 AS_GIVEN = ("name", "labels", "input_size", "licence", "family", "as_it_is", "into")
@@ -234,7 +223,10 @@ DeviceName = Annotated[str, argument("NAME", "Name of a device.", completion_of(
 
 @devices_app.command("list", short_help="List the devices and their targets.")
 def list_devices(
-    profiles: ProfileFolders = None, sort: Sort = "", only: Filter = None, as_json: AsJson = False
+    profiles: options.ProfileFolders = None,
+    sort: options.Sort = "",
+    only: options.Filter = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """List the devices with their targets and the number of known measurements.
 
@@ -254,7 +246,7 @@ def list_devices(
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")
-def show_device(name: DeviceName, profiles: ProfileFolders = None, as_json: AsJson = False) -> None:
+def show_device(name: DeviceName, profiles: options.ProfileFolders = None, as_json: options.AsJson = False) -> None:
     """Show one device: processor, limits, targets, number of known measurements, and their sources.
 
     Example: advisor devices show raspberry-pi-4
@@ -275,7 +267,7 @@ def add_device(
     file: Annotated[str, argument("FILE", "A profile (YAML) with its measurements (CSV) beside it.")],
     into: Annotated[str | None, option("DIR", "Folder that takes the profile. Default: your own.")] = None,
     force: Annotated[bool, option("", "Replace your profile of the same name.", "--force")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check a device profile and copy it with its measurements to your own profiles.
 
@@ -295,7 +287,7 @@ def add_device(
 def remove(
     name: DeviceName,
     from_: Annotated[str | None, option("DIR", "Folder that holds the profile. Default: your own.", "--from")] = None,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Remove one of your own device profiles with its measurements. Shipped profiles stay.
 
@@ -322,7 +314,7 @@ def calibrate(
     here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
     models: Annotated[int, option("N", "Number of models to measure.", min=1, max=50)] = 5,
     kernels: Annotated[bool, option("", KERNELS, "--kernels")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
     **reached: Any,
 ) -> None:
     """Measure the most informative models on a device and add the measurements to its profile.

@@ -103,8 +103,9 @@ def _benchmark_there(models: list[str], asked: BenchmarkOptions, given: dict[str
         _complain(row.failure for row in found.failed)
     else:
         print_device_benchmark(shown)
+    measured = bool(found.connection)
     if found.failed:
-        raise typer.Exit(ExitCode.UNSATISFIED if found.connection else ExitCode.USAGE)
+        raise typer.Exit(ExitCode.UNSATISFIED if measured else ExitCode.USAGE)
 
 
 def _complain(failures: Iterable[str]) -> None:

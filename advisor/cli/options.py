@@ -42,6 +42,11 @@ def option(metavar: str, text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, metavar=metavar or None, help=text, **more)
 
 
+def of_output(metavar: str, text: str, *names: str) -> Any:
+    """Declare an option of the group of the output."""
+    return option(metavar, text, *names, rich_help_panel=OUTPUT)
+
+
 def argument(metavar: str, text: str, complete: Callable[[str], list[str]] | None = None) -> Any:
     """Declare an argument: what stands for it, its help, its completion."""
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete)
@@ -71,34 +76,25 @@ def _matching(names: Iterable[str], incomplete: str) -> list[str]:
     return [name for name in names if name.startswith(incomplete)]
 
 
-Quiet = Annotated[
-    bool, option("", "Show the answer and errors, but no progress.", "--quiet", "-q", rich_help_panel=OUTPUT)
-]
+Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]
 RunArgument = Annotated[str, argument("RUN", "A run folder, such as runs/latest.", complete_runs)]
-AsJson = Annotated[bool, option("", "Print JSON.", "--json", rich_help_panel=OUTPUT)]
+AsJson = Annotated[bool, of_output("", "Print JSON.", "--json")]
 Sort = Annotated[
     str,
-    option(
-        "COLUMNS",
-        "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size.",
-        rich_help_panel=OUTPUT,
-    ),
+    of_output("COLUMNS", "Sort the table by these columns, joined by commas; one after '-' descends: --sort=-size."),
 ]
 Filter = Annotated[
     list[str] | None,
-    option(
+    of_output(
         "CONDITION",
         "Show only rows such as 'size<5MB' or 'card=mobilenet*,lenet'; repeat for more. Signs: = != < <= > >=.",
         "--filter",
-        rich_help_panel=OUTPUT,
     ),
 ]
 LogTo = Annotated[
     str | None,
-    option(
-        "PLACE",
-        "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle.",
-        rich_help_panel=OUTPUT,
+    of_output(
+        "PLACE", "Also log the answer to mlflow:ADDRESS, with the question, the figures, the front and the bundle."
     ),
 ]
 Format = Annotated[str, option("FORMAT", "Format of the output: text, markdown or json.", "--format")]
@@ -148,10 +144,7 @@ def channels(text: str | None, option: str) -> tuple[float, ...] | None:
 
 
 def annotations_of(table: Table, defaults: bool = True) -> Mapping[str, Any]:
-    """Return the annotation of a command's parameter for each option, which is None if it is not given.
-
-    The help states the defaults of a search if ``defaults`` is true.
-    """
+    """Return the annotation of a parameter for each option; the help states defaults of a search if ``defaults``."""
     return {name: _annotation(name, each, defaults) for name, each in table.items()}
 
 

@@ -120,10 +120,7 @@ class SlowSteps:
 
 @contextmanager
 def download_bars() -> Iterator[Callable[[str, int, int | None], None]]:
-    """Give a function that moves a file's bar: name, bytes so far, and all bytes if their number is known.
-
-    If standard error is no terminal, a slow download gets a line.
-    """
+    """Give a function that moves a file's bar: name, bytes so far, and all bytes if known. A log gets lines instead."""
     if QUIET.get() or not sys.stderr.isatty():
         with progress("looking up the weights") as tell:
             yield lambda name, _done, _total: tell(f"fetching {name}")
@@ -182,10 +179,7 @@ def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
 
 
 def check_place(place: str | None) -> None:
-    """Refuse a place of ``--log-to`` that cannot be used, before any work.
-
-    Raises UsageError: an unknown place, or its package is not installed.
-    """
+    """Refuse a place of ``--log-to`` that is unknown, or whose package is not installed, before any work."""
     if place:
         from advisor.api.answers import experiment_log
 

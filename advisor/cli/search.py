@@ -10,7 +10,18 @@ from typing import Annotated, Any
 
 import typer
 
-from advisor.cli.options import AsJson, Commands, Filter, LogTo, Sort, annotations_of, argument, option, takes
+from advisor.cli.options import (
+    AsJson,
+    Commands,
+    Filter,
+    LogTo,
+    Sort,
+    annotations_of,
+    argument,
+    of_output,
+    option,
+    takes,
+)
 from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
 from advisor.core.errors import ExitCode, UsageError
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
@@ -23,9 +34,7 @@ ENDS_WITHIN_S = 10.0
 @takes(annotations_of(SEARCH))
 def search(
     *,
-    verbose: Annotated[
-        bool, option("", "Show the output of the libraries.", "--verbose", "-v", rich_help_panel=OUTPUT)
-    ] = False,
+    verbose: Annotated[bool, of_output("", "Show the output of the libraries.", "--verbose", "-v")] = False,
     log_to: LogTo = None,
     sort: Sort = "",
     only: Filter = None,

@@ -121,10 +121,7 @@ def _excess(name: str, figure: Quantity | Belief | None, limit: float) -> float:
 
 
 def parse_licences(text: str) -> tuple[str, ...]:
-    """Parse ``permissive``, SPDX identifiers, or both, joined by commas; an empty text accepts any licence.
-
-    Raises UsageError: a name that is not an identifier.
-    """
+    """Parse ``permissive``, SPDX identifiers, or both, joined by commas; else UsageError. Empty: any licence."""
     names = tuple(part.strip() for part in text.split(",") if part.strip())
     for name in names:
         if not name.replace("-", "").replace(".", "").replace("+", "").isalnum() or not name.isascii():

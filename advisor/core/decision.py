@@ -67,10 +67,7 @@ def dominates(first: Costs, second: Costs) -> bool:
 
 
 def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
-    """Return the evaluations that no other dominates, fastest first.
-
-    Evaluations that are not ok or lack one of the three figures are excluded; equal points all stay.
-    """
+    """Return the evaluations that no other dominates, fastest first, of those that are ok with the three figures."""
     points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
     best: list[tuple[Evaluation, Costs]] = []
     for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it

@@ -143,17 +143,11 @@ def nearest(value: str, valid: Iterable[str]) -> str:
 
 
 def install_extra(extra: str) -> str:
-    """Return the command that installs an optional part of this package, for a hint.
-
-    The distribution is ``ondevice-advisor``: on the package index, ``advisor`` is another project.
-    """
+    """Return the command that installs an optional part; ``advisor`` alone is another project on the package index."""
     return f"pip install 'ondevice-advisor[{extra}]' (in a checkout: pip install '.[{extra}]')"
 
 
 def require_extra(package: str, extra: str, message: str) -> None:
-    """Refuse what needs an optional package that is not installed, without importing it.
-
-    Raises UsageError: the package is missing; the hint is the command that installs it.
-    """
+    """Refuse what needs an optional package that is not installed, without importing it: UsageError with a hint."""
     if find_spec(package) is None:
         raise UsageError(message, install_extra(extra))

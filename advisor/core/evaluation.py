@@ -276,10 +276,7 @@ def _named(facts: object, defaults: bool) -> dict[str, Any]:
 
 
 def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
-    """Return the evaluation of a JSON object; a detail that is damaged counts as unknown.
-
-    Raises KeyError, TypeError, ValueError: the object is not what :func:`evaluation_to_json` returns.
-    """
+    """Return the evaluation of a JSON object; damaged details are unknown. KeyError, TypeError, ValueError: others."""
     entries = dict(data)
     details = entries.pop("details", {})
     entries.pop("key", None)

@@ -22,10 +22,7 @@ class ClassBoxes:
 
 
 class JudgedBox(NamedTuple):
-    """A box with its class, its edges in shares of the image, its score (1 for a true box), and whether it is matched.
-
-    A true box is matched if it was found, a found one if it is right.
-    """
+    """A box: class, edges in shares of the image, score (1 for a true one), and whether it was found, or is right."""
 
     label: int
     top: float

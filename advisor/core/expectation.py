@@ -65,10 +65,7 @@ def metric_on_parts(evaluation: Evaluation, metric: str) -> tuple[Quantity | Non
 
 
 def top1_on_parts(evaluation: Evaluation) -> tuple[Quantity | None, Quantity | None]:
-    """Return top-1 in % on plain images of validation and on the hold-out, whatever metric decides.
-
-    Of detectors it is their own figure. None where it is not known.
-    """
+    """Return top-1 in % (of detectors their figure) on plain images of both parts, whatever metric decides."""
     plain, judged = metric_on_parts(evaluation, TOP1)
     return plain or evaluation.capture.plain or evaluation.accuracy, judged or evaluation.holdout_accuracy
 
@@ -120,10 +117,7 @@ LEAST = 1e-3
 
 
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
-    """Return the evaluation with its top-1 in new conditions, if it can be estimated; of detectors, their figure.
-
-    With ``own_holdout`` the user's own split names the hold-out, which then is the figure itself.
-    """
+    """Return the evaluation with its top-1 in new conditions: of an ``own_holdout`` its figure, else an estimate."""
     facts = evaluation.expectation
     plain, judged = top1_on_parts(evaluation)
     if own_holdout:

@@ -71,10 +71,7 @@ class Costs:
         return out.getvalue()
 
     def of(self, classes: Sequence[str]) -> tuple[tuple[float, ...], ...]:
-        """Return the costs with rows and columns in the order of ``classes``.
-
-        Raises UsageError: the two do not have the same classes.
-        """
+        """Return the costs with rows and columns in the order of ``classes``; UsageError if the two differ."""
         for name in self.classes:
             if name not in classes:
                 raise UsageError(

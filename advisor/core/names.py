@@ -20,19 +20,13 @@ if TYPE_CHECKING:
 
 
 def registered(group: str) -> tuple[str, ...]:
-    """Return the names that are registered in a group such as ``advisor.commands``, in alphabetical order.
-
-    Raises UsageError: the installed metadata of advisor are missing, or older than the group.
-    """
+    """Return the names in a group such as ``advisor.commands``, sorted; UsageError if the metadata lack it."""
     return tuple(_entry_points(group))
 
 
 @cache
 def integration(group: str, name: str) -> Any:
-    """Return what is registered by a name; its module is imported.
-
-    Raises UsageError: nothing has this name, or its module is gone: the installed metadata are of another version.
-    """
+    """Return what has a name, and import its module; UsageError if it is gone: the metadata are of another version."""
     found = _entry_points(group).get(name)
     if found is None:
         raise _other_version(f"'{group}' has no '{name}'")
@@ -95,10 +89,7 @@ _ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
 
 
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
-    """Return ``value`` where it is one of the valid names.
-
-    Raises UsageError: it is not; the nearest valid name is in the message.
-    """
+    """Return ``value`` where it is one of the valid names; else UsageError with the nearest."""
     if value not in valid:
         raise UsageError(f"{option}: unknown '{value}'{nearest(value, valid)}", f"one of: {', '.join(valid)}")
     return value
@@ -115,10 +106,7 @@ def stop_share(text: str, option: str) -> float:
 
 
 def executor_of(text: str, option: str) -> tuple[str, str]:
-    """Return the executor's name and the address of its cluster, which is empty if none is given.
-
-    Raises UsageError: an unknown executor.
-    """
+    """Return the executor's name and the address of its cluster, empty if none is given; else UsageError."""
     if text == LOCAL:
         return LOCAL, ""
     name, scheme, address = text.partition("://")
@@ -132,10 +120,7 @@ def executor_of(text: str, option: str) -> tuple[str, str]:
 
 
 def check_storage(storage: str, option: str = "--storage") -> str:
-    """Return ``storage`` where it is a valid value of ``--storage``.
-
-    Raises UsageError: it is neither a kind of file nor the address of a PostgreSQL database.
-    """
+    """Return ``storage`` where it is a kind of file or the address of a PostgreSQL database; else UsageError."""
     if storage in (JOURNAL, SQLITE):
         return storage
     try:

@@ -143,10 +143,7 @@ MOST_SUM = 1.5
 
 
 def as_probabilities(scores: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Return rows of scores (N, C) as probabilities: logits get a softmax, probabilities stay as they are.
-
-    Scores are logits if one of them is negative, or if a row adds up to more than :data:`MOST_SUM`.
-    """
+    """Return scores (N, C) as probabilities: a softmax of logits: below 0, or with a sum above :data:`MOST_SUM`."""
     if not scores.size or (scores.min() >= 0 and scores.sum(axis=1).max() <= MOST_SUM):
         return scores.astype(np.float32)
     powers = np.exp(scores - scores.max(axis=1, keepdims=True))

@@ -195,10 +195,7 @@ def reason(
     preference: Preference,
     pick_ties: bool = True,
 ) -> str:
-    """Return one sentence that says why a candidate was picked.
-
-    ``ties`` are tied in accuracy with the most accurate of the ``feasible`` ones; so is the pick if ``pick_ties``.
-    """
+    """Return one sentence why a candidate was picked; ``ties``, and it if ``pick_ties``, tie with the best accuracy."""
     best = max(feasible, key=accuracy_of)
     behind, met = accuracy_of(best) - accuracy_of(pick), _met(pick, budget)
     if not preference.accuracy_first and preference.name != "accuracy":

@@ -62,10 +62,7 @@ def points(text: str, option: str) -> float:
 
 
 def percent(text: str, option: str) -> float:
-    """Parse a share such as ``90%`` into percent (0-100].
-
-    Raises UsageError: no number with its unit, or more than 100 %.
-    """
+    """Parse a share such as ``90%`` into percent (0-100]."""
     value = parse(text, PERCENT, option, "90%")
     if value > 100:
         raise UsageError(f"{option}: '{text}' is above 100%", f"write for example {option} 90%")
@@ -86,10 +83,7 @@ def seconds(text: str, option: str) -> float:
 
 
 def channel_values(text: str, option: str) -> tuple[float, ...]:
-    """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``.
-
-    Raises UsageError: something else.
-    """
+    """Parse a value for all channels, or one for each of three: ``127.5`` or ``123.7,116.3,103.5``."""
     try:
         values = tuple(float(part) for part in text.split(","))
     except ValueError:

@@ -6,9 +6,8 @@ Other runtimes may run the exports too.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -105,25 +104,13 @@ INPUTS = 32
 SEED = 20_261
 
 
-@dataclass(frozen=True)
-class ExportFacts:
-    """Comparison of an export with its file, on the same inputs."""
-
-    inputs: int  #: number of inputs
-    same_answers: int  #: inputs on which the largest value of every output has the same index
-    #: largest difference of an output value, as a share of the output's range: of the values of a float output, of the
-    #: type of an integer one.
-    largest_difference: float
-    #: the same between LiteRT's own kernels, with XNNPACK and without; 0 where the export differs little, so that they
-    #: were not compared.
-    kernels_difference: float
-    transposes: int  #: number of Transpose operators in the export; one brings the image into ONNX's order
-
-
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
-    """Write the ONNX export of a file and return its :class:`ExportFacts` as JSON, or why there is no export.
+    """Write the ONNX export of a file and return how it compares on the same inputs, or why there is no export.
 
-    LiteRT's own kernels are compared, too, where the export differs by more than ``small``.
+    Answers are the same if the largest value of every output has the same index. Differences are shares of an output's
+    range: of the values of a float output, of the type of an integer one. LiteRT's own kernels, with XNNPACK and
+    without, are compared where the export differs by more than ``small``. One Transpose brings the image into ONNX's
+    order.
     """
     try:
         inputs, outputs = _answered(model)
@@ -133,8 +120,9 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
         kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
     except StageError as error:
         return error.message
-    operators = Counter(node.op_type for node in converted.graph.node)
-    return asdict(ExportFacts(INPUTS, same, largest, kernels, operators["Transpose"]))
+    transposes = sum(node.op_type == "Transpose" for node in converted.graph.node)
+    differences = {"largest_difference": largest, "kernels_difference": kernels}
+    return {"inputs": INPUTS, "same_answers": same, **differences, "transposes": transposes}
 
 
 def _converted(model: str) -> ModelProto:
@@ -217,10 +205,7 @@ def to_uint8(model: ModelProto) -> ModelProto:
 
 
 def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
-    """Return on how many inputs all answers are the same, and the largest difference as a share of a range.
-
-    Both are outputs for each input: those of the ``.tflite`` file and those of its export.
-    """
+    """Return on how many inputs file and export have the same answers, and their largest relative difference."""
     import numpy as np
 
     same, largest = 0, 0.0

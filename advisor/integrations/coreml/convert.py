@@ -52,10 +52,7 @@ class Network:
         self._values: dict[int, Any] = {model.subgraphs[0].inputs[0]: image}
 
     def run(self) -> Any:
-        """Add every operator and return the value of the first output.
-
-        Raises UsageError: an operator has no counterpart here.
-        """
+        """Add every operator and return the value of the first output; UsageError if one has no counterpart here."""
         for operator in self._model.operators:
             if operator.name not in OPERATORS:
                 raise UsageError(
@@ -79,10 +76,7 @@ class Network:
         return self._values[index]
 
     def constant(self, index: int) -> NDArray[Any]:
-        """Return a constant in the file's order of dimensions.
-
-        Raises UsageError: it is computed, or of another type.
-        """
+        """Return a constant of numbers in the file's order of dimensions; UsageError for another tensor."""
         tensor = self.tensor(index)
         if not tensor.is_constant or tensor.dtype not in _ARRAY_TYPES:
             raise UsageError(f"--coreml: '{tensor.name}' is not a constant of floats or whole numbers", "leave it out")

@@ -66,10 +66,7 @@ class AssistantFolders:
         return cls(tuple(Path(folder).resolve() for folder in given))
 
     def path(self, name: str, given: str) -> str:
-        """Return the absolute path that the argument ``name`` gives.
-
-        Raises ToolError: it is in none of the folders, or no path.
-        """
+        """Return the absolute path that the argument ``name`` gives; ToolError if it is in none of the folders."""
         try:
             path = (self.roots[0] / given).resolve()
         except (OSError, RuntimeError, ValueError) as error:  # a link to itself, a NUL character
@@ -170,10 +167,7 @@ class Tools:
     async def _run(
         self, arguments: Sequence[str], ctx: Context[Any, Any] | None = None, total_s: float | None = None
     ) -> dict[str, Any]:
-        """Run a command of this program and return the document that it prints.
-
-        Raises ToolError: the command refused; its message and hint are those of the command.
-        """
+        """Run a command of this program and return its document; ToolError with its message and hint if it refuses."""
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
         said: list[str] = []
         environment = {**os.environ, "NO_COLOR": "1"}

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from advisor.core.errors import StageError, UsageError, install_extra, nearest
 from advisor.core.quantity import Provenance, Quantity
 from advisor.integrations.microcontroller import EXTRA
-from advisor.isolation.process import Finished, run_program
+from advisor.isolation.process import run_program
 from advisor.measurement.microcontrollers import EthosEstimate, Unit
 from advisor.tflite.model import read
 
@@ -48,10 +48,7 @@ _SYSTEMS: Mapping[str, tuple[str, str]] = MappingProxyType(
 
 
 def unit_named(name: str) -> Unit:
-    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``.
-
-    Raises UsageError: there is no such configuration or memory mode, or the unit does not have this mode.
-    """
+    """Return the unit of ``ethos-u55``, ``ethos-u55-256`` or ``ethos-u55-256:sram-only``; else UsageError."""
     asked, _, mode = name.partition(":")
     found = DEFAULTS.get(asked, asked)
     if found not in CONFIGURATIONS:
@@ -86,31 +83,14 @@ def estimate(path: Path, unit: Unit, timeout_s: float = TIMEOUT_S) -> EthosEstim
             (row,) = csv.DictReader(file)
         compiled = read(Path(folder) / "model_vela.tflite")
     left = Counter(operator.name for operator in compiled.operators if operator.name != NPU_OPERATOR)
-    return _estimate(unit, len(model.operators), left, _reasons(finished), row)
+    lines = [each.removeprefix("Reason:") for each in finished.stdout.splitlines() if each.startswith("Reason:")]
+    reasons = tuple(dict.fromkeys(each.strip().partition(" (")[0] for each in lines))
+    return _estimate(unit, len(model.operators), left, reasons, row)
 
 
 def _command(source: Path, unit: Unit) -> Sequence[str]:
-    options = {
-        "--accelerator-config": unit.name,
-        "--system-config": unit.system,
-        "--memory-mode": MODES[unit.mode],
-        "--output-dir": str(source.parent),
-    }
-    return [
-        sys.executable,
-        "-P",
-        "-m",
-        "ethosu.vela",
-        str(source),
-        *(part for pair in options.items() for part in pair),
-    ]
-
-
-def _reasons(finished: Finished) -> tuple[str, ...]:
-    lines = (
-        line.removeprefix("Reason:").strip() for line in finished.stdout.splitlines() if line.startswith("Reason:")
-    )
-    return tuple(dict.fromkeys(line.partition(" (")[0] for line in lines))
+    options = ["--accelerator-config", unit.name, "--system-config", unit.system, "--memory-mode", MODES[unit.mode]]
+    return [sys.executable, "-P", "-m", "ethosu.vela", str(source), *options, "--output-dir", str(source.parent)]
 
 
 def _estimate(

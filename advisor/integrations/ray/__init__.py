@@ -126,10 +126,7 @@ class Roster:
             ) from None
 
     def require_same(self) -> None:
-        """Refuse nodes with other package versions, because they would make other files than this machine.
-
-        Raises UsageError: the first such node, with its versions and this machine's.
-        """
+        """Refuse nodes with other package versions, which would make other files than this machine: UsageError."""
         here = ray_node.versions()
         for name, there in self.on_every_node(ray_node.versions).items():
             other = [f"{name} {there[name]}, not {here[name]}" for name in here if there[name] != here[name]]
@@ -254,10 +251,7 @@ class RayExecutor:
     def _run(
         self, kind: str, options: Mapping[str, Any], task: Callable[..., CallResult], given: Arguments, *more: object
     ) -> CallResult:
-        """Run a task on a node with the files that are among the arguments, and write the files that it made.
-
-        Raises AdvisorError: of the task; a StageError also if the node, the worker or the connection is gone.
-        """
+        """Run a task on a node with the files among its arguments, and write those that it made."""
         outgoing = Outgoing(self._send, self._shared)
         packed = outgoing.pack(given)
         remote = self._roster.remote(task).options(max_retries=RETRIES, **options)

@@ -118,10 +118,7 @@ class Reevaluations:
 
 
 def bundle(run: Path, folder: Path) -> Path:
-    """Export the pick of a run to ``folder``, and return the bundle as a zip file.
-
-    Raises StageError: the command refused, or took too long.
-    """
+    """Export the pick of a run to ``folder``, and return the bundle as a zip file; StageError if it is refused."""
     command = _command(["export", str(run), "--to", str(folder / "bundle")])
     try:
         done = run_program(command, timeout_s=LIMIT_S, environment=_environment())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,9 +37,9 @@ class FormAnswer:
     @property
     def by_class(self) -> Mapping[str, list[float]]:
         """The scores of what was found by class, the most frequent class first."""
-        scores: dict[str, list[float]] = {}
+        scores = defaultdict[str, list[float]](list)
         for each in self.found:
-            scores.setdefault(each.label, []).append(each.score)
+            scores[each.label].append(each.score)
         return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
 
 
@@ -119,10 +120,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
 
 
 def _size(photograph: Path) -> tuple[int, int]:
-    """Return width and height of an upright photograph in pixels.
-
-    Raises UsageError: it is not an image that can be read.
-    """
+    """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
     from advisor.datasets.boxes.reading import Frame
     from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason
 

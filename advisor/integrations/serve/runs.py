@@ -78,11 +78,6 @@ class RunRow:
         own = self.pick.configuration if self.pick else None
         return f"{own.card} {own.variant_name}" if own else ""
 
-    @property
-    def figures(self) -> tuple[str, str, str]:
-        """Accuracy, latency and size of the pick with their units; a dash for each that is not known."""
-        return figures(self.pick)
-
 
 def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
     """Return accuracy, latency and size with their units; a dash for each that is not known."""
@@ -145,10 +140,7 @@ class Runs:
         return (self._row(self.folder / name) for name in self.names())
 
     def row(self, name: str) -> RunRow:
-        """Return one run; it is read again only if its files changed.
-
-        Raises UsageError: there is no run of this name.
-        """
+        """Return one run, read again only if its files changed; UsageError if there is none of this name."""
         return self._row(self.path(name))
 
     def _row(self, path: Path) -> RunRow:

@@ -87,10 +87,6 @@ class _Operators:
         return found.reshape(1, -1, rows, columns) + np.reshape(bias, (1, -1, 1, 1))
 
     @staticmethod
-    def linear(x: Array, weight: Array, bias: Any = 0) -> Array:
-        return x @ weight.T + bias
-
-    @staticmethod
     def _windows(x: Array, sizes: Any, strides: Any, pad: Any, fill: float) -> Array:
         top, bottom, left, right = (int(each) for each in pad)
         wide = np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=fill)
@@ -116,10 +112,6 @@ class _Operators:
         return (x - mean.reshape(shape)) * scale.reshape(shape) + np.broadcast_to(beta, mean.shape).reshape(shape)
 
     @staticmethod
-    def reduce_mean(x: Array, axes: Any, keep_dims: Any) -> Array:
-        return np.mean(x, axis=tuple(axes), keepdims=bool(keep_dims))
-
-    @staticmethod
     def pad(x: Array, pad: Any, constant_val: Any = 0, mode: Any = "constant") -> Array:
         assert mode == "constant"
         pairs = [tuple(pair) for pair in np.reshape(pad, (-1, 2))]
@@ -137,18 +129,10 @@ class _Operators:
         return x[tuple(places)]
 
     @staticmethod
-    def split(x: Array, num_splits: Any, axis: Any, **_: Any) -> list[Array]:
-        return np.split(x, int(num_splits), int(axis))
-
-    @staticmethod
     def softmax(x: Array, axis: Any) -> Array:
         powers = np.exp(x - x.max(axis=int(axis), keepdims=True))
         found: Array = powers / powers.sum(axis=int(axis), keepdims=True)
         return found
-
-    @staticmethod
-    def sigmoid_hard(x: Array, alpha: Any, beta: Any) -> Array:
-        return np.clip(float(alpha) * x + float(beta), 0, 1)
 
     @staticmethod
     def concat(values: Any, axis: Any, interleave: Any = False) -> Array:
@@ -160,6 +144,10 @@ class _Operators:
         assert str(dtype) in ("fp16", "fp32")
         return x
 
+    linear = staticmethod(lambda x, weight, bias=0: x @ weight.T + bias)
+    reduce_mean = staticmethod(lambda x, axes, keep_dims: np.mean(x, axis=tuple(axes), keepdims=bool(keep_dims)))
+    split = staticmethod(lambda x, num_splits, axis, **_: np.split(x, int(num_splits), int(axis)))
+    sigmoid_hard = staticmethod(lambda x, alpha, beta: np.clip(float(alpha) * x + float(beta), 0, 1))
     add = staticmethod(lambda x, y: x + y)
     sub = staticmethod(lambda x, y: x - y)
     mul = staticmethod(lambda x, y: x * y)

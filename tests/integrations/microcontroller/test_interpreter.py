@@ -71,11 +71,8 @@ def test_every_operator_that_is_missing_is_named(tmp_path: Path) -> None:
     assert refused.arena_bytes == 0
 
 
-def test_a_custom_operator_is_named(tmp_path: Path) -> None:
+def test_a_custom_operator_and_a_form_that_a_kernel_refuses_are_named(tmp_path: Path) -> None:
     assert check(written(tmp_path, small_models.unknown_operator())).missing == ("CUSTOM:Nobody",)
-
-
-def test_a_form_that_a_kernel_refuses_is_told_with_the_operator(tmp_path: Path) -> None:
     refused = check(written(tmp_path, small_models.dynamic_int8(small_models.classifier())))
     assert "refuses it: CONV_2D (operator 0): Hybrid models are not supported" in refused.reason
 

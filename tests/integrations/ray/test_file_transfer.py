@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +7,7 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.integrations.ray import node as ray_node
 from advisor.integrations.ray.node import FileRef, Outgoing, bundle_key, contents, replaced
+from tests.builders import present
 from tests.integrations.ray.jobs import Named, fill, join
 
 
@@ -43,9 +44,11 @@ class Sender:
         return bundle
 
 
-def called(sender: Sender, outgoing: Outgoing, *arguments: Any) -> ray_node.CallResult:
-    packed = outgoing.pack(arguments)
-    return ray_node.work(lambda given: join(*given), "session", packed, outgoing.bundles, sender.fetch)
+def called(
+    sender: Sender, outgoing: Outgoing, *arguments: Any, function: Callable[..., object] = join
+) -> ray_node.CallResult:
+    packed: Any = outgoing.pack(arguments)
+    return ray_node.work(lambda given: function(*given), "session", packed, outgoing.bundles, sender.fetch)
 
 
 def test_files_go_there_and_what_was_made_of_them_comes_back(
@@ -85,24 +88,19 @@ def test_a_failure_comes_back_as_it_was(parts: tuple[Path, ...], there: Path) ->
     def fail(_: Any) -> None:
         raise StageError("not this one", "another")
 
-    found = ray_node.work(fail, "session", (), {}, lambda bundle: bundle)
-    assert (
-        (found.error.message, found.error.hint) == ("not this one", "another") if found.error else pytest.fail("none")
-    )
+    error = present(ray_node.work(fail, "session", (), {}, lambda bundle: bundle).error)
+    assert (error.message, error.hint) == ("not this one", "another")
 
 
 def test_a_folder_is_filled(parts: tuple[Path, ...], there: Path, tmp_path: Path) -> None:
     folder = tmp_path / ".making-1"
     folder.mkdir()
     outgoing = Outgoing(Sender().send, None)
-    packed = outgoing.pack((parts[0], folder))
-    found = ray_node.work(lambda given: fill(*given), "session", packed, outgoing.bundles, lambda bundle: bundle)
+    found = called(Sender(), outgoing, parts[0], folder, function=fill)
     assert not list(folder.iterdir())
     outgoing.unpack(found.files)
-    assert {file.name: file.read_text() for file in folder.iterdir()} == {
-        "rows": "rows of <a>",
-        "names": "names of <a>",
-    }
+    written = {file.name: file.read_text() for file in folder.iterdir()}
+    assert written == {"rows": "rows of <a>", "names": "names of <a>"}
 
 
 def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp_path: Path) -> None:
@@ -110,25 +108,19 @@ def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp
     folder.mkdir()
     for name in ("model.json", "shard1"):
         (folder / name).write_text(name)
-    outgoing = Outgoing(Sender().send, None)
-    packed = outgoing.pack((Named(folder / "model.json", "weights"),))
-    seen = ray_node.work(
-        lambda given: (given[0].path.parent / "shard1").read_text(),
-        "s",
-        packed,
-        outgoing.bundles,
-        lambda bundle: bundle,
-    )
-    assert seen.value == "shard1"
+
+    def shard(weights: Named) -> str:
+        return (weights.path.parent / "shard1").read_text()
+
+    named = Named(folder / "model.json", "weights")
+    assert called(Sender(), Outgoing(Sender().send, None), named, function=shard).value == "shard1"
 
 
 def test_checkpoints_stay_from_one_try_to_the_next(there: Path, tmp_path: Path) -> None:
     outgoing = Outgoing(Sender().send, None)
-    (kept,) = outgoing.pack((tmp_path / "abc.checkpoints",))
-    seen = [
-        ray_node.work(lambda given: given[0], "session", (kept,), {}, lambda bundle: bundle).value for _ in range(2)
-    ]
-    assert seen == [there / "session" / "abc.checkpoints"] * 2
+    for _ in range(2):
+        kept = called(Sender(), outgoing, tmp_path / "abc.checkpoints", function=lambda path: path).value
+        assert kept == there / "session" / "abc.checkpoints"
 
 
 def test_what_holds_no_path_is_handed_on_as_it_is() -> None:

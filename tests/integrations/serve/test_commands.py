@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError, UsageError
-from advisor.integrations.serve.pages import Reevaluations, bundle
+from advisor.integrations.serve.pages import ReevaluationJob, Reevaluations, bundle
 from advisor.store import RunFolder
+from tests.builders import present
 from tests.integrations.serve.client import Client
 from tests.processes import until
 from tests.run_folders import write_run
@@ -16,8 +17,12 @@ from tests.run_folders import write_run
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 
 
-def ended(jobs: Reevaluations, run: Path) -> None:
-    until(lambda: (job := jobs.of(run.name)) is not None and job.ended)
+def ended(jobs: Reevaluations, run: Path) -> ReevaluationJob:
+    """Return the last re-evaluation of a run when it has ended, which has no answer."""
+    until(lambda: present(jobs.of(run.name)).ended)
+    job = present(jobs.of(run.name))
+    assert not job.answer
+    return job
 
 
 def test_the_bundle_is_a_zip_file(client: Client, colours: RunFolder) -> None:
@@ -36,11 +41,7 @@ def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
     jobs.start(colours.path, "raspberry-py-4")
     with pytest.raises(UsageError, match="is being re-evaluated"):
         jobs.start(colours.path, "")
-    ended(jobs, colours.path)
-    job = jobs.of(colours.path.name)
-    assert job is not None
-    assert not job.answer
-    assert any("raspberry-pi-4" in line for line in job.lines)
+    assert any("raspberry-pi-4" in line for line in ended(jobs, colours.path).lines)
 
 
 def test_the_server_ends_its_command(colours: RunFolder) -> None:
@@ -48,6 +49,3 @@ def test_the_server_ends_its_command(colours: RunFolder) -> None:
     jobs.start(colours.path, "raspberry-pi-4")
     jobs.close()
     ended(jobs, colours.path)
-    job = jobs.of(colours.path.name)
-    assert job is not None
-    assert not job.answer

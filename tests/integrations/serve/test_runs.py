@@ -10,7 +10,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.engine.remaining import Standing, write_standing
-from advisor.integrations.serve.runs import Runs, RunState
+from advisor.integrations.serve.runs import Runs, RunState, figures
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.tasks import DETECTION
@@ -25,7 +25,7 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     write_all(load_view(run), run.path)
     row = Runs(runs).row(run.path.name)
     assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
-    assert row.figures == ("92.0 %", "20.0 ms", "6.0 MB")
+    assert figures(row.pick) == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
 
 
@@ -44,11 +44,17 @@ def test_the_metric_is_that_of_the_question(runs: Path, asked: dict[str, str], m
     assert Runs(runs).row(run.path.name).metric == metric
 
 
-def test_a_run_without_an_end_was_interrupted(runs: Path) -> None:
-    run = write_run(runs, manifest={"configurations": 5})
-    row = Runs(runs).row(run.path.name)
+@pytest.mark.parametrize(
+    ("stopped", "why"),
+    [
+        ({}, "its process ended before the search did"),
+        ({"stopped": {"why": "interrupt", "text": "interrupted"}}, "it was interrupted"),
+    ],
+)
+def test_a_run_without_an_end_was_interrupted(runs: Path, stopped: dict[str, object], why: str) -> None:
+    row = Runs(runs).row(write_run(runs, manifest={"configurations": 5, **stopped}).path.name)
     assert (row.state, row.evaluated, row.configurations, row.pick) == (RunState.INTERRUPTED, 3, 5, None)
-    assert row.why == "its process ended before the search did"
+    assert row.why == why
 
 
 def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
@@ -89,11 +95,6 @@ def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
     row = Runs(runs).row(run.path.name)
     assert (row.state, row.standing) == (RunState.INTERRUPTED, None)
     assert row.why == "its process ended before the search did, while compressing best to int8"
-
-
-def test_an_interrupt_is_named(runs: Path) -> None:
-    run = write_run(runs, manifest={"configurations": 3, "stopped": {"why": "interrupt", "text": "interrupted"}})
-    assert Runs(runs).row(run.path.name).state is RunState.INTERRUPTED
 
 
 def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:

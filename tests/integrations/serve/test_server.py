@@ -13,6 +13,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.integrations.serve import start as serve
+from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
 
@@ -75,39 +76,20 @@ def test_a_real_server_refuses_foreign_names_and_changes(address: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("starts_processes")
-def test_the_command_answers_until_it_is_interrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", [(), ("--json",)])
+def test_the_command_answers_until_it_is_interrupted_and_programs_read_its_address(
+    tmp_path: Path, form: tuple[str, ...]
+) -> None:
     import httpx2
 
-    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path)]
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), *form]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        address = process.stdout.readline().strip()
-        assert httpx2.get(address, timeout=PATIENCE_S).status_code == 200
+        written = "".join(present(process.stdout).readline() for _ in range(4 if form else 1))
+        document = json.loads(written) if form else {"schema_version": 1, "address": written.strip()}
+        address = document["address"]
+        assert address.startswith("http://127.0.0.1:")
+        assert httpx2.get(address, timeout=PATIENCE_S).status_code == 200  # it takes signals from here on
         assert httpx2.get(f"{address[:-4]}/", timeout=PATIENCE_S).status_code == 403
         process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE_S) == 0
-
-
-@pytest.mark.integration
-@pytest.mark.usefixtures("starts_processes")
-def test_a_program_reads_the_address_from_a_document(tmp_path: Path) -> None:
-    import httpx2
-
-    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        document = json.loads("".join(process.stdout.readline() for _ in range(4)))
-        assert httpx2.get(document["address"], timeout=PATIENCE_S).status_code == 200  # it takes signals from here on
-        process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=PATIENCE_S)[0]
-    assert (document["schema_version"], rest) == (1, "")
-    assert document["address"].startswith("http://127.0.0.1:")
-
-
-@pytest.mark.integration
-@pytest.mark.usefixtures("starts_processes")
-def test_a_missing_folder_is_a_usage_error(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path / "nothing")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "is not a folder" in done.stderr
+    assert (process.returncode, document["schema_version"], rest) == (0, 1, "")

@@ -38,10 +38,7 @@ def files(exported: ExportedModel) -> Mapping[str, bytes]:
 
 
 def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
-    """Return the files of the page by their paths within the bundle.
-
-    Raises UsageError: the runtime is not cached and cannot be fetched.
-    """
+    """Return the files of the page by their paths in the bundle; UsageError if the runtime cannot be fetched."""
     from advisor.integrations.browser import LITERT, fetched
 
     runtime = fetched(LITERT)
