@@ -14,7 +14,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.protocol import Connection, MeasurementJob
 from advisor.devices.kernels import TimedKernels, as_int8, time_kernels
-from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.features import Models, load_features
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
@@ -63,7 +63,7 @@ def calibration_report(
     before: DeviceProfile,
     after: DeviceProfile,
     target: DeviceTarget,
-    models: Sequence[ModelFeatures],
+    models: Models,
     form: str,
 ) -> CalibrationReport:
     """Compare predictions of the measured models without the new measurements, and from each other.
@@ -94,7 +94,7 @@ def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
 
 
 def expected_error(
-    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Sequence[ModelFeatures]
+    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
 ) -> float:
     """Return the median relative error to expect of models that are predicted, from their own distributions.
 
@@ -216,7 +216,7 @@ def _tell_gain(
     before: DeviceProfile,
     with_kernels: DeviceProfile,
     target: DeviceTarget,
-    models: Sequence[ModelFeatures],
+    models: Models,
     names: Collection[str],
     tell: Tell,
 ) -> None:

@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.forms import FORMS, FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.features import ModelFeatures, Models, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
 from advisor.devices.latency.operator_times import NetworkTimes, network_times, operators_of
 from advisor.devices.latency.placement import change
@@ -131,7 +131,7 @@ class Predictor:
         profile: DeviceProfile,
         target: DeviceTarget,
         form: str,
-        models: Sequence[ModelFeatures],
+        models: Models,
         level: float = 0.8,
     ) -> tuple[Prediction, ...]:
         """Predict ``models`` on one target of a device that it was fitted to, or of a new one.

@@ -69,6 +69,9 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     return Traits(depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share)
 
 
+Models = Sequence[ModelFeatures]
+
+
 @dataclass(frozen=True)
 class Architecture:
     """The features that models with the same beginning of their names share."""
