@@ -66,10 +66,9 @@ def device_predictor() -> Predictor:
 
 
 def fit_predictor(profiles: Profiles) -> Predictor:
-    """Fit a predictor to all measurements in ``profiles``, which takes about half a second; UsageError if there are
-    none.
+    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
 
-    The calibration of the shipped profiles is also valid for other targets.
+    The calibration of the shipped profiles is also valid for other targets. UsageError if there are no measurements.
     """
     table = build_table(profiles.values(), load_features())
     if not table.columns:
@@ -127,12 +126,7 @@ class Predictor:
         return self._base.table.fingerprint()
 
     def predict(
-        self,
-        profile: DeviceProfile,
-        target: DeviceTarget,
-        form: str,
-        models: Models,
-        level: float = 0.8,
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models, level: float = 0.8
     ) -> tuple[Prediction, ...]:
         """Predict ``models`` on one target of a device that it was fitted to, or of a new one.
 

@@ -151,12 +151,7 @@ def test_what_is_no_host_is_refused(destination: str) -> None:
     ("before", "after", "error", "words"),
     [
         ("{server.folder}/known_hosts", "{folder}/wrong", UsageError, "the host key has changed"),
-        (
-            "{server.folder}/known_hosts",
-            "{folder}/empty",
-            UsageError,
-            "the host key is not known: connect once",
-        ),
+        ("{server.folder}/known_hosts", "{folder}/empty", UsageError, "the host key is not known: connect once"),
         ("{server.folder}/user", "{server.folder}/host", UsageError, "permission denied"),
         ("Port {server.port}", "Port 1", StageError, "lost the connection to"),
     ],

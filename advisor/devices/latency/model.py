@@ -175,8 +175,7 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 def choose(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
-    """Choose ``wanted`` models greedily by how much variance of all candidates each measurement removes; the best
-    first.
+    """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
 
     ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
     cost of each (such as the size of its file), relative to 1 for a free one.
