@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -13,8 +13,8 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.protocol import Connection, MeasurementJob
-from advisor.devices.kernels import TimedKernels, as_int8, time_kernels
-from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.kernels import Tell, TimedKernels, as_int8, time_kernels
+from advisor.devices.latency.features import Models, load_features
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
@@ -59,12 +59,7 @@ class CalibrationReport:
 
 
 def calibration_report(
-    predictor: Predictor,
-    before: DeviceProfile,
-    after: DeviceProfile,
-    target: DeviceTarget,
-    models: Sequence[ModelFeatures],
-    form: str,
+    predictor: Predictor, before: DeviceProfile, after: DeviceProfile, target: DeviceTarget, models: Models, form: str
 ) -> CalibrationReport:
     """Compare predictions of the measured models without the new measurements, and from each other.
 
@@ -94,7 +89,7 @@ def _without(profile: DeviceProfile, models: Collection[str]) -> DeviceProfile:
 
 
 def expected_error(
-    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Sequence[ModelFeatures]
+    predictor: Predictor, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models
 ) -> float:
     """Return the median relative error to expect of models that are predicted, from their own distributions.
 
@@ -108,8 +103,6 @@ def expected_error(
     ]
     return statistics.median(spreads) if spreads else math.nan
 
-
-Tell = Callable[[str], None]
 
 Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model and form
 
@@ -195,7 +188,7 @@ def calibrate(
     cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
     models = [known[card.name] for card in cards]
     with Scratch() as work:
-        timed = TimedKernels((), "", ())
+        timed = TimedKernels()
         if kernels:
             timed = time_kernels(connection, target.name, target.threads, forms, work, tell)
         costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # 100 MB halve a model's value
@@ -216,7 +209,7 @@ def _tell_gain(
     before: DeviceProfile,
     with_kernels: DeviceProfile,
     target: DeviceTarget,
-    models: Sequence[ModelFeatures],
+    models: Models,
     names: Collection[str],
     tell: Tell,
 ) -> None:

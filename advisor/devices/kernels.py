@@ -20,7 +20,6 @@ from advisor.tflite.model import read
 from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign
 
 _RELU6 = schema.ActivationFunctionType.RELU6
-_SEED = 17
 _RANGE = 6.0  # Made-up range of every activation; the latency does not depend on it
 
 
@@ -31,7 +30,7 @@ class _Graph:
         self.model = schema.ModelT(version=3, operatorCodes=[], buffers=[schema.BufferT()], metadata=[])
         self.graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=b"main")
         self.model.subgraphs = [self.graph]
-        self._random = np.random.default_rng(_SEED)
+        self._random = np.random.default_rng(17)
         self._weights: dict[tuple[int, ...], int] = {}
 
     def tensor(self, *shape: int) -> int:
@@ -48,14 +47,8 @@ class _Graph:
         return self._constant(np.asarray(values, "<i4"), schema.TensorType.INT32)
 
     def _constant(self, content: NDArray[np.generic], dtype: int) -> int:
-        name, data = f"c{len(self.graph.tensors)}", content.tobytes()
-        return add_tensor(self.model, self.graph, name, content.shape, dtype, data)
-
-    def operator(self, kind: str, inputs: list[int], shape: tuple[int, ...], options: object = None) -> int:
-        output = self.tensor(*shape)
-        code = getattr(schema.BuiltinOperator, kind)
-        self.graph.operators.append(new_operator(self.model, code, inputs, output, options))
-        return output
+        name = f"c{len(self.graph.tensors)}"
+        return add_tensor(self.model, self.graph, name, content.shape, dtype, content.tobytes())
 
 
 def kernel_file(work: Work, copies: int = 1) -> bytes:
@@ -112,17 +105,15 @@ def _operator(made: _Graph, work: Work, source: int) -> int:
     """Add an operator to a file, and return its output."""
     side, window, stride, channels = math.isqrt(work.pixels), math.isqrt(work.taps), work.stride, work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
-    inputs, options = [source], None
+    inputs, options, common = [source], None, {"strideW": stride, "strideH": stride, "fusedActivationFunction": _RELU6}
     shape: tuple[int, ...] = 1, side, side, channels
     match work.kind:
         case "CONV_2D":
             inputs += [made.weights(channels, height, width, work.depth), made.weights(channels)]
-            options = schema.Conv2DOptionsT(strideW=stride, strideH=stride, fusedActivationFunction=_RELU6)
+            options = schema.Conv2DOptionsT(**common)
         case "DEPTHWISE_CONV_2D":
             inputs += [made.weights(1, height, width, channels), made.weights(channels)]
-            options = schema.DepthwiseConv2DOptionsT(
-                strideW=stride, strideH=stride, depthMultiplier=1, fusedActivationFunction=_RELU6
-            )
+            options = schema.DepthwiseConv2DOptionsT(depthMultiplier=1, **common)
         case "FULLY_CONNECTED":
             inputs += [made.weights(channels, work.depth), made.weights(channels)]
             shape, options = (1, channels), schema.FullyConnectedOptionsT()
@@ -149,7 +140,9 @@ def _operator(made: _Graph, work: Work, source: int) -> int:
         case "PAD":
             inputs.append(made.integers([[0, 0], [1, 1], [1, 1], [0, 0]]))
             options = schema.PadOptionsT()
-    return made.operator(work.kind, inputs, shape, options)
+    output, code = made.tensor(*shape), getattr(schema.BuiltinOperator, work.kind)
+    made.graph.operators.append(new_operator(made.model, code, inputs, output, options))
+    return output
 
 
 MOST_COPIES = 8
@@ -213,19 +206,16 @@ _POOLS = (
 def design() -> tuple[Work, ...]:
     """Return the operators to time."""
     return (
-        *(Work(CONVOLUTION, side**2, channels, depth, read=side**2 * depth) for side, channels, depth in _POINTWISE),
-        *(
-            Work(CONVOLUTION, side**2, channels, depth, taps, stride, (side * stride) ** 2 * depth)
-            for side, channels, depth, taps, stride in _WINDOWED
-        ),
-        *(_by_channel(DEPTHWISE, *sizes) for sizes in _DEPTHWISE),
+        *(_windowed(CONVOLUTION, *sizes, 1, 1) for sizes in _POINTWISE),
+        *(_windowed(CONVOLUTION, *sizes) for sizes in _WINDOWED),
+        *(_windowed(DEPTHWISE, side, channels, channels, *window) for side, channels, *window in _DEPTHWISE),
         *(Work(DENSE, 1, channels, depth, read=depth) for channels, depth in _DENSE),
         *(
             Work(kind, side**2, channels, read=inputs * side**2 * channels)
             for kind, inputs, sizes in _ELEMENTWISE
             for side, channels in sizes
         ),
-        *(_by_channel(*pool) for pool in _POOLS),
+        *(_windowed(kind, side, channels, channels, *window) for kind, side, channels, *window in _POOLS),
         *(Work("PAD", (side + 2) ** 2, channels, read=side**2 * channels) for side, channels in ((56, 64), (14, 192))),
         *(Work("CONCATENATION", side**2, 2 * each, read=2 * side**2 * each) for side, each in ((28, 64), (8, 448))),
         *(Work("MEAN", 1, channels, read=side**2 * channels) for side, channels in ((7, 1280), (28, 96))),
@@ -233,8 +223,9 @@ def design() -> tuple[Work, ...]:
     )
 
 
-def _by_channel(kind: str, side: int, channels: int, taps: int, stride: int) -> Work:
-    return Work(kind, side**2, channels, 1, taps, stride, (side * stride) ** 2 * channels)
+def _windowed(kind: str, side: int, channels: int, read: int, taps: int, stride: int) -> Work:
+    depth = read if kind == CONVOLUTION else 1
+    return Work(kind, side**2, channels, depth, taps, stride, (side * stride) ** 2 * read)
 
 
 def copies_of(work: Work) -> int:
@@ -268,11 +259,10 @@ MOST_LEFT_OUT = 0.25  # Share of the kernels that may be left out; with more, th
 
 
 class TimedKernels(NamedTuple):
-    """Kernels that were timed on a device."""
+    """Kernels that were timed on a device, and why each other one was left out."""
 
-    kernels: tuple[Kernel, ...]
-    runtime: str  # runtime and version that the device reports
-    left_out: tuple[str, ...]  # why each other kernel was left out
+    kernels: tuple[Kernel, ...] = ()
+    left_out: tuple[str, ...] = ()
 
 
 def time_kernels(
@@ -295,7 +285,7 @@ def time_kernels(
             path = folder / f"kernel{place}-{form}.tflite"
             path.write_bytes(as_int8(plain) if form == "int8" else plain)
             files[path] = (work, form)
-    names, kernels, left_out, runtime = list(files), list[Kernel](), list[str](), ""
+    names, kernels, left_out = list(files), list[Kernel](), list[str]()
     for start in range(0, len(names), BATCH):
         tell(f"timing kernels {start + 1} to {min(start + BATCH, len(names))} of {len(names)} on {connection.label}")
         timings, failures = _timed(connection, names[start : start + BATCH], threads)
@@ -308,13 +298,12 @@ def time_kernels(
                 left_out.append(f"{_described(work, form)}: the rounds differ by a factor of {ratio:.1f}")
             else:
                 kernels.append(Kernel(target, form, work, microseconds / copies_of(work)))
-            runtime = timing.runtime
     if len(left_out) > MOST_LEFT_OUT * len(names):
         raise StageError(
             f"{connection.label}: {len(left_out)} of {len(names)} kernels could not be timed; the last: {left_out[-1]}",
             "close other programs on the device, then try again",
         )
-    return TimedKernels(tuple(kernels), runtime, tuple(left_out))
+    return TimedKernels(tuple(kernels), tuple(left_out))
 
 
 def rounds_us(timing: Timing) -> tuple[float, float]:

@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.forms import FORMS, FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.features import ModelFeatures, Models, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
 from advisor.devices.latency.operator_times import NetworkTimes, network_times, operators_of
 from advisor.devices.latency.placement import change
@@ -66,10 +66,9 @@ def device_predictor() -> Predictor:
 
 
 def fit_predictor(profiles: Profiles) -> Predictor:
-    """Fit a predictor to all measurements in ``profiles``, which takes about half a second; UsageError if there are
-    none.
+    """Fit a predictor to all measurements in ``profiles``, which takes about half a second.
 
-    The calibration of the shipped profiles is also valid for other targets.
+    The calibration of the shipped profiles is also valid for other targets. UsageError if there are no measurements.
     """
     table = build_table(profiles.values(), load_features())
     if not table.columns:
@@ -127,12 +126,7 @@ class Predictor:
         return self._base.table.fingerprint()
 
     def predict(
-        self,
-        profile: DeviceProfile,
-        target: DeviceTarget,
-        form: str,
-        models: Sequence[ModelFeatures],
-        level: float = 0.8,
+        self, profile: DeviceProfile, target: DeviceTarget, form: str, models: Models, level: float = 0.8
     ) -> tuple[Prediction, ...]:
         """Predict ``models`` on one target of a device that it was fitted to, or of a new one.
 

@@ -1,16 +1,152 @@
 """The agent on another architecture: an aarch64 Python with the aarch64 runtime under qemu, outputs as on the host."""
 
+from __future__ import annotations
+
 import json
+import re
+import shutil
 import subprocess
 import sys
+import zipfile
+from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
+from platformdirs import user_cache_path
 
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
-from tests.devices.arm_root import aarch64_python
 from tests.measurement import small_models
+from tests.requirements import skip_or_fail
+
+# An aarch64 Python with the aarch64 runtime, made of the system's packages and of wheels, run by qemu and kept.
+#
+# Nothing is installed on the machine: packages are fetched with the system's own package sources and unpacked into a
+# folder, wheels by the user's pip.
+
+LEAST_QEMU = 10
+"""Older ones crash on the runtime's library (7.2 does, with every processor that it knows)."""
+NEWER_DEBIAN = "trixie"
+"""The release of Debian whose qemu-user is new enough and runs on the older ones: it is linked statically."""
+
+PACKAGES = ("python3-minimal", "libpython3-stdlib", "libstdc++6", "zlib1g")
+PLATFORMS = ("manylinux_2_28_aarch64", "manylinux_2_27_aarch64", "manylinux_2_17_aarch64", "manylinux2014_aarch64")
+
+
+def aarch64_python() -> Path:
+    """Return a program that is an aarch64 Python with the runtime's installed version; skip where there is none."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        skip_or_fail("no package sources of Debian's kind")
+    qemu = _installed_qemu() or _kept(f"qemu-{NEWER_DEBIAN}", _fetch_qemu) / "usr" / "bin" / "qemu-aarch64"
+    home = _kept(f"aarch64-{metadata.version('ai-edge-litert')}", _make)
+    return _program(home, str(qemu))
+
+
+def _installed_qemu() -> str | None:
+    """Return the installed emulator, or None where there is none or it is too old."""
+    qemu = shutil.which("qemu-aarch64") or shutil.which("qemu-aarch64-static")
+    if qemu is None:
+        return None
+    told = subprocess.run([qemu, "--version"], capture_output=True, text=True, timeout=30).stdout
+    found = re.search(r"version (\d+)", told)
+    return qemu if found is not None and int(found[1]) >= LEAST_QEMU else None
+
+
+def _kept(name: str, make: Callable[[Path], None]) -> Path:
+    """Return the folder ``name`` of the tests' cache, made by ``make`` where it is missing."""
+    home = user_cache_path("advisor-tests") / name
+    home.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(f"{home}.lock"):
+        if not home.is_dir():
+            work = home.with_name(home.name + ".part")
+            shutil.rmtree(work, ignore_errors=True)
+            try:
+                make(work)
+            except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
+                said = (getattr(error, "stderr", b"") or b"").decode("utf-8", "replace").strip()
+                skip_or_fail(f"{name} cannot be fetched: {said[-200:] or error}")
+            work.rename(home)
+    return home
+
+
+def _fetch_qemu(work: Path) -> None:
+    """Unpack the emulator of a newer release, fetched from where this system's own packages come from."""
+    told = _run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Component: main"])
+    if not told.strip():
+        skip_or_fail("qemu-user is too old, and this system names no package source for a newer one")
+    apt = _apt(work, _run(["dpkg", "--print-architecture"]).strip(), f"deb {told.split()[0]} {NEWER_DEBIAN} main\n")
+    _unpack(apt, work, work, "qemu-user")
+
+
+def _make(work: Path) -> None:
+    """Fetch and unpack an aarch64 Python and the runtime's wheels for it."""
+    root = work / "root"
+    root.mkdir(parents=True)
+    _unpack(_apt(work, "arm64"), work, root, *PACKAGES)
+    _wheels(work, _python(root).name.removeprefix("python"))
+
+
+def _python(root: Path) -> Path:
+    (python,) = (path for path in (root / "usr" / "bin").glob("python3.*") if re.fullmatch(r"python3\.\d+", path.name))
+    return python
+
+
+def _apt(work: Path, architecture: str, sources: str | None = None) -> list[str]:
+    """Return an apt-get that keeps its state in ``work``, for that architecture, with the system's sources or these."""
+    state = work / "apt"
+    for folder in (state / "lists" / "partial", state / "cache" / "archives" / "partial"):
+        folder.mkdir(parents=True)
+    (state / "status").touch()
+    text = (
+        f'APT::Architecture "{architecture}";\nAPT::Architectures {{ "{architecture}"; }};\nAPT::Sandbox::User "";\n'
+        f'Dir::State::Lists "{state}/lists";\nDir::State::status "{state}/status";\nDir::Cache "{state}/cache";\n'
+        "Debug::NoLocking true;\n"
+    )
+    if sources is not None:
+        (state / "sources.list").write_text(sources)
+        text += f'Dir::Etc::sourcelist "{state}/sources.list";\nDir::Etc::sourceparts "-";\n'
+    (state / "apt.conf").write_text(text)
+    return ["apt-get", "-c", str(state / "apt.conf"), "-qq"]
+
+
+def _unpack(apt: list[str], work: Path, into: Path, *packages: str) -> None:
+    """Fetch the packages and what they depend on, and unpack them into a folder."""
+    _run([*apt, "update"])
+    _run([*apt, "install", "--download-only", "--yes", "--no-install-recommends", *packages])
+    for package in sorted((work / "apt" / "cache" / "archives").glob("*.deb")):
+        _run(["dpkg-deb", "-x", str(package), str(into)])
+    shutil.rmtree(work / "apt")
+
+
+def _wheels(work: Path, version: str) -> None:
+    """Fetch the runtime's wheels for that Python and unpack them."""
+    wheels, site = work / "wheels", work / "site"
+    platforms = [part for name in PLATFORMS for part in ("--platform", name)]
+    runtime = f"ai-edge-litert=={metadata.version('ai-edge-litert')}"
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--only-binary=:all:", "--python-version", version]
+    _run([*pip, *platforms, "-d", str(wheels), runtime, "numpy"])
+    for wheel in sorted(wheels.glob("*.whl")):
+        with zipfile.ZipFile(wheel) as archive:
+            archive.extractall(site)
+    shutil.rmtree(wheels)
+
+
+def _run(command: list[str]) -> str:
+    return subprocess.run(command, check=True, capture_output=True, timeout=300).stdout.decode()
+
+
+def _program(home: Path, qemu: str) -> Path:
+    """Return a script that runs the emulated Python as if it were one of this machine."""
+    python = _python(home / "root")
+    script = home / "python"
+    text = f'#!/bin/sh\nexec {qemu} -L {home}/root -E PYTHONPATH={home}/site {python} -P "$@"\n'
+    if not script.is_file() or script.read_text() != text:
+        script.write_text(text)
+        script.chmod(0o755)
+    return script
+
 
 pytestmark = pytest.mark.timeout(900)
 

@@ -135,10 +135,7 @@ def board() -> DeviceProfile:
     return replace(host_profile(), name="our-board")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}],
-)
+@pytest.mark.parametrize("change", [{"runtime": "ncnn"}, {"accelerator": "npu"}, {"precisions": ("int16x8",)}])
 def test_only_cpu_targets_that_run_float_or_int8_files_are_calibrated(
     board: DeviceProfile, change: dict[str, object]
 ) -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.devices.connections.agent import HostConnection, SshConnection, _key, _named, timings_of_agent
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.isolation.resources import sweep
@@ -147,41 +147,26 @@ def test_what_is_no_host_is_refused(destination: str) -> None:
         SshConnection(destination)
 
 
-def test_a_changed_host_key_stops(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
-    known = ssh_server.folder / "known_hosts"
-    other = (ssh_server.folder / "user.pub").read_text().split()[:2]
-    wrong = tmp_path / "known_hosts"
-    wrong.write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join(other)}\n")
-    config = tmp_path / "config"
-    config.write_text(ssh_server.config.read_text().replace(str(known), str(wrong)))
-    with pytest.raises(UsageError, match="the host key has changed"):
-        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
-
-
-def test_an_unknown_host_is_not_trusted(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    known = str(ssh_server.folder / "known_hosts")
-    config.write_text(ssh_server.config.read_text().replace(known, str(tmp_path / "empty")))
-    with pytest.raises(UsageError, match="the host key is not known") as caught:
-        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
-    assert "by hand" in caught.value.hint
-
-
-def test_without_a_key_nothing_is_asked_for(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
-    config = tmp_path / "config"
-    text = ssh_server.config.read_text().replace(str(ssh_server.folder / "user"), str(ssh_server.folder / "host"))
-    config.write_text(text)
-    with pytest.raises(UsageError, match="permission denied"):
-        ssh(ssh_server, program=client_of(config)).measure(MeasurementJob((model,), effort=BRIEF))
-
-
-def test_a_device_that_cannot_be_reached_is_a_failed_measurement(
-    ssh_server: SshServer, model: Path, tmp_path: Path
+@pytest.mark.parametrize(
+    ("before", "after", "error", "words"),
+    [
+        ("{server.folder}/known_hosts", "{folder}/wrong", UsageError, "the host key has changed"),
+        ("{server.folder}/known_hosts", "{folder}/empty", UsageError, "the host key is not known: connect once"),
+        ("{server.folder}/user", "{server.folder}/host", UsageError, "permission denied"),
+        ("Port {server.port}", "Port 1", StageError, "lost the connection to"),
+    ],
+)
+def test_a_host_that_is_not_trusted_or_does_not_let_in_or_answer_is_told(
+    ssh_server: SshServer, model: Path, tmp_path: Path, before: str, after: str, error: type[AdvisorError], words: str
 ) -> None:
+    other = (ssh_server.folder / "user.pub").read_text().split()[:2]
+    (tmp_path / "wrong").write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join(other)}\n")
+    old, new = (text.format(server=ssh_server, folder=tmp_path) for text in (before, after))
     config = tmp_path / "config"
-    config.write_text(ssh_server.config.read_text().replace(f"Port {ssh_server.port}", "Port 1"))
-    with pytest.raises(StageError, match="lost the connection to"):
+    config.write_text(ssh_server.config.read_text().replace(old, new))
+    with pytest.raises(error) as told:
         ssh(ssh_server, program=client_of(config), retries=0).measure(MeasurementJob((model,), effort=BRIEF))
+    assert words in f"{told.value.message}: {told.value.hint}"
 
 
 def test_a_lost_connection_is_taken_up_again(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:

@@ -82,7 +82,6 @@ def test_kernels_are_timed_on_this_machine(tmp_path: Path) -> None:
     assert {(kernel.work, kernel.form) for kernel in found.kernels} <= every
     assert len(found.kernels) + len(found.left_out) == 6
     assert all(0 < kernel.microseconds < 1e5 for kernel in found.kernels)
-    assert found.runtime.startswith("ai-edge-litert==")
     assert told == ["timing kernels 1 to 6 of 6 on host"]
 
 

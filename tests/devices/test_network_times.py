@@ -23,12 +23,7 @@ from advisor.devices.connections.agent import rising, slowdown, throttling, timi
 from advisor.devices.kernels import design
 from advisor.devices.latency.base import agreeing, fit_base, student
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
-from advisor.devices.latency.operator_times import (
-    OPERATORS_FILE,
-    NetworkTimes,
-    OperatorTimes,
-    model_operators,
-)
+from advisor.devices.latency.operator_times import OPERATORS_FILE, NetworkTimes, OperatorTimes, model_operators
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.exporting.bundle import Bundle
 from advisor.store import RunFolder
-from tests.devices.arm_root import aarch64_python
+from tests.devices.test_arm import aarch64_python
 from tests.exporting.conftest import export_form
 
 ANSWERS = """\

@@ -196,15 +196,19 @@ def test_what_a_child_leaves_among_temporary_files_goes_with_it(
     assert left_behind(tmp_path) == []
 
 
+def ran(folder: Path, *lines: str, **variables: str) -> str:
+    """Run a script of these lines after the imports of pools, and return what it printed."""
+    script = folder / "script.py"
+    script.write_text("\n".join(("import os, signal", "from advisor.isolation import ChildPool", *lines)))
+    environment = {**os.environ, **variables}
+    return subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment, check=False).stdout
+
+
 def test_a_child_whose_parent_was_killed_takes_its_temporary_files_with_it(tmp_path: Path) -> None:
-    script = (
-        "import os, signal\n"
-        "from advisor.isolation import ChildPool\n"
-        "ChildPool().call('tempfile:mkdtemp')\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    subprocess.run([sys.executable, "-c", script], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
-    until(lambda: left_behind(tmp_path) == [])
+    (tmp_path / "temporary").mkdir()
+    kill = "os.kill(os.getpid(), signal.SIGKILL)"
+    ran(tmp_path, "ChildPool().call('tempfile:mkdtemp')", kill, TMPDIR=str(tmp_path / "temporary"))
+    until(lambda: left_behind(tmp_path / "temporary") == [])
 
 
 def dead_process() -> int:
@@ -236,27 +240,14 @@ def test_closing_ends_busy_children(pool: ChildPool) -> None:
 
 
 def test_a_script_without_main_guard_is_not_run_again_in_the_child(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "print('ran')\n"
-        "from advisor.isolation import ChildPool\n"
-        "with ChildPool() as pool: print(pool.call('operator:add', 1, 2))\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["ran", "3"]
+    told = ran(tmp_path, "print('ran')", "with ChildPool() as pool: print(pool.call('operator:add', 1, 2))")
+    assert told.split() == ["ran", "3"]
 
 
 def test_children_end_when_their_parent_is_killed(tmp_path: Path) -> None:
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import os, signal\n"
-        "from advisor.isolation import ChildPool\n"
-        "pool = ChildPool()\n"
-        "print(pool.call('os:getpid'), flush=True)\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
-    until(partial(has_ended, int(done.stdout)))
+    kill = "os.kill(os.getpid(), signal.SIGKILL)"
+    child = ran(tmp_path, "pool = ChildPool()", "print(pool.call('os:getpid'), flush=True)", kill)
+    until(partial(has_ended, int(child)))
 
 
 def test_a_call_that_is_paused_goes_on_where_it_was(pool: ChildPool) -> None:

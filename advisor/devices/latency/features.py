@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -67,6 +67,9 @@ def traits_of_operators(counts: Mapping[str, int]) -> Traits:
     # A block of a mobile network is one depthwise convolution between two pointwise ones.
     depthwise = min(1.0, 2 * counts.get("DEPTHWISE_CONV_2D", 0) / convolutions)
     return Traits(depthwise=depthwise, attention=min(1.0, counts.get("BATCH_MATMUL", 0) / 8), **share)
+
+
+Models = Sequence[ModelFeatures]
 
 
 @dataclass(frozen=True)

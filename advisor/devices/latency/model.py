@@ -18,7 +18,7 @@ from advisor.devices.latency.base import (
     Contrasts,
     Indices,
 )
-from advisor.devices.latency.features import ModelFeatures
+from advisor.devices.latency.features import Models
 from advisor.devices.latency.posterior import NOISE, SCALES, LatencyPosterior
 from advisor.devices.latency.table import Column, Floats, ModelSpace, inverse, self_covariance
 
@@ -63,7 +63,7 @@ class Estimate:
     outside: Floats  # distance (log) of its size from the measured range, 0 within
 
 
-def queries_of(base: Base, models: Sequence[ModelFeatures]) -> Queries:
+def queries_of(base: Base, models: Models) -> Queries:
     """Return queries for any models: by name where the table has them, by features else."""
     position = {name: i for i, name in enumerate(base.table.models)}
     known = np.array([position.get(model.name, -1) for model in models], dtype=np.intp)
@@ -175,8 +175,7 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 def choose(
     base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
-    """Choose ``wanted`` models greedily by how much variance of all candidates each measurement removes; the best
-    first.
+    """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
 
     ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
     cost of each (such as the size of its file), relative to 1 for a free one.

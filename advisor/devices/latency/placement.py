@@ -202,8 +202,7 @@ def _pairs(columns: Sequence[Column], indices: Iterable[int]) -> list[tuple[int,
 
 
 def with_releases(base: Base, column: Column, candidates: Indices) -> tuple[Base, tuple[float, ...]]:
-    """Return the base with a column for each other release that was measured on the silicon, and each level's
-    deviation.
+    """Return the base with a column for each other release measured on the silicon, and the deviation of each level.
 
     A new column, the last ones of the base, is the other release's latencies times the ratio of the two releases: for
     every network the one that other devices show, as far as they ran both. ``candidates`` are columns that can be

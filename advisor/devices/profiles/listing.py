@@ -65,10 +65,7 @@ def remarks(profile: DeviceProfile) -> tuple[str, ...]:
 def row_json(profile: DeviceProfile) -> dict[str, object]:
     """Return the device as an entry of a JSON list."""
     return {
-        "name": profile.name,
-        "title": profile.title,
-        "kind": profile.kind,
-        "soc": profile.soc,
+        **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc")},
         "targets": [target.name for target in profile.targets],
         "default_target": profile.default_target,
         "measurements": measured(profile),
@@ -88,19 +85,14 @@ def target_rows(profile: DeviceProfile) -> list[dict[str, object]]:
     limits = profile.limits
     return [
         {
+            **{fact: getattr(profile, fact) for fact in ("title", "kind", "soc", "memory_bytes")},
+            **{fact: getattr(target, fact) for fact in ("runtime", "accelerator", "threads")},
             "device": profile.name,
-            "title": profile.title,
-            "kind": profile.kind,
-            "soc": profile.soc,
             "target": target.name,
             "is_default": target.name == profile.default_target,
-            "runtime": target.runtime,
             "version": target.version or None,
-            "accelerator": target.accelerator,
-            "threads": target.threads,
             "precisions": ", ".join(target.precisions),
             "measurements": measured(profile, target),
-            "memory_bytes": profile.memory_bytes,
             "arena_limit_bytes": limits.arena_bytes,
             "flash_limit_bytes": limits.flash_bytes,
             "provenance": provenance(profile),
@@ -250,12 +242,7 @@ def _document(profile: DeviceProfile) -> dict[str, object]:
         connection["benchmark_model"] = str(settings.benchmark_model.absolute()) if settings.benchmark_model else ""
     return _known(
         {
-            "name": profile.name,
-            "title": profile.title,
-            "kind": profile.kind,
-            "soc": profile.soc,
-            "isa": profile.isa,
-            "npu": profile.npu,
+            **{fact: getattr(profile, fact) for fact in ("name", "title", "kind", "soc", "isa", "npu")},
             "cores": [_known(asdict(cluster)) for cluster in profile.cores],
             **{name: size and f"{size}B" for name, size in sizes.items()},
             "limits": _known({name: size and f"{size}B" for name, size in limits.items()}),

@@ -228,10 +228,10 @@ class ConnectionSettings:
         return None
 
     def connect(self, accelerator: str = "cpu") -> Connection:
-        """Return the connection to a target of this kind; it does not contact the device yet, and the agent measures on
-        CPUs only.
+        """Return the connection to a target of this kind; it does not contact the device yet.
 
-        UsageError if the settings name no connection or several, or one that is not valid.
+        UsageError if the settings name no connection or several, one that is not valid, or an accelerator for the
+        agent.
         """
         if sum(map(bool, (self.ssh, self.adb, self.here))) != 1:
             raise UsageError("the connection is not clear", "give one of --ssh, --adb and --here")
