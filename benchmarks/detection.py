@@ -23,9 +23,9 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.convert import build_model
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import build_model
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs

@@ -108,8 +108,8 @@ def _steps(paths: list[Path], labels: list[int], folder: Path) -> list[Row]:
     """Compare steps of fine-tuning with those of ``model.fit``, all layers learning, at the model's own side."""
     import keras
 
-    from advisor.catalog.convert import build_model
     from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.convert import build_model
     from advisor.training.features import Batches
     from advisor.training.finetune import network
     from advisor.training.finetune.hyperparameters import Finetuning
