@@ -102,8 +102,7 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     model = unpack(data, name)
     graph = model.subgraphs[0]
     probabilities = int(graph.outputs[0])
-    found = _classifier_input(read(data, name), probabilities)
-    if found is None:
+    if (found := _classifier_input(read(data, name), probabilities)) is None:
         return data, False
     width = prod(int(side) for side in graph.tensors[found].shape)
     features = _shaped(model, graph, found, (1, width))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -67,8 +67,9 @@ def checked(file: Path) -> ModelProto:
             f"export the model again with an operator set of {CONVERTED_FROM} to {newest}",
         )
     model = onnx.inliner.inline_local_functions(model) if model.functions else model
-    for node in _nodes(model.graph):
-        _check_node(file, node)
+    for part in _parts(model):
+        if isinstance(part, onnx.NodeProto):
+            _check_node(file, part)
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
@@ -128,33 +129,25 @@ def _check_node(file: Path, node: NodeProto) -> None:
         )
 
 
-def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
-    """Yield every node, however deep: the stack is ours, so that nesting cannot exhaust Python's."""
-    left = list(graph.node)
+def _parts(model: ModelProto) -> Iterator[GraphProto | NodeProto]:
+    """Yield every graph and node, however deep: the queue is ours, so that nesting cannot exhaust Python's stack."""
+    left = deque([model.graph, *(node for function in model.functions for node in function.node)])
     while left:
-        node = left.pop(0)
-        yield node
-        for attribute in node.attribute:
-            for inner in (attribute.g, *attribute.graphs):
-                left += inner.node
+        yield (here := left.popleft())
+        left.extend(getattr(here, "node", ()))
+        for attribute in getattr(here, "attribute", ()):
+            left.extend(inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer)
 
 
 def _tensors(model: ModelProto) -> Iterator[TensorProto]:
-    graphs = [model.graph]
-    nodes = [node for function in model.functions for node in function.node]
-    while graphs or nodes:
-        if graphs:
-            graph = graphs.pop()
-            yield from graph.initializer
-            for sparse in graph.sparse_initializer:
-                yield from (sparse.values, sparse.indices)
-            nodes += graph.node
-            continue
-        for attribute in nodes.pop().attribute:
+    for part in _parts(model):
+        yield from getattr(part, "initializer", ())
+        sparse = list(getattr(part, "sparse_initializer", ()))
+        for attribute in getattr(part, "attribute", ()):
             yield from (attribute.t, *attribute.tensors)
-            for sparse in (attribute.sparse_tensor, *attribute.sparse_tensors):
-                yield from (sparse.values, sparse.indices)
-            graphs += [inner for inner in (attribute.g, *attribute.graphs) if inner.node or inner.initializer]
+            sparse += [attribute.sparse_tensor, *attribute.sparse_tensors]
+        for each in sparse:
+            yield from (each.values, each.indices)
 
 
 @dataclass(frozen=True)

@@ -28,12 +28,19 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
     """
     chosen = options or FetchOptions()
     reasons: list[str] = []
-    here = _on_this_machine(card, chosen, reasons)
-    if here is not None:
+    if (here := _on_this_machine(card, chosen, reasons)) is not None:
         return here
-    found = _from_origins(card, chosen, reasons)
-    if found is not None:
-        return found
+    places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, chosen)]
+    for number, (source, label, origin) in enumerate(places, 1):
+        try:
+            # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
+            return Cache(chosen.cache_root).find_or_fill(source, label, partial(origin, source, chosen))
+        except Unavailable as error:
+            reasons.append(tried(label, error))
+        except OSError as error:
+            reasons.append(f"{label}: the cache cannot be written ({error})")
+        following = places[number][1] if number < len(places) else "no other source"
+        _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
     raise missing(card, reasons, chosen)
 
 
@@ -55,21 +62,6 @@ def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> W
             if found is not None:
                 return found
     return next((found for source in card.weights if (found := cache.find(source)) is not None), None)
-
-
-def _from_origins(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:
-    places = [(source, label, origin) for source in card.weights for label, origin in origins_of(source, options)]
-    for number, (source, label, origin) in enumerate(places, 1):
-        try:
-            # Another process may have fetched it meanwhile: the origin is asked only where the cache lacks it.
-            return Cache(options.cache_root).find_or_fill(source, label, partial(origin, source, options))
-        except Unavailable as error:
-            reasons.append(tried(label, error))
-        except OSError as error:
-            reasons.append(f"{label}: the cache cannot be written ({error})")
-        following = places[number][1] if number < len(places) else "no other source"
-        _log.info("weights of '%s' are not available from %s; next: %s", card.name, reasons[-1], following)
-    return None
 
 
 class MissingWeights(WeightsError):
@@ -110,20 +102,17 @@ def missing(card: Card, reasons: Sequence[str], options: FetchOptions) -> Weight
 
 def all_missing(errors: Mapping[str, WeightsError], options: FetchOptions) -> WeightsError:
     """Return the error for several cards that are missing for the reasons in ``errors``: a short line a card."""
-    lines = [f"{name}: {_short(error)}" for name, error in errors.items()]
+    lines = []
+    for name, error in errors.items():
+        text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
+        lines.append(f"{name}: {text if len(text) <= _LONGEST_LINE else f'{text[: _LONGEST_LINE - 3]}...'}")
     message = f"no weights can be had for any of {len(errors)} candidates:{_listed(lines)}"
     return WeightsError(message, _ways("their files", "NAMES", options))
 
 
-def _short(error: WeightsError) -> str:
-    text = "; ".join(error.reasons) if isinstance(error, MissingWeights) else error.message
-    return text if len(text) <= _LONGEST_LINE else f"{text[: _LONGEST_LINE - 3]}..."
-
-
 def _listed(lines: Sequence[str]) -> str:
-    shown = (
-        [*lines] if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], f"and {len(lines) - MOST_LINES + 1} more"]
-    )
+    more = [f"and {len(lines) - MOST_LINES + 1} more"] if len(lines) > MOST_LINES else []
+    shown = [*lines[: MOST_LINES - len(more)], *more]
     return "".join(f"\n  {line}" for line in shown)
 
 

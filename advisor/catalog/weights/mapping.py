@@ -100,66 +100,66 @@ def folded_norm(offset: Array, layer: keras.Layer) -> list[Array]:
     return [*scale, offset, zero, one * np.float32(1.0 - layer.epsilon)]
 
 
-# Map TF-Slim's names: ``MobilenetV1/Conv2d_1_depthwise/...``, with BatchNorm kept or folded in.
-#
-# Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
+Names = tuple[tuple[str, str], ...]
+"""Patterns of layers' names, with what they stand for in a file; a name that none matches stays."""
 
 _SLIM_NORM = ("gamma", "beta", "moving_mean", "moving_variance")
 # The heads of training, and what a frozen graph computes with: shapes, axes.
 _SLIM_EXTRA = rf"/AuxLogits/|^final_training_ops/|^(?!.*({'|'.join(('weights', 'biases', *_SLIM_NORM))})$)"
-_HEAD = "Logits/Conv2d_1c_1x1"
+_HEAD = ("logits", "Logits/Conv2d_1c_1x1")
+
+# The scopes of TF-Slim (``MobilenetV1/Conv2d_1_depthwise/...``): a layer and its BatchNorm are of one scope.
+_MOBILENET_V1: Names = (_HEAD, ("conv1(_bn)?", "Conv2d_0"), *(
+    (rf"conv_{short}_(\d+)(_bn)?", rf"Conv2d_\1_{half}") for short, half in (("dw", "depthwise"), ("pw", "pointwise"))
+))  # fmt: skip
+_MOBILENET_V2: Names = (
+    _HEAD, ("(bn_)?Conv1", "Conv"), ("Conv_1(_bn)?", "Conv_1"), ("expanded_conv_([a-z]+)(_BN)?", r"expanded_conv/\1"),
+    (r"block_(\d+)_([a-z]+)(_BN)?", r"expanded_conv_\1/\2"),
+)  # fmt: skip
+_INCEPTION_V3: Names = (
+    _HEAD, (r"(Mixed_\d[a-z])_(Branch_\d)_(.*?)(_BatchNorm)?", r"\1/\2/\3"), ("(.*)_BatchNorm", r"\1")
+)  # fmt: skip
+_DOTTED: Names = (("(.*)/(BatchNorm|depthwise|pointwise)", r"\1"),)
+
+# The modules of PyTorch.
+_EFFICIENTNET_LITE: Names = (("logits", "_fc"), (r"blocks_(\d+)_(.*)", r"_blocks.\1._\2"), ("(.*)", r"_\1"))
+_TIMM_ENDS: Names = (("bn0", "bn1"), ("bn1", "bn2"), ("logits", "classifier"))
+_TORCHVISION_ENDS: Names = (
+    ("Conv1", "features.0.0"), ("bn_Conv1", "features.0.1"), ("Conv_1", "features.18.0"),
+    ("Conv_1_bn", "features.18.1"), ("logits", "classifier.1"),
+)  # fmt: skip
+_TORCH_EXTRA = r"\.num_batches_tracked$"
 
 
-def _kept(scope_of: Callable[[str], str], layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
-    """Return the weights of a layer of a frozen graph or a checkpoint, whose BatchNorm is kept."""
+def _named(names: Names, layer: str) -> str:
+    matches = ((re.fullmatch(pattern, layer), meaning) for pattern, meaning in names)
+    return next((found.expand(meaning) for found, meaning in matches if found), layer)
+
+
+def _slim(names: Names, layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
+    """Return the weights of a layer of a frozen graph or a checkpoint, whose BatchNorm is kept.
+
+    Its classifiers know 1001 labels, the background first; a graph of 1000 takes the rest.
+    """
     from keras import layers
 
     root = next((name.partition("/")[0] for name in tensors.names() if name.startswith(("Inception", "Mobilenet"))), "")
-    scope = f"{root}/{scope_of(layer.name)}"
+    scope = f"{root}/{_named(names, layer.name.replace('.', '/'))}"
     if isinstance(layer, layers.BatchNormalization):
         return [tensors(f"{scope}/BatchNorm/{part}") for part in (_SLIM_NORM if layer.scale else _SLIM_NORM[1:])]
     if isinstance(layer, layers.Dense):
-        return [_labels(_dense(tensors(f"{scope}/{part}")), layer) for part in ("weights", "biases")]
+        arrays = [_dense(tensors(f"{scope}/{part}")) for part in ("weights", "biases")]
+        background = arrays[1].shape[-1] == layer.units + 1
+        return [array[..., 1:] for array in arrays] if background else arrays
     half = "depthwise_" if isinstance(layer, layers.DepthwiseConv2D) else ""
     half = "pointwise_" if layer.name.endswith(".pointwise") else half
     bias = [tensors(f"{scope}/biases")] if layer.use_bias else []
     return [tensors(f"{scope}/{half}weights"), *bias]
 
 
-def _mobilenet_v1_scope(name: str) -> str:
-    """``conv_dw_3_bn`` is part of ``Conv2d_3_depthwise``."""
-    if name == "logits":
-        return _HEAD
-    found = re.match(r"^conv(?:1|_(dw|pw)_(\d+))(?:_bn)?$", name)
-    if found is None or found[1] is None:
-        return "Conv2d_0" if found else name
-    return f"Conv2d_{found[2]}_{'depthwise' if found[1] == 'dw' else 'pointwise'}"
-
-
-def _mobilenet_v2_scope(name: str) -> str:
-    """``block_3_expand_BN`` is part of ``expanded_conv_3/expand``."""
-    ends = {"Conv1": "Conv", "bn_Conv1": "Conv", "Conv_1": "Conv_1", "Conv_1_bn": "Conv_1", "logits": _HEAD}
-    found = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(?:_BN)?$", name)
-    if found is None:
-        return ends.get(name, name)
-    return f"expanded_conv{'_' + found[1] if found[1] else ''}/{found[2]}"
-
-
-def _inception_v3_scope(name: str) -> str:
-    """``Mixed_5b_Branch_0_Conv2d_0a_1x1_BatchNorm`` is part of ``Mixed_5b/Branch_0/Conv2d_0a_1x1``."""
-    if name == "logits":
-        return _HEAD
-    return re.sub(r"^(Mixed_\d[a-z])_(Branch_\d)_", r"\1/\2/", name.removesuffix("_BatchNorm"))
-
-
-def _dotted_scope(name: str) -> str:
-    """``Mixed_5b.Branch_0.Conv2d_0a_1x1.BatchNorm`` is part of ``Mixed_5b/Branch_0/Conv2d_0a_1x1``."""
-    return re.sub(r"\.(BatchNorm|depthwise|pointwise)$", "", name).replace(".", "/")
-
-
 def _folded_mobilenet_v1(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a TF Hub module's graph, BatchNorm folded into kernels and offsets."""
-    scope = _mobilenet_v1_scope(layer.name)
+    scope = _named(_MOBILENET_V1, layer.name)
     if layer.name == "logits":
         head = f"module/MobilenetV1/{scope}"
         return [_dense(tensors(f"{head}/weights")), tensors(f"{head}/biases")]
@@ -173,7 +173,7 @@ def _folded_mobilenet_v1(layer: keras.Layer, tensors: TrackedTensors) -> list[Ar
 def _folded_inception_v3(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     """Return the weights of a quantized ``.tflite``, dequantized, BatchNorm folded into kernels and biases."""
     root = "InceptionV3" if layer.name == "logits" else "InceptionV3/InceptionV3"
-    scope = f"{root}/{_inception_v3_scope(layer.name)}"
+    scope = f"{root}/{_named(_INCEPTION_V3, layer.name)}"
     if layer.name.endswith("_BatchNorm"):
         return folded_norm(tensors(f"{scope}/Conv2D_Fold_bias"), layer)
     kernel = from_runtime(tensors(f"{scope}/weights_quant/FakeQuantWithMinMaxVars"), layer)
@@ -185,90 +185,44 @@ def _dense(kernel: Array) -> Array:
     return kernel.reshape(kernel.shape[2:]) if kernel.ndim == 4 else kernel
 
 
-def _labels(values: Array, layer: keras.Layer) -> Array:
-    return values[..., 1:] if values.shape[-1] == layer.weights[-1].shape[-1] + 1 else values
-
-
-_SLIM = {
-    "slim_mobilenet_v1": Rule(partial(_kept, _mobilenet_v1_scope), _SLIM_EXTRA),
-    "slim_mobilenet_v2": Rule(partial(_kept, _mobilenet_v2_scope), _SLIM_EXTRA),
-    "slim_scopes": Rule(partial(_kept, _dotted_scope), _SLIM_EXTRA),
-    "hub_mobilenet_v1": Rule(_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
-    "slim_inception_v3": Rule(partial(_kept, _inception_v3_scope), _SLIM_EXTRA),
-    "slim_inception_v3_folded": Rule(_folded_inception_v3, "_shape$"),
-}
-
-
-_TORCH_NORM = ("weight", "bias", "running_mean", "running_var")
-_TORCH_EXTRA = r"\.num_batches_tracked$"
-
-_TIMM_ENDS = {"bn0": "bn1", "bn1": "bn2", "logits": "classifier"}
-_TIMM_EXPANDING = {
-    "expand_conv": "conv_pw", "bn0": "bn1", "depthwise_conv": "conv_dw", "bn1": "bn2", "project_conv": "conv_pwl",
-    "bn2": "bn3",
-}  # fmt: skip
-_TIMM_PLAIN = {"depthwise_conv": "conv_dw", "bn1": "bn1", "project_conv": "conv_pw", "bn2": "bn2"}
-
-_TORCHVISION_ENDS = {
-    "Conv1": "features.0.0", "bn_Conv1": "features.0.1", "Conv_1": "features.18.0", "Conv_1_bn": "features.18.1",
-    "logits": "classifier.1",
-}  # fmt: skip
-_BLOCK_PARTS = ("expand", "depthwise", "project")
-
-
-def _arrays(
-    module_of: Callable[[str, TrackedTensors], str], layer: keras.Layer, tensors: TrackedTensors
-) -> list[Array]:
+def _torch(module_of: Callable[[str, TrackedTensors], str], layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     from keras import layers
 
     module = module_of(layer.name, tensors)
     if isinstance(layer, layers.BatchNormalization):
-        return [tensors(f"{module}.{part}") for part in _TORCH_NORM]
+        return [tensors(f"{module}.{part}") for part in ("weight", "bias", "running_mean", "running_var")]
     bias = [tensors(f"{module}.bias")] if layer.use_bias else []
     return [from_output_first(tensors(f"{module}.weight"), layer), *bias]
-
-
-def _efficientnet_lite(layer: str, _: TrackedTensors) -> str:
-    """Return the name of the EfficientNet-Lite checkpoints: the graph's own, with a leading underscore a module."""
-    name = "fc" if layer == "logits" else layer
-    return "_" + re.sub(r"^blocks_(\d+)_", r"blocks.\1._", name)
 
 
 def _timm_efficientnet_lite(layer: str, tensors: TrackedTensors) -> str:
     """Return timm's name: ``blocks.<stage>.<repeat>.conv_pwl``; the first block does not expand."""
     found = re.match(r"^blocks_(\d+)_(\w+)$", layer)
     if found is None:
-        return _TIMM_ENDS.get(layer, layer)
+        return _named(_TIMM_ENDS, layer)
     index, part = int(found[1]), found[2]
     matches = (re.match(r"blocks\.(\d+)\.(\d+)", name) for name in tensors.names())
     blocks = sorted({(int(match[1]), int(match[2])) for match in matches if match})
     if index >= len(blocks):
         raise WeightsError(f"the file has {len(blocks)} blocks, the graph has more")
     stage, repeat = blocks[index]
-    return f"blocks.{stage}.{repeat}.{(_TIMM_EXPANDING if index else _TIMM_PLAIN)[part]}"
+    place = ("expand_conv", "bn0", "depthwise_conv", "bn1", "project_conv", "bn2").index(part)
+    expanding, plain = "conv_pw bn1 conv_dw bn2 conv_pwl bn3", "- - conv_dw bn1 conv_pw bn2"
+    return f"blocks.{stage}.{repeat}.{(expanding if index else plain).split()[place]}"
 
 
 def _torchvision_mobilenet_v2(layer: str, _: TrackedTensors) -> str:
     """Return torchvision's name: ``features.<n>.conv.<m>``, numbered through."""
     found = re.match(r"^(?:expanded_conv|block_(\d+))_(expand|depthwise|project)(_BN)?$", layer)
     if found is None:
-        return _TORCHVISION_ENDS.get(layer, layer)
+        return _named(_TORCHVISION_ENDS, layer)
     block = int(found[1] or 0)
     # The first block does not expand, so its parts are numbered from the depthwise one.
-    part = _BLOCK_PARTS.index(found[2]) - (0 if found[1] else 1)
+    part = ("expand", "depthwise", "project").index(found[2]) - (0 if found[1] else 1)
     norm = int(found[3] is not None)
     # Projections have no activation: their convolution and norm are not wrapped together.
     inner = f"{part + norm}" if found[2] == "project" else f"{part}.{norm}"
     return f"features.{block + 1}.conv.{inner}"
-
-
-_TORCH = {
-    "efficientnet_lite": Rule(partial(_arrays, _efficientnet_lite), _TORCH_EXTRA),
-    "timm_efficientnet_lite": Rule(partial(_arrays, _timm_efficientnet_lite), _TORCH_EXTRA),
-    # The graph's layers are named by the paths of PyTorch's modules.
-    "torch_modules": Rule(partial(_arrays, lambda layer, _: layer), _TORCH_EXTRA),
-    "torchvision_mobilenet_v2": Rule(partial(_arrays, _torchvision_mobilenet_v2), _TORCH_EXTRA),
-}
 
 
 _PARTS = ("squeeze1x1", "expand1x1", "expand3x3")
@@ -308,4 +262,19 @@ def _keras(layer: keras.Layer, tensors: TrackedTensors) -> list[Array]:
     return arrays
 
 
-RULES = {"keras": Rule(_keras), **_SLIM, **_TORCH, "squeezenet": Rule(_caffe), "gluon_squeezenet": Rule(_gluon)}
+RULES = {
+    "keras": Rule(_keras),
+    "slim_mobilenet_v1": Rule(partial(_slim, _MOBILENET_V1), _SLIM_EXTRA),
+    "slim_mobilenet_v2": Rule(partial(_slim, _MOBILENET_V2), _SLIM_EXTRA),
+    "slim_scopes": Rule(partial(_slim, _DOTTED), _SLIM_EXTRA),
+    "hub_mobilenet_v1": Rule(_folded_mobilenet_v1, r"^module_apply_default/hub_input/|/reduction_indices$"),
+    "slim_inception_v3": Rule(partial(_slim, _INCEPTION_V3), _SLIM_EXTRA),
+    "slim_inception_v3_folded": Rule(_folded_inception_v3, "_shape$"),
+    "efficientnet_lite": Rule(partial(_torch, lambda layer, _: _named(_EFFICIENTNET_LITE, layer)), _TORCH_EXTRA),
+    "timm_efficientnet_lite": Rule(partial(_torch, _timm_efficientnet_lite), _TORCH_EXTRA),
+    # The graph's layers are named by the paths of PyTorch's modules.
+    "torch_modules": Rule(partial(_torch, lambda layer, _: layer), _TORCH_EXTRA),
+    "torchvision_mobilenet_v2": Rule(partial(_torch, _torchvision_mobilenet_v2), _TORCH_EXTRA),
+    "squeezenet": Rule(_caffe),
+    "gluon_squeezenet": Rule(_gluon),
+}

@@ -29,65 +29,48 @@ def tensor(*sizes: int, dtype: int = FLOAT32) -> Program:
     }
 
 
+def named(name: str) -> Program:
+    return {"as_tensor": {"name": name}}
+
+
+def operator(target: str, name: str, metadata: Program, /, **arguments: Program) -> Program:
+    """A node of the graph: an operator of ATen that makes the tensor ``name``."""
+    inputs = [{"name": argument, "arg": value, "kind": 1} for argument, value in arguments.items()]
+    outputs = [named(name)]
+    target = f"torch.ops.aten.{target}"
+    return {"target": target, "inputs": inputs, "outputs": outputs, "metadata": metadata, "name": name}
+
+
 def program() -> Program:
     """A convolution of an image of 32 pixels and the mean of its maps."""
-    node = {
-        "target": "torch.ops.aten.conv2d.default",
-        "inputs": [
-            {"name": "input", "arg": {"as_tensor": {"name": "x"}}, "kind": 1},
-            {"name": "weight", "arg": {"as_tensor": {"name": "p_conv_weight"}}, "kind": 1},
-        ],
-        "outputs": [{"as_tensor": {"name": "conv2d"}}],
-        "metadata": {"stack_trace": "somebody's code", "nn_module_stack": "L__self__,,somebody.Net"},
-        "name": "conv2d",
-    }
-    mean = {
-        "target": "torch.ops.aten.mean.dim",
-        "inputs": [
-            {"name": "self", "arg": {"as_tensor": {"name": "conv2d"}}, "kind": 1},
-            {"name": "dim", "arg": {"as_ints": [2, 3]}, "kind": 1},
-        ],
-        "outputs": [{"as_tensor": {"name": "mean"}}],
-        "metadata": {},
-        "name": "mean",
-    }
+    traces = {"stack_trace": "somebody's code", "nn_module_stack": "L__self__,,somebody.Net"}
+    shapes = {"p_conv_weight": (5, 3, 3, 3), "x": (1, 3, 32, 32), "conv2d": (1, 5, 30, 30), "mean": (1, 5)}
     graph = {
-        "inputs": [{"as_tensor": {"name": "p_conv_weight"}}, {"as_tensor": {"name": "x"}}],
-        "outputs": [{"as_tensor": {"name": "mean"}}],
-        "nodes": [node, mean],
-        "tensor_values": {
-            "p_conv_weight": tensor(5, 3, 3, 3),
-            "x": tensor(1, 3, 32, 32),
-            "conv2d": tensor(1, 5, 30, 30),
-            "mean": tensor(1, 5),
-        },
-        "sym_int_values": {},
-        "sym_bool_values": {},
+        "inputs": [named("p_conv_weight"), named("x")],
+        "outputs": [named("mean")],
+        "nodes": [
+            operator("conv2d.default", "conv2d", traces, input=named("x"), weight=named("p_conv_weight")),
+            operator("mean.dim", "mean", {}, self=named("conv2d"), dim={"as_ints": [2, 3]}),
+        ],
+        "tensor_values": {name: tensor(*shape) for name, shape in shapes.items()},
         "is_single_tensor_return": False,
-        "custom_obj_values": {},
-        "sym_float_values": {},
+        **{f"{kind}_values": {} for kind in ("sym_int", "sym_bool", "sym_float", "custom_obj")},
     }
     weight = {"parameter": {"arg": {"name": "p_conv_weight"}, "parameter_name": "conv.weight"}}
     signature = {
-        "input_specs": [weight, {"user_input": {"arg": {"as_tensor": {"name": "x"}}}}],
-        "output_specs": [{"user_output": {"arg": {"as_tensor": {"name": "mean"}}}}],
+        "input_specs": [weight, {"user_input": {"arg": named("x")}}],
+        "output_specs": [{"user_output": {"arg": named("mean")}}],
     }
     module = {
         "graph": graph,
         "signature": signature,
-        "module_call_graph": [{"fqn": "", "signature": None}, {"fqn": "conv", "signature": None}],
+        "module_call_graph": [{"fqn": name, "signature": None} for name in ("", "conv")],
         "metadata": {},
         "treespec_namedtuple_fields": {},
     }
-    return {
-        "graph_module": module,
-        "opset_version": {"aten": 10},
-        "range_constraints": {},
-        "schema_version": {"major": 8, "minor": 20},
-        "verifiers": ["TRAINING"],
-        "torch_version": "2.13.0+cpu",
-        "guards_code": [],
-    }
+    versions = {"opset_version": {"aten": 10}, "schema_version": {"major": 8, "minor": 20}}
+    more = {"range_constraints": {}, "verifiers": ["TRAINING"], "torch_version": "2.13.0+cpu", "guards_code": []}
+    return {"graph_module": module, **versions, **more}
 
 
 def weights(dtype: int = FLOAT32, pickled: bool = False, device: str = "cpu", offset: int = 0) -> Program:

