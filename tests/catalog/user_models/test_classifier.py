@@ -10,10 +10,6 @@ from advisor.catalog.user_models.classifier import run
 from advisor.core.errors import UsageError
 from advisor.tflite.levels import attach_head
 from advisor.tflite.rewrite import select_output
-from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network, tflite
-from tests.requirements import skip_or_fail
-from advisor.tflite.surgery import attach_head, select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
 
 pytestmark = pytest.mark.integration
