@@ -85,7 +85,7 @@ def print_checked(
         findings = table_of(columns, checked.findings if shown is None else shown)
     parts = [*map(Paragraph, (counts, *_split(checked))), findings, *_sizes(checked)]
     parts.append(table_of(_CONDITIONS, checked.conditions))
-    blocks.show([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
+    blocks.show([*parts, *_next(checked, sheet, manifest)], console)
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:
@@ -115,17 +115,14 @@ def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
     return [table_of(_SIZES, checked.content.sizes)] if checked.content.sizes else []
 
 
-def _advice(checked: DataCheck) -> Iterator[blocks.Block]:
+def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
+    """Return advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
         yield Labelled("Advice", advice, "good")
     if checked.not_judged:
         yield Labelled("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn")
     elif checked.judged_by:
         yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
-
-
-def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
-    """Return the files that were written, and the command to run next; ``--fix`` leaves out images and boxes."""
     yield Labelled("Written", f"{sheet} (the suspicious images)")
     marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
     boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""

@@ -127,12 +127,7 @@ def _robustness(view: RunView) -> Variables | None:
 
 
 def _operators(view: RunView) -> Variables | None:
-    pick = view.decision.pick
-    if pick is None or pick.file_features is None:
-        return None
-    operators = sorted(pick.file_features.operators.items(), key=lambda row: -row[1])
-    total = max(sum(count for _, count in operators), 1)
-    return {"file": pick.file_features, "operators": operators, "total": total}
+    return {"file": pick.file_features} if (pick := view.decision.pick) and pick.file_features else None
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -157,16 +152,8 @@ def _funnel(view: RunView) -> Variables | None:
 
 
 def _data(view: RunView) -> Variables | None:
-    dataset = view.dataset
-    if dataset is None:
-        return None
-    return {
-        "dataset": dataset,
-        "parts": phrases.parts(dataset),
-        "largest": max([1, *dataset.per_class.values()]),
-        "rejected": dataset.rejected[:REJECTED_SHOWN],
-        "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
-    }
+    dataset, shown = view.dataset, REJECTED_SHOWN
+    return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
 
 
 SECTIONS = (
