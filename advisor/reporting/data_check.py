@@ -70,10 +70,7 @@ def print_checked(
     console: Console | None = None,
     shown: Sequence[Finding] | None = None,
 ) -> None:
-    """Write the tables to the console, with the findings ``shown`` in their order (all of them if None).
-
-    ``sheet`` is the page that was written, and ``manifest`` the manifest, or None.
-    """
+    """Write the tables to the console, with the findings ``shown`` in their order, and the files that were written."""
     columns: tuple[TableColumn[Finding], ...] = (
         TableColumn("found", lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"), left=True),
         TableColumn("what", lambda one: one.message, left=True),

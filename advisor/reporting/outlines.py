@@ -63,10 +63,7 @@ class Outline:
 
 
 def outlines(boxes: Sequence[Box], marked: Sequence[Box], colours: Mapping[str, int]) -> tuple[Outline, ...]:
-    """Return the outlines of an image in pixels: one for each class, and one for the boxes that a finding is about.
-
-    ``colours`` has the number of each class.
-    """
+    """Return the outlines of an image: one for each class by its number, and one for the boxes of a finding."""
     by_colour: dict[int, list[Box]] = {}
     for box in boxes[:DRAWN]:
         by_colour.setdefault(colours[box.label] % COLOURS, []).append(box)

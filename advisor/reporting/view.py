@@ -203,10 +203,9 @@ class RunView:
 
 
 def load_view(run: RunFolder, running: bool = False) -> RunView:
-    """Read a run folder, however far it came, and decide; ``running`` says that the search that fills it calls this.
+    """Read a run folder, however far it came, and decide; a damaged request is a ``UsageError``.
 
-    Raises:
-        UsageError: its request is damaged.
+    ``running`` says that the search that fills it calls this.
     """
     return view_of(load_run(run.path), running)
 
