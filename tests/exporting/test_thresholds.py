@@ -214,6 +214,8 @@ def test_a_candidate_without_such_a_file_is_refused(copied: RunFolder, tmp_path:
     copied.append(replace(other, unknown=None))
     with pytest.raises(UsageError, match="no file with a class for unknown things"):
         export(copied.path, tmp_path / "bundle", pick=other.configuration.key, unknown_class=True)
+    with pytest.raises(UsageError, match="--edgetpu"):  # it cannot run the class
+        export(copied.path, tmp_path / "bundle", targets=["edgetpu"], unknown_class=True)
 
 
 def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
@@ -223,8 +225,3 @@ def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UsageError, match="unknown.tflite"):
         export(copied.path, tmp_path / "bundle", unknown_class=True)
-
-
-def test_a_coral_edge_tpu_cannot_run_the_class(trained: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--edgetpu"):
-        export(trained.path, tmp_path / "bundle", targets=["edgetpu"], unknown_class=True)
