@@ -16,8 +16,7 @@ from advisor.engine.data_check import DataCheck
 from advisor.reporting import blocks
 from advisor.reporting.blocks import Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting.frames import Rows
-from advisor.reporting.outlines import COLOURS, data_uri, outlines
-from advisor.reporting.templating import render_page
+from advisor.reporting.pages import COLOURS, data_uri, outlines, render_page
 
 FAULTS: Rows[Finding] = Rows(
     ("found", "what", "images"),

@@ -16,15 +16,14 @@ from advisor.core.figures import latency_of, p90_of, size_of
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting import blocks, phrases
+from advisor.reporting import blocks, pages, phrases
 from advisor.reporting.answer import other_risks, summary, warned
 from advisor.reporting.classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting.compression import diagnosis_html
 from advisor.reporting.confidence import confidence, unknown
 from advisor.reporting.explanation import explanation, incumbent_sentences
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
-from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
-from advisor.reporting.templating import asset, draw, json_for_script, packed, plotly_script, render, render_page
+from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -101,10 +100,10 @@ def _classes(view: RunView) -> Variables | None:
 def _images(view: RunView) -> Variables | None:
     pick, labels, changed = view.decision.pick, view.classes, view.disagreements
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    mistakes = wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
+    mistakes = pages.wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
     if not mistakes and changed is None:
         return None
-    changes = changed_photos(changed, view.images, labels) if changed else []
+    changes = pages.changed_photos(changed, view.images, labels) if changed else []
     return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
@@ -113,7 +112,11 @@ def _boxes(view: RunView) -> Variables | None:
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
         return None
-    return {"shown": photos(boxes.worst, view.images, view.classes), "looks": LOOKS, "threshold": boxes.threshold}
+    return {
+        "shown": pages.photos(boxes.worst, view.images, view.classes),
+        "looks": pages.LOOKS,
+        "threshold": boxes.threshold,
+    }
 
 
 def _robustness(view: RunView) -> Variables | None:

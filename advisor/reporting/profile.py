@@ -18,7 +18,7 @@ from advisor.reporting import blocks
 from advisor.reporting.blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting.compression import diagnosis_html, diagnosis_lines
 from advisor.reporting.frames import Rows, rows_of
-from advisor.reporting.templating import asset, json_for_script, plotly_script, render_page, trusted
+from advisor.reporting.pages import asset, json_for_script, plotly_script, render_page, trusted
 from advisor.reporting.text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}
