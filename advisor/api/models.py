@@ -27,7 +27,7 @@ def compress(
     recipes: Sequence[str],
     *,
     latency: bool = True,
-    tell: Tell | None = None,
+    tell: Callable[[str], None] | None = None,
     **options: Unpack[CompressKeywords],
 ) -> Compression:
     """Make compressed files of a float ``.tflite`` and measure what each costs.
@@ -53,7 +53,9 @@ def compress(
     return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency)
 
 
-def judge(model: str | Path, data: str | Path, *, seed: int = 0, tell: Tell | None = None) -> tuple[str, FileAgreement]:
+def judge(
+    model: str | Path, data: str | Path, *, seed: int = 0, tell: Callable[[str], None] | None = None
+) -> tuple[str, FileAgreement]:
     """Measure the accuracy of a float ``.tflite`` classifier or detector on your images.
 
     ::
@@ -113,7 +115,9 @@ def diagnose(
 
 
 @takes_options(CheckDataKeywords, stated=True)
-def check_data(data: str | Path, *, tell: Tell | None = None, **options: Unpack[CheckDataKeywords]) -> DataCheck:
+def check_data(
+    data: str | Path, *, tell: Callable[[str], None] | None = None, **options: Unpack[CheckDataKeywords]
+) -> DataCheck:
     """Find faults in a set of images or of boxes: unreadable, repeated, wrongly labelled. No image is changed.
 
     ::

@@ -47,11 +47,7 @@ def choices(decision: Decision) -> tuple[Evaluation, ...]:
 
 
 def choose(run: LoadedRun, pick: str | None) -> Evaluation:
-    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick.
-
-    Raises:
-        UsageError: there is no such candidate, or the run has none.
-    """
+    """Return the evaluation to ship: a number of :func:`choices` from 1, a key, or None for the pick."""
     offered = choices(run.decision)
     if not offered:
         raise UsageError(
@@ -74,11 +70,7 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
 
 
 def checked(folder: Path, force: bool) -> Path:
-    """Return the folder if it is free, or a bundle to replace with ``force``.
-
-    Raises:
-        UsageError: it holds anything else.
-    """
+    """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
     if not folder.exists() and not folder.is_symlink():
         return folder
     if folder.is_dir() and not any(folder.iterdir()):
@@ -91,11 +83,7 @@ def checked(folder: Path, force: bool) -> Path:
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
-    """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one.
-
-    Raises:
-        UsageError: its parent cannot be made or written to.
-    """
+    """Write files by their paths beside the folder, then move it there: a reader sees the old bundle or the new one."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         unfinished = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))

@@ -89,10 +89,7 @@ def other_scores(found: list[Any], row: dict[str, Any], tolerance: float) -> str
 
 
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
-    """Return how the boxes differ from those of a test vector; empty if they do not.
-
-    A box whose score lies within the tolerance of the least one may be missing.
-    """
+    """Return how the boxes differ; empty if they do not. One that is hardly above the least score may be missing."""
     seen, expected = boxes_of(found, row["least"] - tolerance), row["boxes"]
     for what, boxes, others in (("no box", expected, seen), ("an unexpected box", seen, expected)):
         for one in boxes:

@@ -90,10 +90,9 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
 
 
 def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float, ...]:
-    """Return the score of each label for the metadata; empty if all answers count.
+    """Return the score of each label for the metadata, with which clients compare it; empty if all answers count.
 
-    Clients compare each class with its own score. Where scores differ, they are at least a half: so no class is shown
-    behind a more probable one that its own score leaves out.
+    Where scores differ, they are at least a half: no class is shown behind a more probable one that is left out.
     """
     if not thresholds.by_class:
         return () if thresholds.plain is None else (thresholds.plain,)
@@ -285,11 +284,7 @@ def parts_of(targets: Sequence[str]) -> dict[str, BundlePart]:
 
 
 def artefact_of(run: LoadedRun, evaluation: Evaluation) -> bytes:
-    """Return the file of an evaluation.
-
-    Raises:
-        UsageError: it is missing or was changed, or it was measured without its weights.
-    """
+    """Return the file of an evaluation; one that is missing, changed or without weights is a ``UsageError``."""
     problem = artefact_problem(run.folder, evaluation)
     if problem is not None:
         raise UsageError(

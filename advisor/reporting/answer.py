@@ -25,10 +25,9 @@ from advisor.reporting.view import RunView
 class _Layout:
     """Columns and spacing of the table: ``roomy`` has two spaces between columns, otherwise there is one.
 
-    With ``origins``, each row says where its figures are from, if the rows differ; otherwise the legend does. There are
-    the ``robust`` accuracy under capture conditions, whole titles and both ends of ``intervals`` (or their larger
-    side), and the peak ``memory``. ``folded`` has a training recipe on a line above the compression. ``written`` is for
-    a document: verdicts in words, both latencies, and download sizes.
+    With ``origins``, rows say where their figures are from if they differ, otherwise the legend does. ``robust`` is the
+    accuracy under capture conditions; ``intervals`` have both ends, otherwise their larger side; ``folded`` has a
+    training recipe on a line above the compression; ``written`` has what a document shows.
     """
 
     roomy: bool = False
@@ -215,7 +214,7 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _
     recipes = row.configuration.variant_name
     first, _, second = recipes.partition(" ")
     cells: dict[str, Words] = {
-        "": verdict(view, row) if layout.written else _mark(view, row),
+        "": verdict(view, row) if layout.written else _mark(view, row.configuration.key),
         "model": row.configuration.card,
         "compression": (first, Span(second, "line")) if layout.folded and second else recipes,
     }
@@ -243,13 +242,9 @@ def _cells(view: RunView, row: Evaluation, rows: Sequence[Evaluation], layout: _
     return {**cells, "memory MB": memory} if layout.memory else cells
 
 
-def _mark(view: RunView, row: Evaluation) -> str:
-    key = row.configuration.key
-    if key == view.pick_key:
-        return "▶"
-    if key in {each.evaluation.configuration.key for each in view.incumbents}:
-        return "○"
-    return "≈" if key in view.tie_keys else ""
+def _mark(view: RunView, key: str) -> str:
+    shipped = any(key == each.evaluation.configuration.key for each in view.incumbents)
+    return "▶" if key == view.pick_key else "○" if shipped else "≈" if key in view.tie_keys else ""
 
 
 def _are_judged(rows: Sequence[Evaluation]) -> bool:

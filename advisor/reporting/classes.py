@@ -89,11 +89,7 @@ class Heatmap:
 
 
 def _confusion_of(answers: ImageAnswers, labels: Sequence[str]) -> Matrix | None:
-    """Return the confusion matrix as counts, or None where it is missing.
-
-    Raises:
-        UsageError: it is damaged: no square table of counts with one row for each label.
-    """
+    """Return the confusion matrix as counts, or None where it is missing; a damaged one is a ``UsageError``."""
     table, size = answers.confusion, len(labels)
     if not table:
         return None
@@ -188,9 +184,6 @@ def confusions(pick: Evaluation, runner_up: Evaluation | None, labels: Sequence[
     """Return the matrices: of the hold-out if both files ran there, otherwise of validation.
 
     Without a matrix of the runner-up there is the pick's alone, of the hold-out if it ran there. None without any.
-
-    Raises:
-        UsageError: a matrix is damaged.
     """
     parts = (
         ("hold-out", pick.holdout_answers, runner_up.holdout_answers if runner_up else None),

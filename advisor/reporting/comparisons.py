@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from advisor.core.evaluation import show_figure
-from advisor.core.quantity import Quantity
 from advisor.core.units import markdown as escaped, plain, plural
 from advisor.engine.history.compare import COLUMNS, ChangedFigure, Comparison, Reevaluation
 from advisor.reporting.frames import Rows, rows_of
@@ -79,12 +78,11 @@ def _shown(rows: Sequence[Change]) -> list[str]:
 def _changed(row: ChangedFigure) -> Change:
     delta = row.delta
     verdict = ("worse" if delta.worse else "better") if delta.counts else delta.why
-    before, after = (_value(delta.figure, each) for each in (delta.before, delta.after))
+    before, after = (
+        f"{show_figure(delta.figure, each.value)} {each.provenance}" if each else "unknown"
+        for each in (delta.before, delta.after)
+    )
     return Change(f"{row.key} {delta.figure.replace('_', ' ')}", before, after, verdict)
-
-
-def _value(figure: str, quantity: Quantity | None) -> str:
-    return "unknown" if quantity is None else f"{show_figure(figure, quantity.value)} {quantity.provenance}"
 
 
 def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:

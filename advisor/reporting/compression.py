@@ -13,7 +13,7 @@ from advisor.core.units import plural
 from advisor.reporting import blocks, text
 from advisor.reporting.blocks import WIDE, Cell, Labelled, TableColumn, next_command, table_of
 from advisor.reporting.frames import Rows, rows_of
-from advisor.reporting.templating import render
+from advisor.reporting.pages import render
 from advisor.store.jsonfile import value_at
 
 FORMS: Rows[RecipeResult] = rows_of(

@@ -16,8 +16,7 @@ from advisor.engine.data_check import DataCheck
 from advisor.reporting import blocks
 from advisor.reporting.blocks import Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting.frames import Rows
-from advisor.reporting.outlines import COLOURS, data_uri, outlines
-from advisor.reporting.templating import render_page
+from advisor.reporting.pages import COLOURS, data_uri, outlines, render_page
 
 FAULTS: Rows[Finding] = Rows(
     ("found", "what", "images"),
@@ -70,10 +69,7 @@ def print_checked(
     console: Console | None = None,
     shown: Sequence[Finding] | None = None,
 ) -> None:
-    """Write the tables to the console, with the findings ``shown`` in their order (all of them if None).
-
-    ``sheet`` is the page that was written, and ``manifest`` the manifest, or None.
-    """
+    """Write the tables to the console, with the findings ``shown`` in their order, and the files that were written."""
     columns: tuple[TableColumn[Finding], ...] = (
         TableColumn("found", lambda one: Span(one.kind.value, "bad" if one.kind in _GRAVE else "warn"), left=True),
         TableColumn("what", lambda one: one.message, left=True),
@@ -85,7 +81,7 @@ def print_checked(
         findings = table_of(columns, checked.findings if shown is None else shown)
     parts = [*map(Paragraph, (counts, *_split(checked))), findings, *_sizes(checked)]
     parts.append(table_of(_CONDITIONS, checked.conditions))
-    blocks.show([*parts, *_advice(checked), *_next(checked, sheet, manifest)], console)
+    blocks.show([*parts, *_next(checked, sheet, manifest)], console)
 
 
 def _split(checked: DataCheck) -> tuple[str, ...]:
@@ -115,17 +111,14 @@ def _sizes(checked: DataCheck) -> list[blocks.DataTable]:
     return [table_of(_SIZES, checked.content.sizes)] if checked.content.sizes else []
 
 
-def _advice(checked: DataCheck) -> Iterator[blocks.Block]:
+def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
+    """Return advice, the files that were written, and the next command; ``--fix`` leaves out images and boxes."""
     for advice in dict.fromkeys(f"{finding.kind.value}: {finding.advice}" for finding in checked.findings):
         yield Labelled("Advice", advice, "good")
     if checked.not_judged:
         yield Labelled("Note", f"wrong labels and crops were not checked: {checked.not_judged}", "warn")
     elif checked.judged_by:
         yield Labelled("Note", f"labels and crops judged with the features of {checked.judged_by}")
-
-
-def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[blocks.Block]:
-    """Return the files that were written, and the command to run next; ``--fix`` leaves out images and boxes."""
     yield Labelled("Written", f"{sheet} (the suspicious images)")
     marked = sum(len(boxes) for finding in checked.findings if finding.leave_out_marked for boxes in finding.marked)
     boxes = f"; {plural(marked, 'box', 'boxes')} excluded" if marked else ""

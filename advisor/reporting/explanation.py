@@ -8,7 +8,7 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.insights import Incumbent
 from advisor.reporting import text
-from advisor.reporting.classes import ClassRecall, recalls, weakest
+from advisor.reporting.classes import recalls, weakest
 from advisor.reporting.confidence import flattered
 from advisor.reporting.view import RunView
 
@@ -24,7 +24,7 @@ def explanation(view: RunView) -> str:
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
         return ""
-    return " ".join((*_gives(view, pick), *_takes(pick), *_could_go_wrong(view, pick), *_next(view, pick)))
+    return " ".join((*_gives(view, pick), *_takes(pick), *_could_go_wrong(view, pick)))
 
 
 def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
@@ -62,7 +62,12 @@ def _takes(pick: Evaluation) -> Iterator[str]:
 
 
 def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
-    found = _by_class(view, pick)
+    """Say what is weakest, and how many images would halve its interval: four times as many as there are."""
+    answers = pick.holdout_answers or pick.answers
+    try:
+        found = recalls(answers, view.classes) if answers.has_classes else ()
+    except UsageError:  # they are damaged, which the section on classes says
+        found = ()
     weak = weakest(found)
     if weak is not None and weak.recall is not None and len(found) > 1:
         what = "of 100 of its images are right" if view.task.probabilities else "%"
@@ -71,6 +76,11 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} of 100."
     yield from _other_things(pick)
+    known = ((each.high - each.low, each.label) for each in found if each.low is not None and each.high is not None)
+    width, label = max(known, default=(0.0, ""))
+    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
+    if width > 200 * WIDE and images:
+        yield f"To be surer, add images: {plural(3 * images, 'more image')} of '{label}' would halve its interval."
 
 
 def _other_things(pick: Evaluation) -> Iterator[str]:
@@ -86,24 +96,6 @@ def _other_things(pick: Evaluation) -> Iterator[str]:
         f"It answers an image of anything else with one of your classes, too; exported with --unknown-class, this "
         f"happens to {passing}."
     )
-
-
-def _next(view: RunView, pick: Evaluation) -> Iterator[str]:
-    """Return how many images would halve the widest interval of a class: four times as many as there are."""
-    known = [each for each in _by_class(view, pick) if each.low is not None and each.high is not None]
-    width, label = max(((each.high or 0.0) - (each.low or 0.0), each.label) for each in known) if known else (0.0, "")
-    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
-    if width > 200 * WIDE and images:
-        yield f"To be surer, add images: {plural(3 * images, 'more image')} of '{label}' would halve its interval."
-
-
-def _by_class(view: RunView, pick: Evaluation) -> tuple[ClassRecall, ...]:
-    """Return the figures of each class; none where they are damaged, which the section on classes says."""
-    answers = pick.holdout_answers or pick.answers
-    try:
-        return recalls(answers, view.classes) if answers.has_classes else ()
-    except UsageError:
-        return ()
 
 
 def incumbent_sentences(view: RunView) -> tuple[str, ...]:

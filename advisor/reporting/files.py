@@ -107,11 +107,7 @@ SCHEMA_VERSION = 1
 
 
 def report_folder(folder: Path, force: bool = False) -> Path:
-    """Make the folder for the report files and return it.
-
-    Raises:
-        UsageError: it is a run folder or a file, it cannot be made, or it holds report files and ``force`` is not set.
-    """
+    """Make the folder for the report files; refuse a run folder, and without ``force`` one with report files."""
     if (folder / "request.yaml").exists():
         message = f"--to: '{folder}' is a run folder, which keeps the report of its own question"
         raise UsageError(message, "choose another folder")

@@ -83,15 +83,10 @@ class Rows(Generic[T]):
     row: Callable[[T], Mapping[str, object]]
 
     def select(self, sort: str | None = None, filters: Sequence[str] | None = None) -> Selection[T]:
-        """Return what ``--sort`` and ``--filter`` ask for.
+        """Return what ``--sort`` and ``--filter`` ask for, or raise a ``UsageError``.
 
-        Args:
-            sort: columns joined by commas; one after ``-`` descends. The end of a name may be left out: the first
-                column that begins so is meant, for example ``size`` for ``size_bytes``.
-            filters: conditions such as ``size<5MB`` or ``family=mobilenet*``.
-
-        Raises:
-            UsageError: an unknown column, or a comparison that cannot be made.
+        Columns to sort by are joined by commas; one after ``-`` descends. The end of a name may be left out: ``size``
+        for ``size_bytes``. Conditions are such as ``size<5MB`` or ``family=mobilenet*``.
         """
         names = [part.strip() for part in (sort or "").split(",") if part.strip()]
         order = [(_column(name.removeprefix("-"), self.columns, "--sort"), not name.startswith("-")) for name in names]

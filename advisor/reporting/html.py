@@ -15,15 +15,14 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
-from advisor.reporting import blocks, phrases
+from advisor.reporting import blocks, pages, phrases
 from advisor.reporting.answer import other_risks, summary, warned
 from advisor.reporting.classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting.compression import diagnosis_html
 from advisor.reporting.confidence import confidence, unknown
 from advisor.reporting.explanation import explanation, incumbent_sentences
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
-from advisor.reporting.outlines import LOOKS, changed_photos, photos, wrong_photos
-from advisor.reporting.templating import asset, draw, json_for_script, packed, plotly_script, render, render_page
+from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
 from advisor.reporting.view import RunView
 
 _log = logging.getLogger(__name__)
@@ -100,10 +99,10 @@ def _classes(view: RunView) -> Variables | None:
 def _images(view: RunView) -> Variables | None:
     pick, labels, changed = view.decision.pick, view.classes, view.disagreements
     confidence = pick.holdout_answers.confidence if pick and pick.holdout_answers else None
-    mistakes = wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
+    mistakes = pages.wrong_photos(confidence.mistakes, view.images, labels) if confidence else []
     if not mistakes and changed is None:
         return None
-    changes = changed_photos(changed, view.images, labels) if changed else []
+    changes = pages.changed_photos(changed, view.images, labels) if changed else []
     return {"mistakes": mistakes, "changes": changes, "changed": changed}
 
 
@@ -112,7 +111,11 @@ def _boxes(view: RunView) -> Variables | None:
     boxes = pick.holdout_answers.boxes if pick and pick.holdout_answers else None
     if boxes is None or not boxes.worst:
         return None
-    return {"shown": photos(boxes.worst, view.images, view.classes), "looks": LOOKS, "threshold": boxes.threshold}
+    return {
+        "shown": pages.photos(boxes.worst, view.images, view.classes),
+        "looks": pages.LOOKS,
+        "threshold": boxes.threshold,
+    }
 
 
 def _robustness(view: RunView) -> Variables | None:
@@ -126,12 +129,7 @@ def _robustness(view: RunView) -> Variables | None:
 
 
 def _operators(view: RunView) -> Variables | None:
-    pick = view.decision.pick
-    if pick is None or pick.file_features is None:
-        return None
-    operators = sorted(pick.file_features.operators.items(), key=lambda row: -row[1])
-    total = max(sum(count for _, count in operators), 1)
-    return {"file": pick.file_features, "operators": operators, "total": total}
+    return {"file": pick.file_features} if (pick := view.decision.pick) and pick.file_features else None
 
 
 def _losses(view: RunView) -> Variables | None:
@@ -156,16 +154,8 @@ def _funnel(view: RunView) -> Variables | None:
 
 
 def _data(view: RunView) -> Variables | None:
-    dataset = view.dataset
-    if dataset is None:
-        return None
-    return {
-        "dataset": dataset,
-        "parts": phrases.parts(dataset),
-        "largest": max([1, *dataset.per_class.values()]),
-        "rejected": dataset.rejected[:REJECTED_SHOWN],
-        "more_rejected": max(0, len(dataset.rejected) - REJECTED_SHOWN),
-    }
+    dataset, shown = view.dataset, REJECTED_SHOWN
+    return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
 
 
 SECTIONS = (

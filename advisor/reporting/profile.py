@@ -18,7 +18,7 @@ from advisor.reporting import blocks
 from advisor.reporting.blocks import WIDE, Labelled, Paragraph, Span, TableColumn, table_of
 from advisor.reporting.compression import diagnosis_html, diagnosis_lines
 from advisor.reporting.frames import Rows, rows_of
-from advisor.reporting.templating import asset, json_for_script, plotly_script, render_page, trusted
+from advisor.reporting.pages import asset, json_for_script, plotly_script, render_page, trusted
 from advisor.reporting.text import figure
 
 FILES = {"html": "profile.html", "json": "profile.json"}
@@ -93,16 +93,9 @@ def print_profile(
     diagnosis: Diagnosis | None = None,
     steps: Sequence[OperatorTime] | None = None,
 ) -> None:
-    """Write the tables and the advice to ``console``, or to standard output.
+    """Write the tables, the advice and the names of files that were ``written`` to the console.
 
-    Args:
-        profile: what was found.
-        console: where to.
-        everything: every operator in the order of execution, not only the slowest.
-        written: files to name at the end.
-        diagnosis: how it differs from its float origin.
-        steps: the steps to show, in their order, of which only the first are shown without ``everything``; the slowest
-            ones if None.
+    Without ``everything``, only the first ``steps`` in their order are shown, or the slowest ones if None.
     """
     if steps is None:
         rows = profile.operators if everything else profile.top(SHOWN)
@@ -201,10 +194,7 @@ def _operators_table(rows: Sequence[OperatorTime], in_order: bool) -> blocks.Dat
 
 
 def requested_files(folder: Path | None, paths: Mapping[str, Path]) -> dict[str, Path]:
-    """Return the file of each requested form, and make their folders before anything is measured.
-
-    A folder takes all forms, except those with a path of their own. A file that cannot be written is a ``UsageError``.
-    """
+    """Return the file of each form, and make their folders before anything is measured, or raise a ``UsageError``."""
     wanted = {**({form: folder / name for form, name in FILES.items()} if folder else {}), **paths}
     for path in wanted.values():
         try:
@@ -221,11 +211,7 @@ def _unwritable(path: Path, why: str | None) -> UsageError:
 
 
 def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnosis | None = None) -> None:
-    """Write the requested forms; the diagnosis goes into the JSON and the page.
-
-    Raises:
-        UsageError: a file cannot be written.
-    """
+    """Write the requested forms; the diagnosis goes into the JSON and the page. An error is a ``UsageError``."""
     more = {"diagnosis": diagnosis.to_json()} if diagnosis else {}
     for form, path in wanted.items():
         document = json.dumps({**profile.to_json(), **more}, indent=1, allow_nan=False) if form == "json" else ""
@@ -236,10 +222,7 @@ def write_files(profile: Profile, wanted: Mapping[str, Path], diagnosis: Diagnos
 
 
 def render(profile: Profile, diagnosis: Diagnosis | None = None) -> str:
-    """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped.
-
-    ``diagnosis`` says how the file differs from its float origin, None where it was not requested.
-    """
+    """Return the page: the slowest operators, the roofline, every figure in tables; names from the file are escaped."""
     return render_page(
         "profile",
         styles=["report.css", "profile.css"],

@@ -127,8 +127,7 @@ def _new_conditions(view: RunView, evaluation: Evaluation) -> Iterator[Risk]:
 def _fitting(view: RunView, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
     """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
 
-    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then. Its
-    optimum of the regularization should lie inside of the values tried.
+    Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
     """
     (judged, _), head = top1_on_parts(evaluation), evaluation.head
     if head is None:

@@ -158,11 +158,7 @@ def terms() -> tuple[Term, ...]:
 
 
 def term(name: str) -> Term:
-    """Return the term with this name or other name; case, dashes and underscores do not matter.
-
-    Raises:
-        UsageError: there is none. The error names the nearest.
-    """
+    """Return the term with this name or other name, or refuse it; case, dashes and underscores do not matter."""
     spaces = str.maketrans("-_", "  ")
     known = {each.casefold().translate(spaces): found for found in terms() for each in (found.name, *found.also)}
     wanted = name.casefold().translate(spaces).strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -203,10 +203,9 @@ class RunView:
 
 
 def load_view(run: RunFolder, running: bool = False) -> RunView:
-    """Read a run folder, however far it came, and decide; ``running`` says that the search that fills it calls this.
+    """Read a run folder, however far it came, and decide; a damaged request is a ``UsageError``.
 
-    Raises:
-        UsageError: its request is damaged.
+    ``running`` says that the search that fills it calls this.
     """
     return view_of(load_run(run.path), running)
 
@@ -255,8 +254,7 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
 def _next_command(folder: str, run: LoadedRun) -> str:
     """Return the command to run next: open the report, search or decide with a limit that can be met, or export.
 
-    The report in the run folder answers the run's own question only. Where nothing meets the limits of another
-    question, there is no command: the relaxations say what to change.
+    There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
     """
     decision, pick = run.decision, run.decision.pick
     if not run.own_question and not decision.feasible:
@@ -285,14 +283,15 @@ def _summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> Datase
     """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
     try:
         named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
+        validated, groups = _counted(split, document["pictures_per_class"])
         return DatasetSummary(
             **named,
             images_per_class=document["pictures_per_class"],
             rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
-            validated_per_class=_by_class(lambda: _validated(split, document["pictures_per_class"])),
-            groups_per_class=_by_class(lambda: _groups(split)),
+            validated_per_class=validated,
+            groups_per_class=groups,
             notes=tuple(map(str, document.get("notes") or ())),
             boxes_per_class=dict(document.get("boxes_per_class") or {}),
         )
@@ -300,19 +299,15 @@ def _summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> Datase
         return None
 
 
-def _by_class(counted: Callable[[], Mapping[str, int]]) -> Mapping[str, int]:
-    """Return what is counted by class in the split; nothing where the split is missing or damaged."""
+def _counted(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[str, int], Mapping[str, int]]:
+    """Return the validation images of each class, and its groups; nothing where the split is missing or damaged."""
     try:
-        return counted()
+        counts = Counter(str(row["class"]) for row in split[VALIDATION])
     except (KeyError, TypeError):
-        return {}
-
-
-def _validated(split: Mapping[str, Any], classes: Iterable[str]) -> Mapping[str, int]:
-    counts = Counter(str(row["class"]) for row in split[VALIDATION])
-    return {name: counts[name] for name in classes}
-
-
-def _groups(split: Mapping[str, Any]) -> Mapping[str, int]:
-    rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
-    return Counter(name for name, _ in rows)
+        return {}, {}
+    validated = {name: counts[name] for name in classes}
+    try:
+        rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
+    except (KeyError, TypeError):
+        return validated, {}
+    return validated, Counter(name for name, _ in rows)

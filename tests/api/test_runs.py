@@ -59,26 +59,23 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
-def test_every_argument_reaches_the_request_under_its_name(
+BOTH = pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
+
+
+@BOTH
+def test_every_argument_reaches_the_request_or_leaves_the_file_its_say(
     function: Callable[..., object], resolved: dict[str, Any]
 ) -> None:
     given = {name: f"value of {name}" for name in OPTIONS}
     with pytest.raises(Resolved):
         function(**given, request="request.yaml")
     assert resolved == {"options": given, "file": Path("request.yaml")}
-
-
-@pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
-def test_an_argument_that_is_left_out_leaves_the_request_file_its_say(
-    function: Callable[..., object], resolved: dict[str, Any]
-) -> None:
     with pytest.raises(Resolved):
         function()
     assert resolved == {"options": dict.fromkeys(OPTIONS), "file": None}
 
 
-@pytest.mark.parametrize("function", [search, plan], ids=["search", "plan"])
+@BOTH
 def test_a_value_without_its_unit_is_refused(function: Callable[..., object]) -> None:
     with pytest.raises(UsageError, match="'50' has no unit"):
         function(budget="50")

@@ -53,15 +53,13 @@ def own(bundle: Bundle, tmp_path: Path) -> Path:
     return Path(shutil.copytree(bundle.path, tmp_path / "bundle"))
 
 
-def test_it_holds_what_a_team_needs(bundle: Bundle) -> None:
-    found = set(contents(bundle.path))
-    assert found >= FILES
-    assert {name for name in found - FILES if not name.startswith("test_vectors/")} == set()
-    assert set(bundle.files) == found
-
-
-def test_the_model_is_the_file_that_was_measured(bundle: Bundle) -> None:
-    assert hashlib.sha256((bundle.path / "model.tflite").read_bytes()).hexdigest() == bundle.evaluation.artefact_sha256
+def test_it_holds_what_a_team_needs_and_sums_that_sha256sum_reads(bundle: Bundle) -> None:
+    found = contents(bundle.path)
+    assert set(bundle.files) == set(found) >= FILES
+    assert all(name.startswith("test_vectors/") for name in set(found) - FILES)
+    sums = dict(line.split("  ", 1)[::-1] for line in found.pop("SHA256SUMS").decode().splitlines())
+    assert sums == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+    assert sums["model.tflite"] == bundle.evaluation.artefact_sha256
 
 
 def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_path: Path) -> None:
@@ -83,13 +81,6 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
     assert all(escaped(risk.text) in card for risk in found)
     document = json.loads((bundle.path / "bundle.json").read_text(encoding="utf-8"))
     assert document["risks"] == [{"name": risk.name, "level": risk.level, "text": risk.text} for risk in found]
-
-
-def test_sha256sums_is_what_sha256sum_reads(bundle: Bundle) -> None:
-    sums = dict(line.split("  ", 1)[::-1] for line in (bundle.path / "SHA256SUMS").read_text().splitlines())
-    found = contents(bundle.path)
-    del found["SHA256SUMS"]
-    assert sums == {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
 
 
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
@@ -174,32 +165,30 @@ def test_the_edge_tpu_takes_no_float_model(trained: RunFolder, tmp_path: Path) -
     assert not (tmp_path / "b").exists()
 
 
-def test_an_artefact_that_is_gone_is_refused_and_others_can_be_shipped(copied: RunFolder, tmp_path: Path) -> None:
-    (copied.path / evaluation_of(copied, "float32").artefact).unlink()
-    with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
+@pytest.mark.parametrize(
+    ("gone", "message"), [(False, "has changed since it was measured"), (True, r"float32\.tflite is missing")]
+)
+def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_shipped(
+    copied: RunFolder, tmp_path: Path, gone: bool, message: str
+) -> None:
+    path = copied.path / evaluation_of(copied, "float32").artefact
+    content = path.read_bytes()
+    path.unlink()
+    if not gone:
+        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UsageError, match=message):
         export_form(copied, "float32", tmp_path / "b")
+    assert not (tmp_path / "b").exists()
     assert export_form(copied, "float16", tmp_path / "b").files
 
 
-def test_an_artefact_that_was_changed_is_refused(copied: RunFolder, tmp_path: Path) -> None:
-    path = copied.path / evaluation_of(copied, "float32").artefact
-    content = bytearray(path.read_bytes())
-    content[-1] ^= 1
-    path.unlink()
-    path.write_bytes(content)
-    with pytest.raises(UsageError, match="has changed since it was measured"):
-        export_form(copied, "float32", tmp_path / "b")
-    assert not (tmp_path / "b").exists()
-
-
-def test_random_weights_are_not_shipped(copied: RunFolder, tmp_path: Path) -> None:
+def test_random_weights_are_not_shipped_and_a_run_without_candidates_has_none(
+    copied: RunFolder, tmp_path: Path
+) -> None:
     pick = evaluation_of(copied, "float32")
     copied.append(replace(pick, card_facts=replace(pick.card_facts, weights="")))
     with pytest.raises(UsageError, match="measured without its weights"):
         export_form(copied, "float32", tmp_path / "b")
-
-
-def test_a_run_without_candidates_has_nothing_to_ship(copied: RunFolder, tmp_path: Path) -> None:
     copied.evaluations_file.unlink()
     with pytest.raises(UsageError, match="no candidate to ship"):
         export(copied.path, tmp_path / "b")
@@ -273,13 +262,10 @@ def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr().err == ""
 
 
-def test_without_other_devices_the_own_setting_is_all() -> None:
+def test_every_device_that_runs_the_file_has_its_own_line() -> None:
     ((device, own),) = devices_of(evaluation("one", threads=4)).items()
     assert (device, own.threads, own.provenance) == ("host", 4, "measured")
     assert "--num_threads=4 --use_xnnpack=true" in benchmark_lines(own)[-1]
-
-
-def test_every_device_that_runs_the_file_has_its_own_line() -> None:
     figures = DeviceFigures(accelerator="npu", runtime="tflite", latency_ms=2.0, provenance="predicted")
     devices = {"phone": figures, "stick": replace(figures, reason="it takes int8 alone")}
     found = devices_of(replace(evaluation("one"), device_figures=devices))

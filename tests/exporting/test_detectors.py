@@ -83,12 +83,9 @@ def seen_by_mediapipe(model: bytes, path: Path) -> list[tuple[str, float, tuple[
     return seen
 
 
-def test_it_has_code_and_vectors_for_detectors(made: Bundle) -> None:
+def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
     assert {"android/Detector.kt", "ios/Detector.swift", "python/detect.py", "test_vectors/05.rgb"} <= set(made.files)
     assert not any("lassif" in name for name in made.files)
-
-
-def test_the_file_states_the_threshold_and_the_measured_one_is_beside_it(made: Bundle) -> None:
     metadata = present(read_metadata((made.path / "model.tflite").read_bytes()))
     assert metadata.threshold == pytest.approx(THRESHOLD)
     assert metadata.labels == COLOURS
@@ -219,12 +216,9 @@ def counter(tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     return export(run.path, folder / "bundle")
 
 
-def test_it_has_code_and_vectors_for_counting(counter: Bundle) -> None:
+def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_map(counter: Bundle) -> None:
     assert {"android/Counter.kt", "ios/Counter.swift", "python/count.py", "test_vectors/05.rgb"} <= set(counter.files)
     assert not any("Detector" in name or "lassif" in name for name in counter.files)
-
-
-def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_map(counter: Bundle) -> None:
     assert (counter.model.edits, counter.model.threshold) == ((), LEAST_SCORE)
     assert hashlib.sha256(counter.model.content).hexdigest() == counter.evaluation.artefact_sha256
 

@@ -4,6 +4,7 @@ The class for things that are none of the others: in the file, in the bundle and
 """
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -119,9 +120,15 @@ def labels_of(run: RunFolder) -> tuple[str, ...]:
     return read_metadata((run.path / evaluation_of(run, "float32").artefact).read_bytes()).labels
 
 
-def test_thresholds_of_classes_are_in_the_code_the_card_and_the_summary(copied: RunFolder, tmp_path: Path) -> None:
-    names = labels_of(copied)
-    bundle = made(everything(copied, names), tmp_path)
+@pytest.fixture(scope="module")
+def guarded(trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    folder = tmp_path_factory.mktemp("guarded")
+    run = RunFolder.open(Path(shutil.copytree(trained.path, folder / "run")))
+    return made(everything(run, labels_of(run)), folder)
+
+
+def test_thresholds_of_classes_are_in_the_code_the_card_and_the_summary(guarded: Bundle) -> None:
+    bundle, names = guarded, guarded.model.labels
     kotlin, swift = ((bundle.path / file).read_text() for file in ("android/Classifier.kt", "ios/Classifier.swift"))
     assert "LEAST = 0.6f" in kotlin
     assert "LEAST_OF = mapOf(0 to 0.87f)" in kotlin
@@ -137,9 +144,8 @@ def test_thresholds_of_classes_are_in_the_code_the_card_and_the_summary(copied: 
     assert summary["recall_thresholds"] == {names[1]: 0.0625}
 
 
-def test_test_vectors_say_what_the_app_does(copied: RunFolder, unsure: list[Pixels], tmp_path: Path) -> None:
-    names = labels_of(copied)
-    bundle = made(everything(copied, names), tmp_path)
+def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[Pixels], tmp_path: Path) -> None:
+    bundle, names = guarded, guarded.model.labels
     rows = json.loads((bundle.path / "test_vectors" / "vectors.json").read_text())["vectors"]
     for row in rows:
         least = 0.87 if row["label"] == 0 else 0.6
@@ -151,10 +157,8 @@ def test_test_vectors_say_what_the_app_does(copied: RunFolder, unsure: list[Pixe
     assert "    may show: " in done.stdout
 
 
-def test_mediapipe_compares_each_class_with_its_threshold(
-    copied: RunFolder, unsure: list[Pixels], tmp_path: Path
-) -> None:
-    bundle = made(everything(copied, labels_of(copied)), tmp_path)
+def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[Pixels]) -> None:
+    bundle = guarded
     metadata = read_metadata(bundle.model.content)
     assert (metadata.threshold, metadata.by_class[:2]) == (pytest.approx(0.6), (0.87, 0.6))
     rows = answers(bundle.model.content, np.stack(unsure), bundle.model)
@@ -214,6 +218,8 @@ def test_a_candidate_without_such_a_file_is_refused(copied: RunFolder, tmp_path:
     copied.append(replace(other, unknown=None))
     with pytest.raises(UsageError, match="no file with a class for unknown things"):
         export(copied.path, tmp_path / "bundle", pick=other.configuration.key, unknown_class=True)
+    with pytest.raises(UsageError, match="--edgetpu"):  # it cannot run the class
+        export(copied.path, tmp_path / "bundle", targets=["edgetpu"], unknown_class=True)
 
 
 def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
@@ -223,8 +229,3 @@ def test_a_changed_file_is_refused(copied: RunFolder, tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-1])
     with pytest.raises(UsageError, match="unknown.tflite"):
         export(copied.path, tmp_path / "bundle", unknown_class=True)
-
-
-def test_a_coral_edge_tpu_cannot_run_the_class(trained: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--edgetpu"):
-        export(trained.path, tmp_path / "bundle", targets=["edgetpu"], unknown_class=True)

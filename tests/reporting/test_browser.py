@@ -41,25 +41,38 @@ def until(opened: Opened, condition: str) -> None:
         time.sleep(0.05)
 
 
+@pytest.fixture
+def opened(open_page: Open) -> Opened:
+    """The page of ``run_view``, for a test that changes something on it."""
+    return open_page(run_view())
+
+
+@pytest.fixture(params=[1280, 390])
+def open_screen(open_page: Open, request: pytest.FixtureRequest) -> Open:
+    """Return a function that opens the page of a run on a wide or a narrow screen, which nobody has to scroll."""
+
+    def open_view(view: RunView) -> Opened:
+        opened = open_page(view, viewport={"width": request.param, "height": 800})
+        opened.assert_fits()
+        return opened
+
+    return open_view
+
+
 @pytest.mark.parametrize("make", [infeasible_view, empty_view, lambda: run_view(data=False)])
 def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
     open_page: Open, make: Callable[[], RunView]
 ) -> None:
-    opened = open_page(make())
-    opened.assert_quiet()
+    open_page(make()).assert_quiet()
 
 
 def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
     run_page.assert_quiet()
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_boxes_lie_over_their_images_and_fit_every_screen(
-    open_page: Open, judged_detectors: RunView, width: int
-) -> None:
-    opened = open_page(judged_detectors, viewport={"width": width, "height": 800})
+def test_boxes_lie_over_their_images_and_fit_every_screen(open_screen: Open, judged_detectors: RunView) -> None:
+    opened = open_screen(judged_detectors)
     opened.assert_quiet()
-    opened.assert_fits()
     photo = opened.page.locator(".photo").first
     photo.scroll_into_view_if_needed()
     image, drawing = (photo.locator(part).bounding_box() for part in ("img", "svg"))
@@ -95,11 +108,8 @@ def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
     assert shapes == [[[50, 50]], [[8, 8]]]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_page: Open, width: int) -> None:
-    opened = open_page(
-        run_view(budget=Budget(latency_ms=5000.0, size_bytes=200_000_000)), viewport={"width": width, "height": 800}
-    )
+def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_screen: Open) -> None:
+    opened = open_screen(run_view(budget=Budget(latency_ms=5000.0, size_bytes=200_000_000)))
     for plot in ("#plot-latency", "#plot-size"):
         frame = opened.page.locator(plot).bounding_box()
         name = opened.page.locator(f"{plot} .annotation", has_text="budget").bounding_box()
@@ -107,54 +117,45 @@ def test_the_name_of_a_limit_that_nothing_reaches_lies_inside_its_plot(open_page
         assert name["x"] + name["width"] <= frame["x"] + frame["width"]
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_both_confusion_matrices_fit_every_screen(open_page: Open, width: int) -> None:
-    opened = open_page(run_view(), viewport={"width": width, "height": 800})
-    opened.assert_fits()
+def test_both_confusion_matrices_fit_every_screen(open_screen: Open) -> None:
+    opened = open_screen(run_view())
     first, second = (opened.page.locator("table.heat").nth(place).bounding_box() for place in (0, 1))
-    assert (first["y"] == second["y"]) == (width == 1280)
+    assert (first["y"] == second["y"]) == (opened.page.viewport_size["width"] == 1280)
     assert opened.page.locator("table.heat").nth(1).locator("small").count() > 0
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_names_of_many_classes_stay_readable_beside_a_matrix(open_page: Open, width: int) -> None:
+def test_names_of_many_classes_stay_readable_beside_a_matrix(open_screen: Open) -> None:
     view = run_view(classes=("a long name of a class", "x" * 60, *(f"class {number}" for number in range(24))))
-    opened = open_page(view, viewport={"width": width, "height": 800})
-    opened.assert_fits()
+    opened = open_screen(view)
     for name in opened.page.locator("table.heat tbody th").all():
         frame = name.bounding_box()
         assert frame["width"] > 50
         assert frame["height"] < 60
 
 
-def test_median_replaces_p90_on_demand(open_page: Open) -> None:
-    view = run_view()
-    opened = open_page(view)
+def test_median_replaces_p90_on_demand(opened: Opened) -> None:
     opened.page.locator("input[name=latency][value=latency]").check()
     until(opened, "document.getElementById('plot-latency').layout.xaxis.title.text.includes('median')")
-    pick = view.decision.pick
-    assert points_of(opened, "plot-latency")[0][0] == pytest.approx(pick.latency.value, rel=1e-4)
+    latency = run_view().decision.pick.latency.value
+    assert points_of(opened, "plot-latency")[0][0] == pytest.approx(latency, rel=1e-4)
 
 
-def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(open_page: Open) -> None:
+def test_filter_leaves_only_what_was_asked_for_in_plots_and_table(opened: Opened) -> None:
     view = run_view()
-    opened = open_page(view)
     for family in ("mobilenet_v1", "efficientnet_lite", "inception_v3"):
         opened.page.locator(f"input[name=family][value={family}]").uncheck()
     opened.page.locator("input[name=threads][value='2']").uncheck()
-    wanted = [
-        index
-        for index, row in enumerate(ranked(view))
-        if row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1
+    left = [
+        row.family in ("mobilenet_v2", "squeezenet") and row.configuration.target.threads == 1 for row in ranked(view)
     ]
+    wanted = [index for index, shown in enumerate(left) if shown]
     assert shown_rows(opened) == wanted
     assert set(points_of(opened, "plot-latency")) <= set(wanted)
     assert opened.page.locator("#shown").inner_text() == f"{len(wanted)} of {len(view.evaluations)} shown"
 
 
-def test_filter_for_the_budget_and_reset(open_page: Open) -> None:
+def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
     view = run_view()
-    opened = open_page(view)
     opened.page.locator("input[name=only][value=meets]").check()
     meets = [index for index, row in enumerate(ranked(view)) if view.budget.met_by(row)]
     assert shown_rows(opened) == meets
@@ -163,9 +164,8 @@ def test_filter_for_the_budget_and_reset(open_page: Open) -> None:
     assert len(shown_rows(opened)) == len(view.evaluations)
 
 
-def test_pick_and_runner_up_are_compared_until_others_are_chosen(open_page: Open) -> None:
+def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened) -> None:
     view = run_view()
-    opened = open_page(view)
     rows = ranked(view)
 
     def heads() -> list[str]:
@@ -184,10 +184,8 @@ def test_pick_and_runner_up_are_compared_until_others_are_chosen(open_page: Open
     assert opened.page.locator("#all input:checked").count() == 2
 
 
-def test_sorting_orders_the_rows_both_ways_and_says_so(open_page: Open) -> None:
-    view = run_view()
-    opened = open_page(view)
-    rows = ranked(view)
+def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
+    rows = ranked(run_view())
     heading = opened.page.locator("#all th[data-sort='3']")
     heading.get_by_role("button").focus()
     opened.page.keyboard.press("Enter")
@@ -227,16 +225,6 @@ def test_page_follows_the_dark_scheme(run_page: Opened) -> None:
     assert background("dark") != background("light")
 
 
-def test_narrow_screen_needs_no_sideways_scrolling(run_page: Opened) -> None:
-    before = run_page.page.viewport_size
-    assert before is not None
-    run_page.page.set_viewport_size({"width": 390, "height": 800})
-    try:
-        until(run_page, "document.documentElement.scrollWidth <= 390")
-    finally:
-        run_page.page.set_viewport_size(before)
-
-
 def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> None:
     view = run_view()
     opened = open_page(view, java_script_enabled=False)
@@ -244,8 +232,7 @@ def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> N
     assert opened.page.get_by_text("Scripts are off").is_visible()
 
 
-def test_foreign_script_is_refused_by_the_page_itself(open_page: Open) -> None:
-    opened = open_page(run_view())
+def test_foreign_script_is_refused_by_the_page_itself(opened: Opened) -> None:
     opened.page.evaluate(
         "const s = document.createElement('script'); s.textContent = 'window.broken = 1'; document.body.append(s)"
     )
@@ -261,39 +248,26 @@ def test_every_control_has_a_name(run_page: Opened) -> None:
 
 
 def test_filters_for_licence_and_device_leave_their_rows(open_page: Open) -> None:
-    view = run_view()
+    view, rows = run_view(), []
     free = view.evaluations[0].configuration.card
-    rows = [
-        replace(
-            row,
-            card_facts=replace(row.card_facts, licence="MIT" if row.configuration.card == free else "AGPL-3.0"),
-            configuration=replace(
-                row.configuration, target=replace(row.configuration.target, device="phone" if place % 2 else "host")
-            ),
-        )
-        for place, row in enumerate(view.evaluations)
-    ]
+    for place, row in enumerate(view.evaluations):
+        facts = replace(row.card_facts, licence="MIT" if row.configuration.card == free else "AGPL-3.0")
+        target = replace(row.configuration.target, device="phone" if place % 2 else "host")
+        rows.append(replace(row, card_facts=facts, configuration=replace(row.configuration, target=target)))
     view = replace(view, evaluations=tuple(rows))
     opened = open_page(view)
     opened.page.get_by_label("AGPL-3.0").uncheck()
     opened.page.get_by_label("phone", exact=True).uncheck()
-    wanted = {
-        index
-        for index, row in enumerate(ranked(view))
-        if row.configuration.card == free and row.configuration.target.device == "host"
-    }
-    assert set(shown_rows(opened)) == wanted
+    keys = [(row.configuration.card, row.configuration.target.device) for row in ranked(view)]
+    assert set(shown_rows(opened)) == {index for index, key in enumerate(keys) if key == (free, "host")}
     assert opened.complaints == []
 
 
 def test_five_thousand_evaluations_stay_under_six_megabytes_and_are_all_drawn(open_page: Open) -> None:
     view = run_view()
     ok = [row for row in view.evaluations if row.accuracy and row.latency_p90 and row.size]
-    many = [
-        replace(row, configuration=replace(row.configuration, card=f"{row.configuration.card}_{place}"))
-        for place in range(-(-5000 // len(ok)))
-        for row in ok
-    ][:5000]
+    keys = [(row, f"{row.configuration.card}_{place}") for place in range(-(-5000 // len(ok))) for row in ok][:5000]
+    many = (replace(row, configuration=replace(row.configuration, card=card)) for row, card in keys)
     view = replace(view, evaluations=tuple(many))
     assert len(render_html(view).encode()) < 6_000_000
     opened = open_page(view)

@@ -27,7 +27,7 @@ from advisor.reporting.classes import (
     recalls,
     weakest,
 )
-from advisor.reporting.outlines import BYTES_PER_PIXEL, DRAWN, LOOKS, SIDE, data_uri, photos
+from advisor.reporting.pages import BYTES_PER_PIXEL, DRAWN, LOOKS, SIDE, data_uri, photos
 from tests.builders import evaluation
 from tests.datasets.folders import image
 

@@ -35,11 +35,13 @@ def recommendation(view: RunView) -> dict[str, Any]:
     return data
 
 
-def test_all_files_are_written_and_nothing_else(tmp_path: Path) -> None:
-    written = write_all(run_view(), tmp_path)
+def test_all_files_are_written_and_nothing_else_always_the_same(tmp_path: Path) -> None:
     names = {"front.csv", "front.parquet", "recommendation.json", "report.html", "report.md"}
-    assert {path.name for path in written} == names
-    assert {path.name for path in tmp_path.iterdir()} == names
+    first = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
+    assert set(first) == names == {path.name for path in tmp_path.iterdir()}
+    assert first == {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
+    write_all(run_view(classes=(*HOSTILE, "bad\udcff")), tmp_path)  # a name that is no text
+    assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,17 +50,6 @@ def test_without_its_package_front_parquet_is_left_out(tmp_path: Path, monkeypat
     assert written == {path.name for path in tmp_path.iterdir()}
     assert "front.csv" in written
     assert "front.parquet" not in written
-
-
-def test_written_again_they_are_the_same_bytes(tmp_path: Path) -> None:
-    first = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
-    second = {path.name: path.read_bytes() for path in write_all(run_view(), tmp_path)}
-    assert first == second
-
-
-def test_names_that_are_no_text_are_written_all_the_same(tmp_path: Path) -> None:
-    write_all(run_view(classes=(*HOSTILE, "bad\udcff")), tmp_path)
-    assert "bad" in (tmp_path / "report.html").read_text(encoding="utf-8")
 
 
 def test_recommendation_reads_back_as_the_pick() -> None:
@@ -74,8 +65,8 @@ def test_recommendation_reads_back_as_the_pick() -> None:
     assert (closest["feasible"], closest["relaxations"][0]["limit"]) == (False, "latency")
 
 
-def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
-    view = run_view()
+def test_front_has_a_row_for_each_member_with_stable_columns_and_both_accuracies_of_finalists() -> None:
+    view = judged_view()
     rows = list(csv.DictReader(front_csv(view).splitlines()))
     assert list(rows[0]) == list(COLUMNS)
     assert [row["key"] for row in rows] == [row.configuration.key for row in view.decision.front]
@@ -83,13 +74,6 @@ def test_front_has_a_row_for_each_member_with_stable_columns() -> None:
     for row, evaluation in zip(rows, view.decision.front, strict=True):
         assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert int(row["size_bytes"]) == round(evaluation.size.value)
-
-
-def test_front_has_both_accuracies_of_finalists() -> None:
-    view = judged_view()
-    rows = list(csv.DictReader(front_csv(view).splitlines()))
-    for row, evaluation in zip(rows, view.decision.front, strict=True):
-        assert float(row["top1_percent"]) == evaluation.accuracy.value
         assert float(row["holdout_top1_percent"]) == evaluation.holdout_accuracy.value
         assert float(row["robust_top1_percent"]) == pytest.approx(evaluation.holdout_accuracy.value - 9)
 
@@ -101,19 +85,12 @@ def test_the_front_is_a_table_with_types_too(suffix: str, tmp_path: Path) -> Non
     path.write_bytes(front_parquet(view))
     found = ParquetFile(str(path)).to_pandas()
     rows = csv.DictReader(front_csv(view).splitlines(keepends=True))
-    assert [(row["card"], float(row["top1_percent"])) for row in rows] == list(
-        zip(found["card"], found["top1_percent"], strict=True)
-    )
+    known = list(zip(found["card"], found["top1_percent"], strict=True))
+    assert [(row["card"], float(row["top1_percent"])) for row in rows] == known
+    assert known[0][0] == view.decision.front[0].configuration.card  # with commas, quotes and newlines
     assert [str(found.dtypes[name]) for name in ("latency_p90_ms", "size_bytes", "contended")] == [
         "float64", "Int64", "boolean",
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("suffix", HOSTILE)
-def test_front_survives_names_with_commas_quotes_and_newlines(suffix: str) -> None:
-    view = run_view(card_suffix=suffix)
-    rows = list(csv.DictReader(front_csv(view).splitlines(keepends=True)))
-    assert rows[0]["card"] == view.decision.front[0].configuration.card
 
 
 def test_no_cell_is_a_formula() -> None:
@@ -130,25 +107,15 @@ def test_filters_have_at_least_two_values_each_and_wide_ranges_are_logarithmic()
     assert payload(empty_view())["log"] == {"latency": False, "size": False}
 
 
-def test_row_points_at_the_origin_of_each_figure() -> None:
-    data = payload(run_view(data=False))
-    pick = data["rows"][0]
-    assert pick["pick"] is True
-    origins = {name: data["sources"][pick["q"][place][3]] for place, name in enumerate(QUANTITIES) if pick["q"][place]}
-    assert origins["accuracy"] == "published: paper"
-    assert origins["latency"] == "measured: this machine"
-
-
-def test_pick_and_runner_up_are_compared_first() -> None:
-    view = run_view()
-    data = payload(view)
-    runner_up = view.decision.runner_up
+def test_pick_and_runner_up_are_compared_first_and_each_figure_has_its_origin() -> None:
+    view = run_view(data=False)
+    data, other = payload(view), view.decision.runner_up.configuration
     first, second = (data["rows"][index] for index in data["compare"])
+    assert first == data["rows"][0]
     assert first["pick"] is True
-    assert (second["card"], second["compression"]) == (
-        runner_up.configuration.card,
-        runner_up.configuration.compression,
-    )
+    assert (second["card"], second["compression"]) == (other.card, other.compression)
+    origins = [data["sources"][first["q"][QUANTITIES.index(name)][3]] for name in ("accuracy", "latency")]
+    assert origins == ["published: paper", "measured: this machine"]
 
 
 RUBBISH = (None, "", -1, float("inf"), float("nan"), [], {}, "x" * 300, {"a": 1}, ["y"], True, "\u202e<b>", 0)

@@ -14,7 +14,7 @@ from advisor.core.confidence_facts import ConfidenceFacts, Mistake
 from advisor.core.quantity import Interval
 from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.html import render_html
-from advisor.reporting.outlines import CHANGED_SHOWN
+from advisor.reporting.pages import CHANGED_SHOWN
 from advisor.reporting.view import RunView
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, with_pick

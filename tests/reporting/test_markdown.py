@@ -13,8 +13,7 @@ from advisor.core.units import markdown
 from advisor.datasets.boxes.values import Box
 from advisor.engine.history.insights import Disagreement, Disagreements, ImageAnswer
 from advisor.reporting.files import render_markdown
-from advisor.reporting.outlines import COLOURS, DRAWN, outlines
-from advisor.reporting.templating import json_for_script
+from advisor.reporting.pages import COLOURS, DRAWN, json_for_script, outlines
 from advisor.reporting.text import bounds, plain, points, share, spreadsheet
 from advisor.reporting.view import RunView
 from tests.reporting.views import (

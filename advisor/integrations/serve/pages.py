@@ -34,8 +34,7 @@ from advisor.integrations.serve.photograph import MAX_BYTES, Answerer
 from advisor.integrations.serve.runs import REPORT as REPORT_FILE, SORTS, RunRow, Runs, RunState, figures
 from advisor.isolation.process import ChildProcess, TimedOut, run_program
 from advisor.reporting.comparisons import SHOWN, changes
-from advisor.reporting.outlines import COLOURS, DRAWN
-from advisor.reporting.templating import environment
+from advisor.reporting.pages import COLOURS, DRAWN, environment
 from advisor.reporting.view import typed_path
 
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)

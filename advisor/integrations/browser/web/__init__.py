@@ -15,7 +15,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting.documents import by_place, render_html, render_template
 from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping
-from advisor.reporting.templating import content_policy, json_for_script, trusted
+from advisor.reporting.pages import content_policy, json_for_script, trusted
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
 WITH_UNKNOWN_CLASS = True
