@@ -117,7 +117,7 @@ def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(run: Ru
     assert decide_run(run, [floats, form], QUESTION).evaluations[1].holdout_drop is None
 
 
-LABELS_OF_DECIDE_BY_METRIC = [0] * 50 + [1] * 10
+UNEVEN = [0] * 50 + [1] * 10
 GROUPS = ["roof"] * 30 + ["cellar"] * 30
 COSTS = "class,a,b\na,0,1\nb,20,0\n"
 
@@ -130,13 +130,13 @@ FAIR = [1] * 12 + [0] * 38 + [1] * 10
 
 @pytest.fixture
 def images() -> Images:
-    return images_of("ab", GROUPS, LABELS_OF_DECIDE_BY_METRIC)
+    return images_of("ab", GROUPS, UNEVEN)
 
 
 @pytest.fixture
-def run_of_decide_by_metric(tmp_path: Path) -> RunFolder:
+def uneven(tmp_path: Path) -> RunFolder:
     folder = RunFolder.create(tmp_path, "x")
-    rows = [{"class": "ab"[label]} for label in LABELS_OF_DECIDE_BY_METRIC]
+    rows = [{"class": "ab"[label]} for label in UNEVEN]
     folder.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "holdout": rows})
     return folder
 
@@ -168,122 +168,96 @@ def decided(run: RunFolder, images: Images, **options: str) -> Decision:
     ],
 )
 def test_the_pick_is_the_best_by_the_metric_asked_for(
-    run_of_decide_by_metric: RunFolder, images: Images, metric: str, pick: str
+    uneven: RunFolder, images: Images, metric: str, pick: str
 ) -> None:
-    decision = decided(run_of_decide_by_metric, images, metric=metric, costs=COSTS)
+    decision = decided(uneven, images, metric=metric, costs=COSTS)
     assert present(decision.pick).configuration.card == pick
 
 
-def test_a_limit_of_another_metric_changes_the_pick(run_of_decide_by_metric: RunFolder, images: Images) -> None:
-    decision = decided(run_of_decide_by_metric, images, min_accuracy="balanced-accuracy=70%")
+def test_a_limit_of_another_metric_changes_the_pick(uneven: RunFolder, images: Images) -> None:
+    decision = decided(uneven, images, min_accuracy="balanced-accuracy=70%")
     assert present(decision.pick).configuration.card == "fair"
     assert "the limit of 70.0 % balanced accuracy is met with" in decision.reason
 
 
-def test_ties_follow_the_metric(run_of_decide_by_metric: RunFolder, images: Images) -> None:
-    assert len(decided(run_of_decide_by_metric, images).ties) == 1
-    assert decided(run_of_decide_by_metric, images, metric=BALANCED_ACCURACY).ties == ()
+def test_ties_follow_the_metric(uneven: RunFolder, images: Images) -> None:
+    assert len(decided(uneven, images).ties) == 1
+    assert decided(uneven, images, metric=BALANCED_ACCURACY).ties == ()
 
 
-def test_the_drop_on_the_hold_out_follows_the_metric(run_of_decide_by_metric: RunFolder, images: Images) -> None:
+def test_the_drop_on_the_hold_out_follows_the_metric(uneven: RunFolder, images: Images) -> None:
     question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
     judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):
         configuration = evaluation("net", form).configuration
-        own = replace(
-            judged(run_of_decide_by_metric, images, f"net-{form}", answers, question), configuration=configuration
-        )
-        scored, kept = judge.held_out(
-            own, run_of_decide_by_metric.path / f"net-{form}.npy", images, f"answers/holdout-{form}.npy"
-        )
+        own = replace(judged(uneven, images, f"net-{form}", answers, question), configuration=configuration)
+        scored, kept = judge.held_out(own, uneven.path / f"net-{form}.npy", images, f"answers/holdout-{form}.npy")
         for file, values in kept.items():
-            run_of_decide_by_metric.keep_answers(Path(file).stem, values)
+            uneven.keep_answers(Path(file).stem, values)
         rows.append(scored)
-    found = decide_run(run_of_decide_by_metric, rows, question).evaluations[1]
+    found = decide_run(uneven, rows, question).evaluations[1]
     assert present(found.holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
     assert not Budget(max_drop_points=1).met_by(found)
 
 
-LABELS_OF_DECIDE_ON_IMAGES = ["a", "b", "b", "a"]
+FOUR = ["a", "b", "b", "a"]
 
 
 @pytest.fixture
-def run_of_decide_on_images(tmp_path: Path) -> RunFolder:
+def small(tmp_path: Path) -> RunFolder:
     folder = RunFolder.create(tmp_path, "x")
-    rows = [{"class": name, "sha256": str(place)} for place, name in enumerate(LABELS_OF_DECIDE_ON_IMAGES)]
+    rows = [{"class": name, "sha256": str(place)} for place, name in enumerate(FOUR)]
     folder.write_json("split.json", {"classes": ["a", "b"], "validation": rows})
     return folder
 
 
-def _answered(run: RunFolder, card: str, answers: list[int]) -> Evaluation:
+def _answered(run: RunFolder, card: str, answers: Sequence[float]) -> Evaluation:
     return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, answers)))
 
 
-def test_an_image_is_answered_correctly_or_not(run_of_decide_on_images: RunFolder) -> None:
-    assert correct_answers(run_of_decide_on_images, _answered(run_of_decide_on_images, "one", [0, 1, 0, 0])) == (
-        1.0,
-        1.0,
-        0.0,
-        1.0,
-    )
+def test_an_image_is_answered_correctly_or_not_and_by_a_share_under_capture_conditions(small: RunFolder) -> None:
+    found = _answered(small, "one", [0, 1, 0, 0])
+    assert correct_answers(small, found) == (1.0, 1.0, 0.0, 1.0)
+    np.save(small.path / found.answers.file, np.array([[0, 1, 1, 0], [0, 1, 0, 1]]))
+    assert correct_answers(small, found) == (1.0, 1.0, 0.5, 0.5)
 
 
-def test_under_capture_conditions_it_is_a_share_of_the_conditions(run_of_decide_on_images: RunFolder) -> None:
-    found = _answered(run_of_decide_on_images, "one", [0, 1, 0, 0])
-    np.save(run_of_decide_on_images.path / found.answers.file, np.array([[0, 1, 1, 0], [0, 1, 0, 1]]))
-    assert correct_answers(run_of_decide_on_images, found) == (1.0, 1.0, 0.5, 0.5)
-
-
-def test_answers_on_another_number_of_images_are_not_known(run_of_decide_on_images: RunFolder) -> None:
-    assert correct_answers(run_of_decide_on_images, _answered(run_of_decide_on_images, "one", [0, 1, 0])) is None
-
-
-def _shared(run: RunFolder, card: str, shares: list[float]) -> Evaluation:
-    return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, shares)))
-
-
-def test_of_a_detector_it_is_the_share_in_the_precision_as_it_was_kept(run_of_decide_on_images: RunFolder) -> None:
+def test_of_a_detector_it_is_the_share_in_the_precision_as_it_was_kept(small: RunFolder) -> None:
     shares = [1.5, -0.25, 0.75, 1.0]
-    assert correct_answers(run_of_decide_on_images, _shared(run_of_decide_on_images, "one", shares)) == tuple(shares)
+    assert correct_answers(small, _answered(small, "one", shares)) == tuple(shares)
 
 
 @pytest.mark.parametrize(
     "shares",
-    [[1.0, float("nan"), 1.0, 1.0], [1.0, float("inf"), 1.0, 1.0], [1.0, -1e9, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0] * 5],
-    ids=["no number", "infinite", "huge", "too few", "too many"],
-)
-def test_shares_that_cannot_be_right_are_not_known(run_of_decide_on_images: RunFolder, shares: list[float]) -> None:
-    assert correct_answers(run_of_decide_on_images, _shared(run_of_decide_on_images, "one", shares)) is None
+    [
+        [1.0, float("nan"), 1.0, 1.0], [1.0, float("inf"), 1.0, 1.0], [1.0, -1e9, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0] * 5,
+        [0, 1, 0],
+    ],
+    ids=["no number", "infinite", "huge", "too few", "too many", "too few answers"],
+)  # fmt: skip
+def test_shares_and_answers_that_cannot_be_right_are_not_known(small: RunFolder, shares: list[float]) -> None:
+    assert correct_answers(small, _answered(small, "one", shares)) is None
 
 
-def test_shares_of_another_type_or_shape_are_not_known(run_of_decide_on_images: RunFolder) -> None:
-    found = _shared(run_of_decide_on_images, "one", [1.0] * 4)
+def test_without_a_file_or_with_shares_of_another_type_or_shape_nothing_is_known(small: RunFolder) -> None:
+    assert correct_answers(small, evaluation("one")) is None
+    found = _answered(small, "one", [1.0] * 4)
     for damaged in (np.ones(4), np.ones((1, 4), np.float32), np.ones(4, bool)):
-        np.save(run_of_decide_on_images.path / found.answers.file, damaged)
-        assert correct_answers(run_of_decide_on_images, found) is None
+        np.save(small.path / found.answers.file, damaged)
+        assert correct_answers(small, found) is None
 
 
-def test_detectors_are_compared_image_by_image_by_their_shares(run_of_decide_on_images: RunFolder) -> None:
-    first = replace(
-        _shared(run_of_decide_on_images, "one", [1.0, 1.0, 0.5, 0.9]), accuracy=evaluation(accuracy=85).accuracy
-    )
-    second = replace(
-        _shared(run_of_decide_on_images, "two", [0.5, 0.5, 0.0, 0.4]), accuracy=evaluation(accuracy=35).accuracy
-    )
-    points, errors = Posterior([first, second], answers_on_images(run_of_decide_on_images)).differences(
-        [second], [first]
-    )
+def test_detectors_are_compared_image_by_image_by_their_shares(small: RunFolder) -> None:
+    first = replace(_answered(small, "one", [1.0, 1.0, 0.5, 0.9]), accuracy=evaluation(accuracy=85).accuracy)
+    second = replace(_answered(small, "two", [0.5, 0.5, 0.0, 0.4]), accuracy=evaluation(accuracy=35).accuracy)
+    points, errors = Posterior([first, second], answers_on_images(small)).differences([second], [first])
     apart = Posterior([first, second]).differences([second], [first])
     assert points[0, 0] == pytest.approx(50.0) == apart[0][0, 0]
     assert errors[0, 0] != apart[1][0, 0]
 
 
-def test_without_a_file_nothing_is_known(run_of_decide_on_images: RunFolder) -> None:
-    assert correct_answers(run_of_decide_on_images, evaluation("one")) is None
-
-
-def test_the_compared_images_are_the_validation_part_in_its_order(run_of_decide_on_images: RunFolder) -> None:
-    assert compared_images(run_of_decide_on_images) == ("0", "1", "2", "3")
+def test_the_compared_images_are_the_validation_part_in_its_order(small: RunFolder) -> None:
+    assert compared_images(small) == ("0", "1", "2", "3")
 
 
 @pytest.mark.parametrize("split", [{}, {"validation": "damaged"}, {"validation": [1, 2]}])
@@ -294,18 +268,14 @@ def test_a_damaged_split_names_no_images(tmp_path: Path, split: dict[str, object
     assert correct_answers(folder, _answered(folder, "one", [0, 1])) is None
 
 
-def test_the_answers_decide_about_ties_whatever_the_intervals(run_of_decide_on_images: RunFolder) -> None:
-    first, second = (
-        _answered(run_of_decide_on_images, "one", [0, 1, 0, 0]),
-        _answered(run_of_decide_on_images, "two", [0, 1, 0, 0]),
+def test_the_answers_decide_about_ties_whatever_the_intervals(small: RunFolder) -> None:
+    first, second = (_answered(small, name, [0, 1, 0, 0]) for name in ("one", "two"))
+    same, answers = (
+        replace(second, accuracy=replace(present(first.accuracy), low=79.9, high=80.1)),
+        answers_on_images(small),
     )
-    assert first.accuracy is not None
-    same = replace(second, accuracy=replace(first.accuracy, low=79.9, high=80.1))
-    assert Posterior([first, same], answers_on_images(run_of_decide_on_images)).tied(first, [same]) == [True]
-    error, as_certain = (
-        Posterior([first, other], answers_on_images(run_of_decide_on_images)).differences([first], [other])[1]
-        for other in (same, second)
-    )
+    assert Posterior([first, same], answers).tied(first, [same]) == [True]
+    error, as_certain = (Posterior([first, each], answers).differences([first], [each])[1] for each in (same, second))
     assert error == as_certain > 0  # four equal answers prove no equal accuracy
 
 

@@ -1,6 +1,6 @@
 """The file that says what a search is doing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -24,65 +24,64 @@ PLAN = planned(load_catalogue().select([CARD]), ("float32", "int8"), (1,), ("non
 STAGES = PLAN.costs.stages(PLAN.cards[0])
 
 
+@pytest.fixture
+def bar(monkeypatch: pytest.MonkeyPatch) -> Iterator[Progress]:
+    """A bar that shows every event, before its search starts."""
+    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
+    progress = Progress(Bar())
+    yield progress
+    progress.close()
+
+
 def finished(progress: Progress) -> None:
     for stage in STAGES:
         progress.stage(StageEvent(stage, EventKind.STARTED))
         progress.stage(StageEvent(stage, EventKind.DONE))
 
 
-def test_it_says_what_is_done_what_is_left_and_how_long(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=())
-    progress.stage(StageEvent(STAGES[0], EventKind.STARTED))
-    progress.close()
+def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    bar.stage(StageEvent(STAGES[0], EventKind.STARTED))
     shown = capsys.readouterr().err
     assert "0 of 2 evaluated, about " in shown
     assert f"left: converting {CARD}" in shown
 
 
-def test_the_bar_is_full_when_every_stage_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=())
-    finished(progress)
-    progress.say("deciding")
-    progress.close()
+def test_the_bar_is_full_when_every_stage_is_done(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    finished(bar)
+    bar.say("deciding")
     assert "100% |" in capsys.readouterr().err
 
 
 def test_the_time_limit_is_shown_where_it_ends_before_the_work(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
-    progress = Progress(Bar())
-    progress.start(PLAN, done=(), limit_s=2)
-    progress.say("converting")
-    progress.close()
+    bar.start(PLAN, done=(), limit_s=2)
+    bar.say("converting")
     assert "0 of 2 evaluated, 2 s of --time-limit left: converting" in capsys.readouterr().err
 
 
-def test_the_work_left_is_shown_where_it_ends_before_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=(), limit_s=86_400)
-    progress.say("converting")
-    progress.close()
+def test_the_work_left_is_shown_where_it_ends_before_the_time_limit(
+    bar: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bar.start(PLAN, done=(), limit_s=86_400)
+    bar.say("converting")
     shown = capsys.readouterr().err
     assert "evaluated, about " in shown
     assert "--time-limit" not in shown
 
 
-def test_no_time_left_is_shown_after_the_time_limit(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=(), limit_s=1e-9)
-    progress.say("judging the finalists")
-    progress.close()
+def test_no_time_left_is_shown_after_the_time_limit(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=(), limit_s=1e-9)
+    bar.say("judging the finalists")
     assert "0 of 2 evaluated: judging the finalists" in capsys.readouterr().err
 
 
-def test_a_failure_is_told_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=())
-    progress.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
-    progress.close()
+def test_a_failure_is_told_at_once(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    bar.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
     assert "crashed with SIGSEGV" in capsys.readouterr().err
 
 
@@ -176,28 +175,20 @@ def test_a_moment_that_cannot_be_written_does_not_end_the_search(tmp_path: Path)
 
 
 def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bar: Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
-    progress = Progress(Bar())
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
-    progress.stage(StageEvent(stage, EventKind.STARTED))
-    progress.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
-    progress.close()
+    bar.stage(StageEvent(stage, EventKind.STARTED))
+    bar.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
     said = capsys.readouterr().err
     assert f"fine-tuning {CARD} (waits for the same work in another search, process 4711)" in said
 
 
-def test_epochs_count_as_a_share_of_a_long_stage(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
-    progress = Progress(Bar())
-    progress.start(CLIMB, done=())
+def test_epochs_count_as_a_share_of_a_long_stage(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(CLIMB, done=())
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
-    progress.stage(StageEvent(stage, EventKind.STARTED))
-    progress.stage(StageEvent(stage, EventKind.EPOCH, epochs=(9, 18)))
-    progress.close()
+    bar.stage(StageEvent(stage, EventKind.STARTED))
+    bar.stage(StageEvent(stage, EventKind.EPOCH, epochs=(9, 18)))
     said = capsys.readouterr().err
     assert f"fine-tuning {CARD} (epoch 9 of 18)" in said
     half = 50 * CLIMB.costs.seconds(stage) / sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
@@ -232,27 +223,20 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     assert seen[0] == seen[2] != seen[1]
 
 
-def test_what_was_skipped_is_not_waited_for(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.engine.progress.REST", 0.0)
-    progress = Progress(Bar())
-    progress.start(CLIMB, done=())
-    progress.say("")
+def test_what_was_skipped_is_not_waited_for(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(CLIMB, done=())
+    bar.say("")
     before = left(capsys.readouterr().err)
     for each in TUNED:
-        progress.evaluated(Evaluation(each, Status.SKIPPED))
+        bar.evaluated(Evaluation(each, Status.SKIPPED))
     assert left(capsys.readouterr().err) != before
-    progress.close()
 
 
-def test_work_that_is_no_stage_is_shown_while_it_lasts(capsys: pytest.CaptureFixture[str]) -> None:
-    progress = Progress(Bar())
-    progress.start(PLAN, done=())
-    with progress.doing("measuring int8 of net on chromium"):
+def test_work_that_is_no_stage_is_shown_while_it_lasts(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    with bar.doing("measuring int8 of net on chromium"):
         during = capsys.readouterr().err
-    progress.say("")
-    progress.close()
+    bar.say("")
     assert "left: measuring int8 of net on chromium" in during
     assert "left: waiting" in capsys.readouterr().err
 

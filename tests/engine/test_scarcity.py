@@ -1,4 +1,8 @@
-"""Searches whose children lack memory, whose clock is set back, or whose cache another search uses: the same answer."""
+"""Searches that are killed, lack memory or time, or share their cache: the same answer as in peace.
+
+``kill -9`` comes at random moments, of the search, of one of its children, or of both. ``ADVISOR_KILLS`` says at how
+many (5); ``ADVISOR_KILL_SEED`` which. ``python -m benchmarks kills`` keeps a table of twenty.
+"""
 
 import contextlib
 import os
@@ -12,13 +16,16 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.killing import Peace, figures, hashes, options, undisturbed, using
+from tests.engine.killing import Peace, disturbed, figures, hashes, options, undisturbed, using
 from tests.engine.test_interruptions import children, lines, started, until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 RECIPES = ("float32", "int8", "pruned_50")
 """Forms that are made without images, with images, and by training."""
+
+KILLS = int(os.environ.get("ADVISOR_KILLS", "5"))
+SEED = int(os.environ.get("ADVISOR_KILL_SEED", "0"))
 
 SPARE_BYTES = 60_000_000
 DAY_S = 24 * 3600
@@ -112,3 +119,19 @@ def assert_alike(runs: Sequence[Path], searches: Sequence[subprocess.Popen[str]]
         run = RunFolder(path.resolve())
         assert figures(run.evaluations()) == figures(peace.run.evaluations())
         assert hashes(run) == hashes(peace.run)
+
+
+@pytest.fixture(scope="module")
+def usual(warm_cache: Path, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> Peace:
+    return undisturbed(photos, tmp_path_factory.mktemp("peace"))
+
+
+@pytest.mark.parametrize("moment", range(KILLS))
+def test_a_kill_changes_nothing_of_the_answer(moment: int, usual: Peace, photos: Path, tmp_path: Path) -> None:
+    killed = disturbed(moment, SEED, usual, photos, tmp_path)
+    assert killed.code == 0, killed
+    assert (killed.lost, killed.twice) == (0, 0)
+    assert killed.same_figures
+    assert killed.other_files == 0
+    assert killed.left == 0
+    assert killed.same_front

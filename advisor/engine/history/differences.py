@@ -15,7 +15,14 @@ _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs between two runs: its topic, name and two values, of which one may be empty."""
+    """One thing that differs between two runs.
+
+    Attributes:
+        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
+        what: its name.
+        before: its value in the earlier run, empty where it had none.
+        after: its value in the later run, empty where it has none.
+    """
 
     topic: str
     what: str
@@ -119,7 +126,15 @@ a point from source to source."""
 
 @dataclass(frozen=True)
 class Delta:
-    """One figure of one configuration, before and after; whether the difference is beyond the noise, and why."""
+    """One figure of one configuration, before and after.
+
+    Attributes:
+        figure: one of :data:`FIGURES`.
+        before: the earlier figure, None where it was unknown.
+        after: the later figure, None where it is unknown.
+        counts: the difference is beyond the noise.
+        why: why it counts or does not.
+    """
 
     figure: str
     before: Quantity | None

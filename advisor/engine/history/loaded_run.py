@@ -71,9 +71,13 @@ def _text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """A search that has not ended: configurations with a result, or with a reason why they have none, of how many.
+    """A search that has not ended.
 
-    ``running``: the search itself gives this answer. ``at`` is ISO 8601 in UTC, to the second.
+    Attributes:
+        evaluated: number of configurations with a result, or with a reason why they have none.
+        configurations: number of all configurations of the search.
+        running: the search itself gives this answer; otherwise it may run or have been stopped.
+        at: date and time as ISO 8601 in UTC, to the second.
     """
 
     evaluated: int

@@ -165,9 +165,6 @@ def _hashes(rows: object) -> list[str]:
 
 
 def _other(then: object, now: object) -> list[str]:
-    return [f"{_short(then)} then, {_short(now)} now"] if then != now else []
-
-
-def _short(value: object) -> str:
-    text = ", ".join(map(str, value)) if isinstance(value, list) else str(value or "")
-    return f"{text[:12]}..." if len(text) > 60 else text or "none"
+    texts = [", ".join(map(str, each)) if isinstance(each, list) else str(each or "") for each in (then, now)]
+    first, second = (f"{text[:12]}..." if len(text) > 60 else text or "none" for text in texts)
+    return [f"{first} then, {second} now"] if then != now else []

@@ -89,32 +89,29 @@ def resolve_resumed(
     """
     own = resolve({key: value for key, value in stored.items() if key != "schema_version"})
     given = {key: value for key, value in options.items() if value is not None}
-    values = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
+    changes = {**(read_file(file) if file else {}), **given, "out": own.written["out"]}
     if extend and units.seconds(extend, "--extend"):
-        values["time_limit"] = extend
+        changes["time_limit"] = extend
     cluster = own.written["executor"]
-    if own.execution.cluster and "executor" not in values:
+    if own.execution.cluster and "executor" not in changes:
         raise UsageError(
             f"the run worked on the cluster '{cluster}', which no folder may choose: its answers can run code here",
             f"name it again: --executor {cluster}, or --executor local",
         )
-    wanted = resolve({**own.written, **values})
-    for key in [*(key for key in values if key not in FREE_ON_RESUME), "storage"]:
-        if wanted.written[key] != own.written[key]:
-            _refuse_other(key, own.written[key], wanted.written[key])
+    wanted = resolve({**own.written, **changes})
+    for key in [*(key for key in changes if key not in FREE_ON_RESUME), "storage"]:
+        values = own.written[key], wanted.written[key]
+        if values[0] != values[1]:
+            then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
+            if key == "costs" and then and now:
+                then, now = "of other content", "this one"
+            begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
+            raise UsageError(
+                f"--resume: the run was begun with {begun}, not {now}",
+                "leave it out to go on with the run's own question; start a new run for another one (finished work is "
+                "reused), or decide again under other limits with advisor report",
+            )
     return wanted
-
-
-def _refuse_other(key: str, own: object, wanted: object) -> None:
-    shown = [", ".join(map(str, value)) if isinstance(value, list) else str(value) for value in (own, wanted)]
-    if key == "costs" and all(shown):
-        shown = ["of other content", "this one"]
-    option = flag(key)
-    raise UsageError(
-        f"--resume: the run was begun with {f'{option} {shown[0]}' if shown[0] else f'no {option}'}, not {shown[1]}",
-        "leave it out to go on with the run's own question; start a new run for another one (finished work is reused), "
-        "or decide again under other limits with advisor report",
-    )
 
 
 def _question(written: Options) -> Question:

@@ -55,9 +55,7 @@ class ExpectedGainRule:
     """Ends a search if an hour more is expected to add less than a share of the front's hypervolume; None for never."""
 
     def __init__(self, study: Study, least: float | None) -> None:
-        self._study, self._least = study, least
-        self._below = 0
-        self._gain = float("inf")
+        self._study, self._least, self._below, self._gain = study, least, 0, math.inf
 
     @property
     def met(self) -> bool:
@@ -191,9 +189,8 @@ class PickSoFar:
     """
 
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
-        self._pick, self._scorer, self._run = pick, scorer, run
+        self._pick, self._scorer, self._run, self._rest_until = pick, scorer, run, 0.0
         self._scoring: asyncio.Future[None] | None = None
-        self._rest_until = 0.0
 
     def look(self) -> None:
         """Begin to score the pick if it has no figure, unless a score is under way or was a short time ago."""

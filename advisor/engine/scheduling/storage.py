@@ -94,12 +94,18 @@ def explain_lost_connection(storage: str, run: Path) -> Iterator[None]:
 
 def _database(address: str) -> BaseStorage:
     """Connect, and try again if another search makes the tables at the same time."""
+    from optuna.storages import RDBStorage
+    from sqlalchemy.engine import make_url
     from sqlalchemy.exc import IntegrityError, ProgrammingError, SQLAlchemyError
 
     attempt = 0
     while True:
         try:
-            return _connected(address)
+            url, options = make_url(address), dict[str, object]()
+            if url.get_backend_name() in SCHEMES:
+                url = url.set(drivername="postgresql+psycopg")
+                options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_S}}
+            return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=options)
         except ImportError:
             why = "--storage: PostgreSQL needs a driver that is not installed (psycopg)"
             raise UsageError(why, install_extra("postgres")) from None
@@ -111,18 +117,6 @@ def _database(address: str) -> BaseStorage:
                     "check host, port, user and database; a password is also taken from PGPASSWORD or ~/.pgpass",
                 ) from None
             time.sleep(0.2 * attempt)
-
-
-def _connected(address: str) -> BaseStorage:
-    from optuna.storages import RDBStorage
-    from sqlalchemy.engine import make_url
-
-    url = make_url(address)
-    options: dict[str, object] = {}
-    if url.get_backend_name() in SCHEMES:
-        url = url.set(drivername="postgresql+psycopg")
-        options = {"pool_pre_ping": True, "connect_args": {"connect_timeout": CONNECT_S}}
-    return RDBStorage(url.render_as_string(hide_password=False), engine_kwargs=options)
 
 
 def _reason(error: Exception) -> str:

@@ -30,6 +30,7 @@ class Forecast:
     """One configuration before it is evaluated.
 
     Attributes:
+        configuration: what would be evaluated.
         latency: median in ms: ``measured`` here before, ``predicted``, or ``estimated`` if it is rough.
         chance: probability of meeting the latency budget, None without a budget or if the latency is rough.
         size: bytes: ``measured`` before, or estimated from the parameters; ``low`` is what it cannot be below.
@@ -88,6 +89,7 @@ class CardForecast:
     """One card that would be tried.
 
     Attributes:
+        card: its name.
         on_disk: its weights are on this machine.
         download_bytes: bytes to download, None if the size is not known; 0 if they are on disk.
         price_s: rough seconds of the machine for all of its configurations that are not filtered.
@@ -119,6 +121,7 @@ class PlanView:
     """Plan of a search: its configurations, cards and cost.
 
     Attributes:
+        request: the question.
         forecasts: every configuration, the most promising cards first.
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.

@@ -39,14 +39,15 @@ def judged(run: RunFolder, own: Evaluation, answers: list[int]) -> Evaluation:
     return replace(own, holdout_answers=ImageAnswers(file=file))
 
 
-def test_switching_gains_what_the_pick_has_more_on_the_same_images(run: RunFolder) -> None:
-    own, pick = shipped(run, [1, 1, 1, 0]), answered(run, "int8", RIGHT)
+@pytest.mark.parametrize("first", [1, 7])
+def test_switching_gains_what_the_pick_has_more_and_an_answer_that_is_no_class_is_wrong(
+    run: RunFolder, first: int
+) -> None:
+    own, pick = shipped(run, [first, 1, 1, 0]), answered(run, "int8", RIGHT)
     (found,) = incumbents(run, [own, pick], pick)
     assert (found.evaluation, found.picked, found.part) == (own, False, "validation")
-    assert found.points is not None
-    assert (found.points.value, found.points.n) == (25.0, 4)
-    assert found.points.low is not None
-    assert found.points.low < 25.0
+    points = present(found.points)
+    assert (points.value, points.n, present(points.low) < 25.0) == (25.0, 4, True)
 
 
 def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
@@ -56,12 +57,6 @@ def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
     assert (found.part, found.points and found.points.value) == ("hold-out", 50.0)
     (robust,) = incumbents(run, [own, pick], pick, robust=True)
     assert robust.part == "validation"
-
-
-def test_an_answer_that_is_no_class_is_wrong(run: RunFolder) -> None:
-    own, pick = shipped(run, [7, 1, 1, 0]), answered(run, "int8", RIGHT)
-    (found,) = incumbents(run, [own, pick], pick)
-    assert present(found.points).value == 25.0
 
 
 def test_the_pick_itself_has_no_difference(run: RunFolder) -> None:
@@ -99,32 +94,26 @@ def _run(tmp_path: Path, rows: tuple[Evaluation, ...], **asked: Any) -> LoadedRu
     return LoadedRun(RunFolder(tmp_path), request, {}, {}, rows, decision)
 
 
-def test_a_loss_beyond_its_interval_is_looked_into(tmp_path: Path) -> None:
-    rows = (
-        _form("a", "float32", 0.0, 0.0),
-        _form("a", "int8", 1.0, -0.5),
-        _form("a", "int8_per_tensor", 9.0, 6.0),
-        _form("a", "weight_int4", 4.0, 2.0),
-    )
-    assert [row.configuration.compression for row in losing(_run(tmp_path, rows))] == ["int8_per_tensor"]
+NOISE, LARGE = ("a", "int8", 1.0, -0.5), ("a", "int8_per_tensor", 9.0, 6.0)
 
 
-def test_a_loss_beyond_the_limit_is_looked_into_whatever_its_interval(tmp_path: Path) -> None:
-    rows = (_form("a", "float32", 0.0, 0.0), _form("a", "int8", 1.0, -0.5))
-    assert not losing(_run(tmp_path, rows))
-    limited = _run(tmp_path, rows, max_drop="0.5pt", data=str(tmp_path))
-    assert [row.configuration.compression for row in losing(limited)] == ["int8"]
-
-
-def test_cards_off_the_front_are_left_alone(tmp_path: Path) -> None:
-    rows = (_form("a", "float32", 0.0, 0.0), _form("b", "int8", 9.0, 6.0))
-    assert not losing(_run(tmp_path, rows))
-
-
-@pytest.mark.parametrize(("drop", "count"), [(1.0, 0), (3.0, 1)])
-def test_an_estimated_loss_counts_where_it_is_clear(tmp_path: Path, drop: float, count: int) -> None:
-    rows = (_form("a", "float32", 0.0, None), _form("a", "int8", drop, None))
-    assert len(losing(_run(tmp_path, rows))) == count
+@pytest.mark.parametrize(
+    ("forms", "limit", "found"),
+    [
+        pytest.param([NOISE, LARGE, ("a", "weight_int4", 4.0, 2.0)], "", ["int8_per_tensor"], id="beyond the interval"),
+        pytest.param([NOISE], "", [], id="within the interval"),
+        pytest.param([NOISE], "0.5pt", ["int8"], id="beyond the limit, whatever the interval"),
+        pytest.param([("b", "int8", 9.0, 6.0)], "", [], id="a card off the front"),
+        pytest.param([("a", "int8", 1.0, None)], "", [], id="an estimate that is not clear"),
+        pytest.param([("a", "int8", 3.0, None)], "", ["int8"], id="a clear estimate"),
+    ],
+)
+def test_a_clear_loss_of_a_card_on_the_front_is_looked_into(
+    tmp_path: Path, forms: list[tuple[str, str, float, float | None]], limit: str, found: list[str]
+) -> None:
+    rows = (_form("a", "float32", 0.0, 0.0), *(_form(*form) for form in forms))
+    asked = {"max_drop": limit, "data": str(tmp_path)} if limit else {}
+    assert [row.configuration.compression for row in losing(_run(tmp_path, rows, **asked))] == found
 
 
 CARD = "mobilenet_v2_1.0_224"
@@ -138,10 +127,7 @@ def _expected(folder: Path, *rows: Evaluation) -> ExpectedTuning | None:
 
 
 def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_path: Path) -> None:
-    from advisor.engine.question import resolve
-
-    found = _expected(tmp_path, HEAD)
-    assert found is not None
+    found = present(_expected(tmp_path, HEAD))
     assert 0 < found.low < found.points < found.high
     assert found.seconds > 0
     options = found.command("runs/one").split()
@@ -152,10 +138,8 @@ def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_pat
 
 
 def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) -> None:
-    found = _expected(tmp_path / "hard", HEAD)
-    better = _expected(tmp_path / "easy", replace(HEAD, accuracy=replace(HEAD.accuracy, value=98.0)))  # type: ignore[type-var]
-    assert found is not None
-    assert better is not None
+    found = present(_expected(tmp_path / "hard", HEAD))
+    better = present(_expected(tmp_path / "easy", evaluation(CARD, "int8", accuracy=98, latency=5)))
     assert better.high < 2
     assert (better.points, better.high) == (pytest.approx(found.points / 10), pytest.approx(found.high / 10))
 

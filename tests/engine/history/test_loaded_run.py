@@ -33,21 +33,14 @@ from tests.measurement.small_models import of_a_newer_runtime
 from tests.run_folders import candidates, lines, write_run
 
 
-def test_its_own_question_gives_its_own_answer(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    decision = load_run(run.path).decision
-    assert present(decision.pick).configuration.card == "best"
-
-
-def test_another_budget_gives_another_answer(tmp_path: Path) -> None:
-    stored = load_run(write_run(tmp_path).path, {"budget": "10ms", "size_budget": None})
-    assert stored.question.limits.latency_ms == 10
-    assert present(stored.decision.pick).configuration.card == "fast"
-
-
-def test_a_preference_is_held(tmp_path: Path) -> None:
-    stored = load_run(write_run(tmp_path).path, {"prefer": "size"})
-    assert present(stored.decision.pick).configuration.card == "small"
+@pytest.mark.parametrize(
+    ("changes", "pick"),
+    [({}, "best"), ({"budget": "10ms", "size_budget": None}, "fast"), ({"prefer": "size"}, "small")],
+)
+def test_another_question_gives_another_answer(tmp_path: Path, changes: dict[str, str | None], pick: str) -> None:
+    stored = load_run(write_run(tmp_path).path, changes)
+    assert stored.question.limits.latency_ms == (10 if "budget" in changes else 50)
+    assert present(stored.decision.pick).configuration.card == pick
 
 
 def test_a_limit_without_unit_is_refused(tmp_path: Path) -> None:

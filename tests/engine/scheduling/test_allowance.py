@@ -151,16 +151,10 @@ def test_of_one_card_the_head_comes_first_and_then_its_fine_tuning() -> None:
     assert search.tuned == [head.card]
 
 
-def test_two_hundred_images_leave_time_for_fine_tuning() -> None:
+def test_fewer_heads_come_first_on_a_slow_machine_and_none_over_the_latency_budget() -> None:
     few = changed(DEFAULT, images=160, validation=40)
-    assert _limited(few, left_s=150.0).first
-
-
-def test_a_machine_on_which_stages_take_long_begins_with_fewer_heads() -> None:
+    assert _limited(few, left_s=150.0).first, "two hundred images leave time for fine-tuning"
     assert len(_limited(observed=3.0).first) < len(_limited().first)
-
-
-def test_no_head_comes_first_whose_network_cannot_meet_the_latency_budget() -> None:
     assert _limited(limit_ms=1e-3).first == frozenset()
 
 
@@ -250,22 +244,12 @@ def measured(plan: Plan, recipe: str, threads: int, slower: float, larger: float
     )
 
 
-def test_what_was_measured_is_taken_as_it_is(plan: Plan) -> None:
-    estimates = CostEstimates(plan)
-    one = measured(plan, "float32", 1, slower=3.0, larger=0.5)
+def test_what_was_measured_is_taken_and_other_thread_counts_have_its_size_and_cost_nothing_more(plan: Plan) -> None:
+    estimates, one = CostEstimates(plan), measured(plan, "float32", 1, slower=3.0, larger=0.5)
     assert estimates.add(one) == CARD
-    known = estimates.of(CARD)[plan.configuration(CARD, "float32", 1)]
-    assert one.size is not None
-    assert (known.latency_ms, known.size_bytes) == (present(one.latency).value, one.size.value)
-
-
-def test_other_thread_counts_have_the_same_size_and_cost_nothing_more(plan: Plan) -> None:
-    estimates = CostEstimates(plan)
-    one = measured(plan, "float32", 1, slower=3.0, larger=0.5)
-    estimates.add(one)
-    of_card = estimates.of(CARD)
-    assert of_card[plan.configuration(CARD, "float32", 2)].size_bytes == of_card[one.configuration].size_bytes
-    assert of_card[plan.configuration(CARD, "float32", 2)].cost_s == NOTHING_LEFT_S
+    known, other = (estimates.of(CARD)[plan.configuration(CARD, "float32", threads)] for threads in (1, 2))
+    assert (known.latency_ms, known.size_bytes) == (present(one.latency).value, present(one.size).value)
+    assert (other.size_bytes, other.cost_s) == (known.size_bytes, NOTHING_LEFT_S)
 
 
 def test_other_recipes_are_off_by_as_much(plan: Plan) -> None:
@@ -299,14 +283,10 @@ def test_a_failure_says_nothing(plan: Plan) -> None:
     assert CostEstimates(plan).add(failed) is None
 
 
-def test_a_form_tells_the_accuracy_of_the_float_forms_too() -> None:
+def test_a_form_tells_the_accuracy_of_the_float_forms_that_are_searched_too() -> None:
     shown = also_shown(evaluation(compression="int8", accuracy=80.0, drop=1.5), ("float32", "float16", "int8"))
     assert [(each.compression, value) for each, value in shown] == [("float32", 81.5), ("float16", 81.5)]
-
-
-def test_forms_that_are_not_searched_are_not_told_of() -> None:
-    shown = also_shown(evaluation(compression="float32", accuracy=80.0), ("float32", "int8"))
-    assert shown == []
+    assert also_shown(evaluation(compression="float32", accuracy=80.0), ("float32", "int8")) == []
 
 
 def test_the_samplers_table_has_a_candidate_for_each_configuration_in_order(plan: Plan) -> None:

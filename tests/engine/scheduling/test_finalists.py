@@ -12,15 +12,12 @@ from optuna.storages import InMemoryStorage
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
-from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.forms import FORM_GAIN
 from advisor.core.metrics import BALANCED, Preference, parse_preference
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_ms, rough_size
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
-from advisor.engine.question import resolve
-from advisor.engine.question.values import LEAST_GAIN
 from advisor.engine.scheduling.promotion import HEAD_GAIN, LEAST_RESULTS, STAGE, ExpensiveCards, FrontBound
 from advisor.engine.scheduling.scheduler import Allowance, Scheduler
 from advisor.engine.scheduling.stopping import CONSECUTIVE, ExpectedGainRule, captured, ended_early, finalists
@@ -63,18 +60,12 @@ def test_each_network_on_the_front_has_one_finalist() -> None:
     assert finalists([decide([*forms, near, best], BUDGET)], [*forms, near, best], 500)[-1] == forms[0]
 
 
-def test_there_are_at_most_ten_files() -> None:
-    rows = [
-        _made(f"card{place}", accuracy=60 + place, latency=2 + place, size=(1 + place) * 1e6) for place in range(25)
-    ]
-    assert len(_names(rows)) == 10
-
-
-def test_on_a_large_holdout_only_the_most_probable_picks_run_and_pick_and_runner_up_always() -> None:
+def test_at_most_ten_files_run_on_a_large_holdout_fewer_and_pick_and_runner_up_always() -> None:
     rows = [
         _made(f"card{place}", accuracy=60 + place, latency=2 + place, size=(1 + place) * 1e6) for place in range(25)
     ]
     whole = _names(rows)
+    assert len(whole) == 10
     assert _names(rows, 2500) == whole[:4]
     assert _names(rows, 100_000) == whole[:2]
 
@@ -85,23 +76,22 @@ def test_where_the_drop_has_a_limit_the_float_file_of_the_pick_is_judged_too() -
     assert finalists([decide(rows, BUDGET)], rows, 500, with_drop=True) == (rows[0], rows[1])
 
 
-def test_a_file_is_a_finalist_with_all_of_its_thread_counts() -> None:
-    rows = [_made("best", 1, accuracy=90, latency=20), _made("best", 2, accuracy=90, latency=11)]
-    assert _names(rows) == ["best", "best"]
+FAILED = Evaluation(_made("failed").configuration, Status.FAILED, reason="crashed")
+THREADS = [_made("best", 1, accuracy=90, latency=20), _made("best", 2, accuracy=90, latency=11)]
+JUDGED = replace(_made("best"), holdout_accuracy=Quantity(88.0, "%", Provenance.MEASURED, n=505))
 
 
-def test_what_failed_is_none() -> None:
-    failed = Evaluation(_made("failed").configuration, Status.FAILED, reason="crashed")
-    assert _names([failed, _made("best")]) == ["best"]
-
-
-def test_where_nothing_meets_the_budget_the_closest_is_judged() -> None:
-    assert _names([_made("slow", latency=80), _made("slower", latency=90, accuracy=70)]) == ["slow"]
-
-
-def test_a_finalist_that_was_judged_stays_one() -> None:
-    judged = replace(_made("best"), holdout_accuracy=Quantity(88.0, "%", Provenance.MEASURED, n=505))
-    assert _names([judged]) == ["best"]
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        pytest.param(THREADS, ["best", "best"], id="a file with all of its thread counts"),
+        pytest.param([FAILED, _made("best")], ["best"], id="what failed is none"),
+        pytest.param([_made("slow", latency=80), _made("slower", latency=90)], ["slow"], id="closest to the budget"),
+        pytest.param([JUDGED], ["best"], id="one that was judged stays one"),
+    ],
+)
+def test_finalists(rows: list[Evaluation], names: list[str]) -> None:
+    assert _names(rows) == names
 
 
 def test_phone_images_are_tried_on_pick_and_runner_up_and_for_robust_accuracy_on_each_other_network() -> None:
@@ -192,11 +182,17 @@ def _bound(plan: Plan = PLAN) -> FrontBound:
     return FrontBound(NO_LIMITS, (rule, *FrontBound(NO_LIMITS).listed), last=expensive.cards)
 
 
+def _searching(plan: Plan = PLAN, rules: Plan = PLAN) -> Search:
+    """Return a search with an expensive card."""
+    search = Search(plan=plan)
+    search.bound = _bound(rules)
+    search.scheduler = Scheduler(search.study, search.bound, plan, 100, 2)
+    return search
+
+
 def _searched(accuracy: float) -> Search:
     """Return a search with an expensive card after the heads of all others had this accuracy."""
-    search = Search(plan=PLAN)
-    search.bound = _bound()
-    search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
+    search = _searching()
     search.end_heads(lambda _card: (accuracy, 1.0))
     return search
 
@@ -207,9 +203,7 @@ def test_an_expensive_card_starts_when_nothing_else_is_left() -> None:
 
 
 def test_an_expensive_card_is_not_counted_as_work_before_it_starts() -> None:
-    search = Search(plan=PLAN)
-    search.bound = _bound()
-    search.scheduler = Scheduler(search.study, search.bound, PLAN, 100, 2)
+    search = _searching()
     search.start()
     assert [each.card for each in search.scheduler.waiting] == [EXPENSIVE] * len(PLAN.recipes)
     search.end_heads(lambda _card: (50.0, 1.0))
@@ -223,11 +217,8 @@ def test_an_expensive_card_that_cannot_be_picked_is_rejected_at_the_end() -> Non
 
 
 def test_an_expensive_card_is_rejected_without_images_too() -> None:
-    plan = replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE]))
-    search = Search(plan=plan)
-    search.bound = _bound(PUBLISHED)
+    search = _searching(replace(PUBLISHED, cards=load_catalogue().select([EXPENSIVE])), PUBLISHED)
     search.bound.add(_quoted())
-    search.scheduler = Scheduler(search.study, search.bound, plan, 100, 2)
     assert search.scheduler.next([]) is None
     assert [each.card for each, _ in search.scheduler.reject_deferred()] == [EXPENSIVE] * len(PLAN.recipes)
 
@@ -285,29 +276,11 @@ def test_a_search_ends_where_more_is_not_expected_to_help(plan: Plan) -> None:
     assert f"{plan.size - count} configurations not evaluated" in stop.text
 
 
-def test_without_a_share_everything_is_evaluated(small: Plan) -> None:
-    assert searched(small, "advisor", None)[0] == small.size
-
-
-def test_a_sampler_without_expectation_goes_on_to_the_end(small: Plan) -> None:
-    assert searched(small, "random", 0.05)[0] == small.size
-
-
-def test_large_spaces_stop_by_themselves_and_small_ones_do_not() -> None:
-    assert resolve({}).execution.least_gain(99) is None
-    assert resolve({}).execution.least_gain(100) == LEAST_GAIN
-    assert resolve({"stop_below": "2%"}).execution.least_gain(10) == 0.02
-    assert resolve({"stop_below": "never"}).execution.least_gain(10_000) is None
-    assert resolve({"sampler": "tpe"}).execution.least_gain(10_000) is None
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [({"stop_below": "0.5"}, "has no unit"), ({"stop_below": "1%", "sampler": "tpe"}, "needs --sampler advisor")],
-)
-def test_a_share_that_cannot_be_held_is_refused(options: dict[str, str], words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        resolve(options)
+@pytest.mark.parametrize(("sampler", "least"), [("advisor", None), ("random", 0.05)])
+def test_without_a_share_or_an_expectation_everything_is_evaluated(
+    small: Plan, sampler: str, least: float | None
+) -> None:
+    assert searched(small, sampler, least)[0] == small.size
 
 
 def test_reasons_say_what_was_left() -> None:

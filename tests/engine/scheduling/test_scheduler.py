@@ -77,29 +77,15 @@ class Search:
         self.bound.add([made])
 
 
-def test_a_card_is_tuned_while_others_are_at_their_heads() -> None:
-    search = Search()
+@pytest.mark.parametrize("cores", [1, 2])
+def test_fine_tuning_leaves_a_core_to_heads_and_takes_all_when_no_head_is_left(cores: int) -> None:
+    search = Search(cores=cores)
     search.end_heads(alike, kept=LAST)
     assert LAST in search.running
-    assert _tuned(search.running)
-
-
-def test_fine_tuning_leaves_a_core_to_heads_and_takes_all_when_no_head_is_left() -> None:
-    search = Search(cores=2)
-    search.end_heads(alike, kept=LAST)
-    assert len(_tuned(search.running)) == 1
+    assert len(_tuned(search.running)) == cores - 1
     search.end(LAST)
     search.start()
-    assert len(_tuned(search.running)) == 2
-
-
-def test_one_core_tunes_only_when_nothing_else_is_left() -> None:
-    search = Search(cores=1)
-    search.end_heads(alike, kept=LAST)
-    assert not _tuned(search.running)
-    search.end(LAST)
-    search.start()
-    assert len(_tuned(search.running)) == 1
+    assert len(_tuned(search.running)) == cores
 
 
 def test_no_more_run_than_the_cores_can_use() -> None:

@@ -185,7 +185,12 @@ class Surrogate:
         It starts from the same widths each time, at fixed numbers of values that become rarer. So a resumed run gets
         the same widths as one that was not interrupted.
         """
-        count = _tuning_count(len(self._rows))
+        count = len(self._rows)
+        if count >= _TUNE_ALWAYS_BELOW:
+            last = following = _TUNE_ALWAYS_BELOW
+            while following <= count:
+                last, following = following, int(following * _TUNE_GROWTH)
+            count = last
         if count == self._tuned_at:
             return
         self._tuned_at = count
@@ -269,14 +274,6 @@ def _log_evidence(moments: _Moments, root: Floats) -> float:
     factor = np.linalg.cholesky(np.block([[moments.precision(root), weighted[:, None]], [weighted[None, :], corner]]))
     explained = float((factor[-1, :-1] ** 2).sum())
     return -float(np.log(np.diag(factor)[:-1]).sum()) - moments.shape * float(np.log(moments.rate(explained)))
-
-
-def _tuning_count(count: int) -> int:
-    """Return the last number of values, at most ``count``, at which the widths are chosen anew."""
-    last = following = _TUNE_ALWAYS_BELOW
-    while following <= count:
-        last, following = following, int(following * _TUNE_GROWTH)
-    return last if count >= _TUNE_ALWAYS_BELOW else count
 
 
 class Observations:
