@@ -29,8 +29,6 @@ from advisor.compression.diagnosis.values import DiagnosedLayer, Diagnosis, caus
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets.images import InputSpec
 from advisor.isolation import CallLimits, ChildPool, Scratch
-from advisor.measurement.accelerators.delegation import delegate
-from advisor.measurement.accelerators.rules import accelerator
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import split_postprocess
@@ -109,6 +107,9 @@ def compare(
     and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
     unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
+    from advisor.measurement.accelerators.delegation import delegate  # the child process alone needs its rules
+    from advisor.measurement.accelerators.rules import accelerator
+
     read(model)
     read(against)
     # A detector comes without its post-processing, so that its first output is the scores.

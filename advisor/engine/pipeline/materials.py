@@ -18,10 +18,10 @@ from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import HOLDOUT, Split
 from advisor.datasets.whole_groups import UNGROUPED, Grouping
-from advisor.devices.profiles import DeviceTarget
+from advisor.devices.profiles.values import DeviceTarget
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.stage import MODEL, RESULT
-from advisor.engine.question import Question
+from advisor.engine.question.values import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file, sha256_json
