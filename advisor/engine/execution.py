@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from advisor.core.names import EXECUTORS, LOCAL, integration
-from advisor.engine.question import Execution
+from advisor.engine.question.values import Execution
 from advisor.isolation import ChildPool, Children, MemoryGate, Pause
 from advisor.isolation.pool import POOLS
 from advisor.measurement import host

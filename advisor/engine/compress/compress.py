@@ -31,7 +31,7 @@ from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
 from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
 from advisor.engine.pipeline.stages.figures import THOROUGH
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
-from advisor.engine.question import Execution
+from advisor.engine.question.values import Execution
 from advisor.isolation import CallLimits, Children, Scratch
 from advisor.isolation.pool import trainers
 from advisor.measurement.accelerators import accelerator

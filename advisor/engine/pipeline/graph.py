@@ -59,7 +59,6 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
         purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
     if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
-        # The file that ships reuses the decision of the compared one.
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = float_model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
@@ -77,9 +76,8 @@ def calibration(card: Card, training: str, purpose: Purpose, workload: Workload)
 
 @dataclass(frozen=True)
 class VariantStages:
-    """The stages of one variant of a card: a training recipe and a compression recipe.
-
-    A user's finished file has one variant: it is taken, scored and timed, and no byte of it changes.
+    """The stages of one variant of a card. A user's finished file has one: it is taken, scored and timed, and stays as
+    it is.
     """
 
     card: Card

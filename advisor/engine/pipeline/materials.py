@@ -18,9 +18,12 @@ from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import HOLDOUT, UNGROUPED, Grouping, Split
 from advisor.devices.profiles import DeviceTarget
+from advisor.datasets.split import HOLDOUT, Split
+from advisor.datasets.whole_groups import UNGROUPED, Grouping
+from advisor.devices.profiles.values import DeviceTarget
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.stage import MODEL, RESULT
-from advisor.engine.question import Question
+from advisor.engine.question.values import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
 from advisor.store.files import sha256_file, sha256_json
@@ -35,8 +38,7 @@ SUBSET_IMAGES = 2000
 """Images of the first look at a large set, at most."""
 
 CAPTURED_IMAGES = 100
-"""Images of the hold-out for the test under capture conditions, at most: every condition at both strengths costs as
-much as scoring fourteen times as many images."""
+"""Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
 
 
 class Role(StrEnum):
@@ -66,8 +68,7 @@ class Part:
         fingerprint: hash of the images in their order and with their labels.
         stamps: size and modification time of each file when it was read.
         hashes: SHA-256 of each file, in hexadecimal.
-        groups: number of the group of each image; images of one group belong together. Empty if each image is a group.
-        objects: the objects in each image; empty where images have no boxes.
+        groups: number of the group of each image; empty if each image is one. ``objects`` in each image with boxes.
     """
 
     indices: tuple[int, ...]
@@ -192,12 +193,12 @@ class Images:
 
 def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:
     """Return images as a part; the places are those among the images themselves."""
-    known: tuple[object, ...] = objects or tuple(image.label for image in images)
+    labels = tuple(image.label for image in images)
     return Part(
         indices=tuple(range(len(images))),
         paths=tuple(image.path for image in images),
-        labels=tuple(image.label for image in images),
-        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, known, strict=True)]),
+        labels=labels,
+        fingerprint=sha256_json([(image.sha256, own) for image, own in zip(images, objects or labels, strict=True)]),
         stamps=tuple(image.stamp for image in images),
         hashes=tuple(image.sha256 for image in images),
         objects=objects,
@@ -214,8 +215,7 @@ DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 class Purpose(StrEnum):
     """The purpose of a trained model.
 
-    ``COMPARE``: fitted to the training part alone, so that the validation part tells candidates apart. ``SHIP``: the
-    same recipe fitted to everything but the hold-out, which is what goes to the phone.
+    ``COMPARE``: fitted to the training part, so that validation compares candidates. ``SHIP``: to all but the hold-out.
     """
 
     COMPARE = "compare"
@@ -295,8 +295,7 @@ class Materials:
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""
-        weights = self.weights[card.name]
-        return weights.source if weights else ""
+        return weights.source if (weights := self.weights[card.name]) else ""
 
 
 @dataclass(frozen=True)

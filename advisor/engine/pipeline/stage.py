@@ -134,6 +134,9 @@ class Resources:
         return self.pool is Pool.DEVICE
 
 
+ALONE = Resources(Pool.DEVICE)
+
+
 @dataclass(frozen=True)
 class Scope:
     """The owner of a stage: a card, and parts of a variant; an empty part means that all variants share the stage.

@@ -21,7 +21,7 @@ from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.stage import Stage, StageAborted, StageName
 from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, memory_of, remote_facts
 from advisor.engine.pipeline.walker import Walker
-from advisor.engine.question import Question
+from advisor.engine.question.values import Question
 from advisor.engine.targets.device_prediction import Prefilter, before_measuring, environment_of
 from advisor.engine.targets.target_devices import TargetDevice, arena_too_large
 from advisor.measurement.microcontrollers import MicroCheck

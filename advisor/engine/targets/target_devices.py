@@ -23,7 +23,7 @@ from advisor.devices.profiles import (
 from advisor.devices.profiles.listing import known_devices, remarks
 from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes, require_runtime
 from advisor.engine.pipeline.materials import LocalTarget
-from advisor.engine.question import Question
+from advisor.engine.question.values import Question
 from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from advisor.engine.execution import Machine
 from advisor.engine.pipeline.materials import Artefact, LocalTarget
 from advisor.engine.pipeline.rule import Known
 from advisor.engine.pipeline.stage import Scope, StageName
-from advisor.engine.pipeline.stages import other_runtimes as other_runtimes_jobs
+from advisor.engine.pipeline.stages import other_runtimes
 from advisor.engine.pipeline.stages.other_runtimes import measured_in
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question import Question, resolve
@@ -130,7 +130,7 @@ def test_a_runtime_that_ends_is_a_failed_evaluation_and_no_failed_search(
     def end(*_arguments: object) -> None:
         raise StageError("the agent returned no measurements: it was killed (SIGKILL)")
 
-    monkeypatch.setattr(other_runtimes_jobs, "measure", end)
+    monkeypatch.setattr(other_runtimes, "measure", end)
     file = Artefact(tmp_path / "net.tflite", "0" * 64, 1)
     chrome = LocalTarget("chromium", local_runtimes()["chromium"].profile().targets[0])
     walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), {}))

@@ -45,17 +45,12 @@ class Evaluator:
         run: RunFolder,
         timed: bool = True,
     ) -> None:
-        self._walker, self._workload, self._run, question = walker, workload, run, workload.question
+        self.walker, self._workload, self._run, question = walker, workload, run, workload.question
         self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
         self._cards, self._recipes, self._rules = cards, recipes, rules
         self._timed, self.screening = timed, True
         self.keep: Callable[[Evaluation], object] = lambda _: None
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
-
-    @property
-    def walker(self) -> Walker:
-        """The walker that runs the stages."""
-        return self._walker
 
     def stages_of(self, configuration: Configuration) -> VariantStages:
         """Return the stages of the variant of a configuration."""
@@ -72,34 +67,32 @@ class Evaluator:
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
-        configuration = evaluation.configuration
-        stage = timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH)
-        timings = await self._walker.run(stage)
-        return replace(evaluation, **vars(timings[configuration.target.threads]))
+        timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
+        return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
 
     async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
         training, compression = configuration.training, configuration.compression
         stages = self.stages_of(configuration)
         await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
-            await self._walker.run(float_model(card, training, Purpose.SHIP, self._workload))
+            await self.walker.run(float_model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
         await self._escalate(configuration)
-        artefact = await self._walker.run(stages.made)
+        artefact = await self.walker.run(stages.made)
         await self._require_in_time(configuration, stages)
         verdict = await self._verdict(stages)
-        head = (await self._walker.run(stages.head)).facts if stages.head else None
+        head = (await self.walker.run(stages.head)).facts if stages.head else None
         expectation = None
         if stages.expected:
-            expectation = await self._walker.run(stages.expected)
+            expectation = await self.walker.run(stages.expected)
         timed = ThreadTiming()
         if self._timed:
-            timed = (await self._walker.run(stages.timed))[configuration.target.threads]
+            timed = (await self.walker.run(stages.timed))[configuration.target.threads]
         if stages.ships != stages.made:
-            artefact = await self._walker.run(stages.ships)
+            artefact = await self.walker.run(stages.ships)
         path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
         normalisation = Normalisation(card.preprocessing.mean, card.preprocessing.std)
-        weights = self._walker.materials.weights_source(card)
+        weights = self.walker.materials.weights_source(card)
         evaluation = Evaluation(
             configuration=configuration,
             status=Status.OK,
@@ -122,7 +115,7 @@ class Evaluator:
             return
         self._rules.require_none(RuleNeeds.PREDICTION, configuration, self._rules.known)
         if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
-            known = replace(self._rules.known, backbone_ms=await self._walker.run(screen(card)))
+            known = replace(self._rules.known, backbone_ms=await self.walker.run(screen(card)))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
 
     async def _require_chance(self, configuration: Configuration) -> None:
@@ -143,7 +136,7 @@ class Evaluator:
         """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""
         if not self._may_leave_out(RuleNeeds.TIMING, configuration):
             return
-        timings = (await self._walker.run(stages.timed)).values()
+        timings = (await self.walker.run(stages.timed)).values()
         latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
         if len(latencies) == len(timings):
             known = replace(self._rules.known, latency_ms=min(latencies))
@@ -168,20 +161,20 @@ class Evaluator:
         stages = self.stages_of(configuration)
         try:
             await self._escalate(configuration)
-            await self._walker.run(stages.made)
+            await self.walker.run(stages.made)
             return await self._verdict(stages)
         except StageAborted:
             return None
 
     async def _verdict(self, stages: VariantStages) -> AccuracyVerdict:
         """Return a variant's accuracy: measured on the validation part; the published one if there are no images."""
-        images = self._walker.materials.images
+        images = self.walker.materials.images
         if images is None:
             return await self._published(stages)
         name = f"{stages.card.name}-{stages.training}-{stages.compression}"
-        own, floats = await asyncio.gather(*(self._walker.run(each.scored) for each in (stages, stages.reference)))
+        own, floats = await asyncio.gather(*(self.walker.run(each.scored) for each in (stages, stages.reference)))
         trained = None if recipe_of(stages.training).first_look else stages.head
-        folds = (await self._walker.run(trained)).answers if trained else None
+        folds = (await self.walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds)
         verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
@@ -197,12 +190,10 @@ class Evaluator:
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:
         if not stages.made_here:
             return accuracy.quoted(stages.card, FLOAT)
-        if not self._walker.materials.weights_source(stages.card):
+        if not self.walker.materials.weights_source(stages.card):
             return accuracy.quoted(stages.card, stages.compression)
-        own, floats = await asyncio.gather(
-            self._walker.run(stages.answered), self._walker.run(stages.reference.answered)
-        )
+        own, floats = await asyncio.gather(self.walker.run(stages.answered), self.walker.run(stages.reference.answered))
         return accuracy.published(stages.card, stages.compression, own, floats)
 
     async def _captured(self, stages: VariantStages) -> Captured:
-        return accuracy.read_labels(await self._walker.run(stages.captured))
+        return accuracy.read_labels(await self.walker.run(stages.captured))

@@ -15,20 +15,7 @@ from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import Materials, Role, read_result, versions
-from advisor.engine.pipeline.stage import (
-    Folders,
-    Inputs,
-    Job,
-    Pool,
-    Resources,
-    Results,
-    Scope,
-    Source,
-    Stage,
-    StageName,
-    after,
-    result_of,
-)
+from advisor.engine.pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine.pipeline.stages import jobs
 
 Answer = tuple[int, float]
@@ -97,13 +84,13 @@ def _over_images(
             **versions("ai-edge-litert", "pillow", "numpy"),
         }
 
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = result_of(source, results).path, materials.part(role).paths
-        return partial(run, path, images, spec, folders.out / file, materials.require_images().classes)
-
     return Stage(
-        name, with_detail(scope, role, source), "1", doing, after(source), inputs, job, lambda folder: folder / file,
-        cost_s, reads=lambda materials: materials.part(role),
+        name, with_detail(scope, role, source), "1", doing, after(source), inputs,
+        lambda materials, results, folders: partial(
+            run, result_of(source, results).path, materials.part(role).paths, spec, folders.out / file,
+            materials.require_images().classes,
+        ),
+        lambda folder: folder / file, cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
 
 
@@ -118,11 +105,11 @@ def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Sta
             **versions("ai-edge-litert", "scikit-image"),
         }
 
-    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1)
-
     return Stage(
-        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs, job,
+        StageName.ANSWERS, scope, "2", "comparing", after(source), inputs,
+        lambda materials, results, _: partial(
+            jobs.answers, result_of(source, results).path, spec, materials.question.seed + 1
+        ),
         lambda folder: tuple((int(label), float(probability)) for label, probability in read_result(folder)), cost_s,
     )  # fmt: skip
 
@@ -143,15 +130,15 @@ def timing(scope: Scope, source: Source, effort: str = "") -> Stage[Timings]:
             **versions("ai-edge-litert"),
         }
 
-    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        path = result_of(source, results).path
-        return partial(jobs.time_file, path, materials.question.thread_counts, effort or materials.effort)
-
     return Stage(
         StageName.TIMING, with_detail(scope, effort, source), "2", f"timing {scope.compression} of",
-        after(source), inputs, job,
+        after(source), inputs,
+        lambda materials, results, _: partial(
+            jobs.time_file, result_of(source, results).path, materials.question.thread_counts,
+            effort or materials.effort,
+        ),
         lambda folder: {int(count): _timing(row) for count, row in read_result(folder).items()},
-        cost.TIMING_S, Resources(Pool.DEVICE),
+        cost.TIMING_S, ALONE,
         keep_if=lambda rows: not any(row["contended"] for row in rows.values()),
         also_kept_as=partial(inputs, wanted=THOROUGH),
     )  # fmt: skip

@@ -29,9 +29,8 @@ from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import LocalTarget, Materials, read_result, versions
 from advisor.engine.pipeline.stage import (
-    Folders,
+    ALONE,
     Inputs,
-    Job,
     Pool,
     Resources,
     Results,
@@ -164,17 +163,17 @@ def measured_in(
             "versions": dict(runtime.versions(own)),
         }
 
-    def job(materials: Materials, results: Results, _folders: Folders) -> Job:
-        return partial(measure, target.device, own, result_of(source, results).path, effort or materials.effort)
-
     needed: tuple[Stage[Any], ...] = after(source)
     if needs_export(own.runtime):
         needed = (*needed, exported(scope, source, own.runtime, export_bytes))
     detail = f"{target.device}:{own.name} {effort}".strip()
     return Stage(
         StageName.RUNTIME, with_detail(scope, detail, source), "1",
-        f"measuring {scope.compression} in {runtime.title} of", needed, inputs, job, _read(RuntimeFigures),
-        cost.RUNTIME_S, Resources(Pool.DEVICE), keep_if=lambda row: not row.get("contended", False),
+        f"measuring {scope.compression} in {runtime.title} of", needed, inputs,
+        lambda materials, results, _: partial(
+            measure, target.device, own, result_of(source, results).path, effort or materials.effort
+        ), _read(RuntimeFigures),
+        cost.RUNTIME_S, ALONE, keep_if=lambda row: not row.get("contended", False),
         also_kept_as=partial(inputs, wanted=THOROUGH),
     )  # fmt: skip
 

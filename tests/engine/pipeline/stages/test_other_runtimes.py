@@ -14,7 +14,7 @@ from advisor.devices.profiles import MICRO_RUNTIME, runtimes
 from advisor.devices.profiles.runtimes import installed_version, local_runtimes
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Materials
 from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted, StageEvent, StageName
-from advisor.engine.pipeline.stages import other_runtimes as other_runtimes_jobs
+from advisor.engine.pipeline.stages import other_runtimes
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.browser import LITERT, ONNXRUNTIME
@@ -66,8 +66,8 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         made.append(effort)
         return {"contended": len(made) == 1 and effort == "disturbed"}
 
-    monkeypatch.setattr(other_runtimes_jobs, "measure", measure)
-    monkeypatch.setattr("advisor.engine.pipeline.stages.other_runtimes.needs_export", lambda _runtime: False)
+    monkeypatch.setattr(other_runtimes, "measure", measure)
+    monkeypatch.setattr(other_runtimes, "needs_export", lambda _runtime: False)
     return made
 
 
@@ -130,7 +130,7 @@ def test_a_longer_measurement_is_as_good_and_a_disturbed_one_is_not_kept(quick: 
 def test_a_failed_measurement_is_not_kept(quick: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given, stage = materials(tmp_path / "cache"), measured_in(SCOPE, file(tmp_path, b"one"), target(*HERE))
     with monkeypatch.context() as patch:
-        patch.setattr(other_runtimes_jobs, "measure", raising(StageError("the browser ended")))
+        patch.setattr(other_runtimes, "measure", raising(StageError("the browser ended")))
         with pytest.raises(StageAborted, match="the browser ended"):
             walk(stage, given)
     assert kinds(stage, given) == [(StageName.RUNTIME, EventKind.DONE)]
