@@ -109,8 +109,6 @@ def compare(
     and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
     unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
-    from advisor.measurement.accelerators.delegation import delegate  # the child process alone needs its rules
-    from advisor.measurement.accelerators.rules import accelerator
 
     read(model)
     read(against)

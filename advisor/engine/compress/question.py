@@ -26,12 +26,9 @@ from advisor.datasets.dataset import class_order
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
 from advisor.engine.pipeline.materials import Images, Part, Role
-from advisor.engine.question import Question
+from advisor.engine.question.values import Question
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators import accelerator
-from advisor.engine.question.values import Question
-from advisor.engine.space.candidates import read_images
-from advisor.measurement.accelerators.rules import accelerator
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read

@@ -17,9 +17,6 @@ from advisor.core.training import recipe_of
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import HOLDOUT, UNGROUPED, Grouping, Split
-from advisor.devices.profiles import DeviceTarget
-from advisor.datasets.split import HOLDOUT, Split
-from advisor.datasets.whole_groups import UNGROUPED, Grouping
 from advisor.devices.profiles.values import DeviceTarget
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.stage import MODEL, RESULT
