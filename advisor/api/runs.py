@@ -171,7 +171,7 @@ def _request(given: Mapping[str, Any]) -> Request:
     return with_files(resolve(options, file))
 
 
-PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-learn", "scikit-image")
+PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
 MEMORY_BYTES = 4_000_000_000
 """A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
 

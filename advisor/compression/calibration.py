@@ -135,8 +135,7 @@ def spec_of_file(
         return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
-            f"{name} does not say how its images are normalised",
-            f"give it on the scale 0 to 255: {_EXAMPLE}",
+            f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"
         )
     return InputSpec(shape[1], _three(name, metadata.mean), _three(name, metadata.std, positive=True))
 

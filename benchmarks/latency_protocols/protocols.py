@@ -11,14 +11,7 @@ from advisor.devices.latency.model import choose
 from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols import baselines
 from benchmarks.latency_protocols.baselines import Floats, Indices
-from benchmarks.latency_protocols.validation import (
-    FOLDS,
-    Errors,
-    fold_of,
-    hide,
-    known_targets,
-    predict_hidden,
-)
+from benchmarks.latency_protocols.validation import FOLDS, Errors, fold_of, hide, known_targets, predict_hidden
 
 Selector = Callable[[Column], bool]
 Method = str

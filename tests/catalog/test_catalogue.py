@@ -225,8 +225,7 @@ def test_available_are_those_in_the_cache_or_the_mirror(
 def test_a_users_own_file_is_here_while_it_is(catalogue: Catalogue, nowhere: FetchOptions, tmp_path: Path) -> None:
     own = tmp_path / "net.tflite"
     card = replace(
-        catalogue["squeezenet_1.1_227"],
-        weights=(WeightSource("file", "tflite", "whole", MemberFile(str(own), HASH)),),
+        catalogue["squeezenet_1.1_227"], weights=(WeightSource("file", "tflite", "whole", MemberFile(str(own), HASH)),)
     )
     assert not is_here(card, nowhere)
     own.touch()

@@ -5,13 +5,7 @@ from typing import Any
 
 from advisor.catalog.schema import CardEntry, CatalogueFile, Strict
 from advisor.core.options import PLAN, Option
-from advisor.devices.profiles.schema import (
-    ClusterSchema,
-    ConnectionSchema,
-    LimitsSchema,
-    ProfileSchema,
-    TargetSchema,
-)
+from advisor.devices.profiles.schema import ClusterSchema, ConnectionSchema, LimitsSchema, ProfileSchema, TargetSchema
 from advisor.devices.profiles.values import Cluster, ConnectionSettings, DeviceLimits, DeviceProfile, DeviceTarget
 from tools.schemas.described import schema_of
 

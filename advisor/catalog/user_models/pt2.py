@@ -307,8 +307,7 @@ def _loaded(copy: Path, file: Path, written: str) -> Any:
     except Exception as error:
         reason = message_of(causes[0] if causes else error)
         raise UsageError(
-            f"{file}: PyTorch {written} wrote it, and PyTorch {torch.__version__} cannot read it: {reason}",
-            EXPORT,
+            f"{file}: PyTorch {written} wrote it, and PyTorch {torch.__version__} cannot read it: {reason}", EXPORT
         ) from error
     finally:
         log.removeHandler(handler)

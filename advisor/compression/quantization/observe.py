@@ -123,10 +123,7 @@ class Observer:
 
 
 def observe(
-    data: bytes,
-    images: Inputs,
-    known: Mapping[int, Activation] | None = None,
-    done: Collection[int] = (),
+    data: bytes, images: Inputs, known: Mapping[int, Activation] | None = None, done: Collection[int] = ()
 ) -> Observation:
     """Run a float ``.tflite`` on samples and record every activation; one that is not finite is a StageError.
 

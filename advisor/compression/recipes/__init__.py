@@ -101,12 +101,7 @@ class Sizes:
 
 
 def make_file(
-    model: Path,
-    name: str,
-    calibration: CalibrationSource,
-    inputs: RecipeInputs,
-    metadata: Metadata | None,
-    out: Path,
+    model: Path, name: str, calibration: CalibrationSource, inputs: RecipeInputs, metadata: Metadata | None, out: Path
 ) -> Mapping[str, Any]:
     """Apply a recipe to a float file, write the result with its metadata, and return the recipe's notes.
 

@@ -91,12 +91,7 @@ def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         images, classes = materials.part(role).fingerprint, materials.require_images().classes
-        own = {
-            "artefact": result_of(source, results).sha256,
-            "pictures": images,
-            "view": spec.key,
-            "classes": classes,
-        }
+        own = {"artefact": result_of(source, results).sha256, "pictures": images, "view": spec.key, "classes": classes}
         return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:

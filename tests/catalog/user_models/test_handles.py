@@ -80,10 +80,7 @@ def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: She
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
-    with (
-        pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"),
-        handles.resolved(shelf.url + HANDLE),
-    ):
+    with pytest.raises(Unavailable, match=r"mobilenet_v1_025_32.*timed out"), handles.resolved(shelf.url + HANDLE):
         pass
 
 

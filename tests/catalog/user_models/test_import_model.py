@@ -249,10 +249,7 @@ def spoilt(models: Path, target: Path, change: Change) -> Path:
         ({"module": "os", "class_name": "system"}, "'system' comes from os, not from Keras"),
         ({"class_name": "TFSMLayer"}, "is a TFSMLayer, which carries code"),
         ({"class_name": "TorchModuleWrapper"}, "is a TorchModuleWrapper, which carries code"),
-        (
-            {"module": None, "registered_name": "Custom>Trick", "class_name": "Trick"},
-            "'Trick' comes from Custom>Trick",
-        ),
+        ({"module": None, "registered_name": "Custom>Trick", "class_name": "Trick"}, "'Trick' comes from Custom>Trick"),
     ],
 )
 def test_a_layer_with_code_of_its_own_is_refused(

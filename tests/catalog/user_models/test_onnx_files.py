@@ -241,10 +241,7 @@ BRANCH = helper.make_graph(
             (helper.make_node("If", ["yes"], ["r1"], then_branch=BRANCH, else_branch=BRANCH),),
             "the layer 'wave' is a Wavelet of the domain",
         ),
-        (
-            (helper.make_node("Reluu", ["c1"], ["r1"]),),
-            r"that makes 'r1' is a Reluu, .*\(did you mean 'Relu'\?\)",
-        ),
+        ((helper.make_node("Reluu", ["c1"], ["r1"]),), r"that makes 'r1' is a Reluu, .*\(did you mean 'Relu'\?\)"),
         *(
             (
                 (helper.make_node(operator, ["c1", "s"], ["r1"], name="round"),),

@@ -139,8 +139,7 @@ def _trial(drop: float, work: int) -> OperatorChoice:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
-    [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))],
+    ("one", "other"), [((0.4, 1), (0.1, 2)), ((0.4, 9), (0.6, 1)), ((0.6, 9), (0.7, 1)), ((0.1, 1), (0.2, 1))]
 )
 def test_within_the_limit_work_counts_and_outside_it_the_drop(one: tuple[float, int], other: tuple[float, int]) -> None:
     better, worse = _trial(*one), _trial(*other)

@@ -62,10 +62,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
     ),
     ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
-    (
-        {**BOXES, "training": ["finetune_cached"]},
-        "--training: 'finetune_cached' is not for --task object-detection",
-    ),
+    ({**BOXES, "training": ["finetune_cached"]}, "--training: 'finetune_cached' is not for --task object-detection"),
     ({**BOXES, "training": ["none"]}, "--training: 'none' is not for --task object-detection"),
     ({**BOXES, "objective": "robust-accuracy"}, "--objective: robust accuracy is not for --task object-detection"),
     (

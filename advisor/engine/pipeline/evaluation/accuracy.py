@@ -55,9 +55,7 @@ def measured(
     float_right = [answer == label for answer, label in zip(float_answers, labels, strict=True)]
     lost = paired_difference(float_right, right, LEVEL)
     return AccuracyVerdict(
-        accuracy=share_of(right, VALIDATED),
-        drop=drop_of(lost, len(right)),
-        answers=per_class(answers, labels, classes),
+        accuracy=share_of(right, VALIDATED), drop=drop_of(lost, len(right)), answers=per_class(answers, labels, classes)
     )
 
 

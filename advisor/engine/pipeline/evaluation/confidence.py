@@ -137,10 +137,7 @@ def chosen(
     """
     import numpy as np
 
-    from advisor.measurement.confidence import (
-        crossfitted,
-        threshold,
-    )
+    from advisor.measurement.confidence import crossfitted, threshold
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
     seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)

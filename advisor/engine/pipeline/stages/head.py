@@ -192,7 +192,7 @@ def _stages(read: Sequence[FeatureSet]) -> tuple[Stage[Any], ...]:
 
 def _head_inputs(read: Sequence[FeatureSet], materials: Materials, results: Results) -> dict[str, object]:
     keys = [each.key(materials, results) for each in read]
-    return {"features": keys, "head": HEAD_VERSION, **versions("scikit-learn", "numpy")}
+    return {"features": keys, "head": HEAD_VERSION, **versions("numpy")}
 
 
 @dataclass(frozen=True)
@@ -254,7 +254,7 @@ def with_unknown(
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
-            **versions("numpy", "scipy", "scikit-learn"),
+            **versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:

@@ -74,11 +74,7 @@ def _dataset(folder: Path) -> Dataset:
 
 
 def _extract(
-    dataset: Dataset,
-    backbone: Path,
-    children: ChildPool,
-    cache: Path,
-    seen: CaptureAugmentation = AS_IT_IS,
+    dataset: Dataset, backbone: Path, children: ChildPool, cache: Path, seen: CaptureAugmentation = AS_IT_IS
 ) -> tuple[list[Path], str]:
     """Return the files of rows and their key; the backbone is there: the mean colour of an image."""
     everything = tuple(range(len(dataset.images)))
@@ -203,8 +199,7 @@ def _image(folder: Path, colour: tuple[int, int, int]) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("classes", "expected"),
-    [(COLOURS, [0, 1, 2]), (("Blue", "red", "green"), [1, 2, 0]), (("blue", "red"), [1, 2, 0])],
+    ("classes", "expected"), [(COLOURS, [0, 1, 2]), (("Blue", "red", "green"), [1, 2, 0]), (("blue", "red"), [1, 2, 0])]
 )
 def test_columns_are_the_classes_of_the_images_then_the_others(
     card: Card, tmp_path: Path, classes: tuple[str, ...], expected: list[int]
