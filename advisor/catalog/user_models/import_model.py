@@ -9,12 +9,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
 from advisor.catalog.user_models.formats import format_of
-from advisor.catalog.user_models.handles import LocalModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import TASKS
@@ -24,6 +23,9 @@ from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
 from advisor.tflite.metadata import Metadata
+
+if TYPE_CHECKING:
+    from advisor.catalog.user_models.handles import LocalModel
 
 MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
 MAX_LABELS_BYTES = 16 * 2**20
@@ -75,7 +77,7 @@ class Inspected:
     origin: str = ""
     top1: float | None = None
 
-    def of(self, source: LocalModel) -> "Inspected":
+    def of(self, source: "LocalModel") -> "Inspected":
         """Return the model with what its source says of it."""
         facts = replace(self.facts, metadata=source.metadata or self.facts.metadata)
         return replace(self, origin=source.origin, top1=source.top1, facts=facts)

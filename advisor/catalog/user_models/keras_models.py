@@ -154,8 +154,6 @@ def convert_saved_model(folder: Path, size: int | None) -> bytes:
 
 def check_saved_model(folder: Path) -> None:
     """Check the graph without running it."""
-    from tensorflow.python.framework import op_def_registry
-
     graph = folder / GRAPH
     if not graph.is_file():
         raise UsageError(f"'{folder}' is not a SavedModel: it has no {GRAPH}", "give the folder that holds that file")
@@ -164,6 +162,8 @@ def check_saved_model(folder: Path) -> None:
     for path in folder.rglob("*"):
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UsageError(f"{path}: a link out of the folder", "copy the file itself into the folder")
+    from tensorflow.python.framework import op_def_registry
+
     for operator in sorted(_operators(graph)):
         known = op_def_registry.get(operator)  # TensorFlow calls operators of files and sockets stateful
         if operator in _REFUSED or (operator not in _STATE and (known is None or known.is_stateful)):

@@ -22,7 +22,7 @@ from advisor.training.flatgraph.retraining import Masked, Rounded, Shared, Weigh
 
 if TYPE_CHECKING:
     from advisor.training.flatgraph import Change, Graph
-    from advisor.training.flatgraph.retraining import TrainingSummary, Weight
+    from advisor.training.flatgraph.retraining import TrainingSummary
 
 
 MOST_MACS = 5e12
@@ -52,7 +52,7 @@ class Retrained(Recipe):
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
 
-        from advisor.training.flatgraph.retraining import Schedule, Weight, learn
+        from advisor.training.flatgraph.retraining import Schedule, learn
 
         images = inputs.images
         assert images is not None, "the recipe says that it needs images"
@@ -87,7 +87,6 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-        from advisor.training.flatgraph.retraining import Weight
 
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]

@@ -218,9 +218,10 @@ def write_profile(profile: DeviceProfile, folder: Path) -> Path:
         write_kernels(staging / timed, profile.kernels)
         read_profile(staging / path)
         (staging / rows).replace(folder / rows)
-        (staging / timed).replace(folder / timed)
-        if not profile.kernels:
-            (folder / timed).unlink()
+        if profile.kernels:
+            (staging / timed).replace(folder / timed)
+        else:
+            (folder / timed).unlink(missing_ok=True)
         (staging / path).replace(folder / path)
     except OSError as error:
         raise UsageError(
