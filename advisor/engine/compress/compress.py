@@ -98,13 +98,13 @@ def make_forms(asked: CompressionQuestion, log: Path, tell: Tell) -> list[Recipe
     ``log`` takes the output of child processes.
     """
     executor = executor_for(Execution(), lambda: log)
-    materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
-    walker = Walker(materials, Workers(executor.machine, executor.pools))
-
-    async def rows() -> list[RecipeResult]:
-        return [await _row(asked, walker, one, tell) for one in asked.recipes]
-
     with contextlib.closing(executor):
+        materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
+        walker = Walker(materials, Workers(executor.machine, executor.pools))
+
+        async def rows() -> list[RecipeResult]:
+            return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
         return run_coroutine(rows())
 
 

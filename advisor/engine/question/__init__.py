@@ -121,6 +121,7 @@ def _question(written: Options) -> Question:
         metric = require_known("--metric", written["metric"], tuple(METRICS))
         _require_costs("--metric", metric, written)
     limits, default = _limits(written, metric), TASKS[plain.task].default
+    preference, robust = written.parsed("prefer") or BALANCED, written.parsed("objective") == ROBUST
     for name in written["training"]:
         require_known("--training", name, choosable())
     # Fine-tuning starts from a head, so it is one of them.
@@ -131,8 +132,8 @@ def _question(written: Options) -> Question:
         limits=limits,
         metric=metric,
         costs=parse_costs(written["costs"]) if written["costs"] else None,
-        preference=written.parsed("prefer") or BALANCED,
-        robust=written.parsed("objective") == ROBUST,
+        preference=preference,
+        robust=robust,
         trainings=trainings,
         tuning_limited=bool(written["data"]) and not written["training"] and len(default) > 1,
         guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),

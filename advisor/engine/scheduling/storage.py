@@ -43,7 +43,8 @@ def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, st
     if storage == JOURNAL:
         yield journal(run.study_file), STUDY
         return
-    name = STUDY if storage == SQLITE else str(run.read_json("study.json").get("study") or "")
+    stored = STUDY if storage == SQLITE else run.read_json("study.json").get("study")
+    name = stored if isinstance(stored, str) else ""
     if not name:  # folders on two machines may have the same name
         name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
         run.write_json("study.json", {"study": name})

@@ -113,7 +113,6 @@ class ClassProbabilities:
 
         An answer that is none of the classes, which only a user's own file gives, never counts.
         """
-        import numpy as np
 
         if limits.plain is None and not limits.by_class:
             return None
@@ -135,9 +134,8 @@ def chosen(
     ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
     thresholds; those for a precision are chosen without a wish too. There are no ``folds`` without cross-validation.
     """
-    import numpy as np
 
-    from advisor.measurement.confidence import crossfitted, threshold
+    from advisor.measurement.confidence import threshold
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
     seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)
@@ -187,7 +185,6 @@ def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> Co
 
     ``probabilities`` is the ``.npy`` of that file, whose head has the temperature, float32 (N, C).
     """
-    import numpy as np
 
     part = images.part(Role.HOLDOUT)
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(part.labels)
