@@ -9,7 +9,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from importlib.util import find_spec
 from io import BytesIO
@@ -110,7 +110,7 @@ def json_for_script(value: object) -> str:
     return json.dumps(text.finite(value), ensure_ascii=True, allow_nan=False, separators=(",", ":")).translate(_SCRIPT)
 
 
-@cache
+@lru_cache(maxsize=2)  # the drawing library, and one report
 def packed(content: str) -> Markup:
     """Return text as base64 of gzip, always the same for the same text; the page's script unpacks it."""
     return trusted(base64.b64encode(gzip.compress(content.encode(), mtime=0)).decode())

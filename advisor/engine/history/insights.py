@@ -322,4 +322,4 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
         (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
     inputs = {"model": row.artefact_sha256, "origin": sha256_file(origin), "pictures": pictures}
-    return read_json(ArtifactCache().get("diagnosis-2", inputs, make) / DIAGNOSES)
+    return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)

@@ -58,7 +58,7 @@ DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING = 9.0, 0.7, 200.0
 image; runs in LiteRT of all epochs of a backbone that learns too. BCCD's 205 training images took MobileNetV2 at 320
 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz."""
 
-PHOTOGRAPHS = 84
+PHOTOGRAPHS = 85
 FEATURE_PARTS = 2
 FEW_IMAGES, IMAGES_A_PART = 200, 2000
 """Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
