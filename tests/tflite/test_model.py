@@ -173,6 +173,11 @@ def test_every_edit_refuses_a_damaged_file(master: bytes, edit: Callable[[bytes]
         edit(master[:length])
 
 
+def test_the_refusal_of_a_damaged_file_names_it(master: bytes) -> None:
+    with pytest.raises(UsageError, match=r"bird\.tflite is not a usable \.tflite file"):
+        with_temperature(master[:100], 2.0, "bird.tflite")
+
+
 def outcome(data: bytes) -> Model | None:
     """Do all that this floor does with a file; nothing but an advisor's error may come of it."""
     try:

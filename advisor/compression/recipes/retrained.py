@@ -21,7 +21,6 @@ from advisor.training.flatgraph import Change, Graph, read_graph
 from advisor.training.flatgraph.retraining import Masked, Rounded, Shared, Weight, refit, rounded_activation
 
 if TYPE_CHECKING:
-    from advisor.training.flatgraph import Change, Graph
     from advisor.training.flatgraph.retraining import TrainingSummary
 
 
@@ -51,7 +50,6 @@ class Retrained(Recipe):
 
     def _learn(self, model: bytes, inputs: RecipeInputs, change: Change | None = None) -> tuple[bytes, TrainingSummary]:
         """Train the kernels and the biases on the training part; ``change`` applies to the activations."""
-
         from advisor.training.flatgraph.retraining import Schedule, learn
 
         images = inputs.images
@@ -87,7 +85,6 @@ class Pruned(Retrained):
         self._share = percent / 100
 
     def _weights(self, graph: Graph, images: TrainingImages) -> Mapping[int, Weight]:
-
         biases = {node.inputs[1]: node.inputs[2] for node in graph.nodes if len(node.inputs) > 2}
         inner = [at for at in _inner(graph) if at in biases]
         chosen = choose(images.labels, FITTED_IMAGES, images.seed)

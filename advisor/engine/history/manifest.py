@@ -18,8 +18,6 @@ from advisor.core.names import without_password
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.materials import Images, versions
-from advisor.engine.space.plan import Plan
-from advisor.engine.space.resolved import Candidates, Resolved
 from advisor.measurement import host
 from advisor.store import RunFolder
 from advisor.store.files import sha256_json
