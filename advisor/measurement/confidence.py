@@ -159,11 +159,11 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, b
     """
     order, ends, hits = _ranked(sure, right)
     starts, best = _starts(wanted, len(order), level, batch), 0
+    ends = ends[ends >= min(starts, default=len(order) + 1)]
+    fails = _likely(hits[ends - 1], ends, wanted, batch) < 1 - (1 - level) / max(1, len(starts))
     for start in starts:
-        taken = ends[ends >= start]
-        passes = _passes(hits[taken - 1], taken, wanted, (1 - level) / len(starts), batch)
-        passed = taken[: passes.argmin() if not passes.all() else len(passes)]
-        best = max(best, int(passed.max(initial=0)))
+        failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
+        best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
     if not best:
         return None
     return at_score(_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
@@ -276,11 +276,9 @@ def _precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
     return hits + half, taken - hits + 1 - half
 
 
-def _passes(hits: Labels, taken: Labels, wanted: float, risk: float, batch: float) -> Flags:
-    """Return whether a share of new answers is right, given ``hits`` of ``taken``, but for a ``risk``."""
-    new = np.array([_new(count, batch) for count in taken], int)
-    passes: Flags = _chance(*_precision(hits, taken, batch), new, wanted) >= 1 - risk
-    return passes
+def _likely(hits: Labels, taken: Labels, wanted: float, batch: float) -> Floats:
+    """Return the probability that a share of new answers is right, given ``hits`` of ``taken``."""
+    return _chance(*_precision(hits, taken, batch), np.array([_new(count, batch) for count in taken], int), wanted)
 
 
 def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted: float) -> Floats:
@@ -329,8 +327,9 @@ def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]
     if not 0 < wanted < 1:
         raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
     counts = np.arange(1, images + 1)
+    likely = _likely(counts, counts, wanted, batch)
     for sequences in range(MOST_SEQUENCES, 0, -1):
-        fails = np.flatnonzero(~_passes(counts, counts, wanted, (1 - level) / sequences, batch))
+        fails = np.flatnonzero(likely < 1 - (1 - level) / sequences)
         least = int(fails.max(initial=-1)) + 2
         if least * 2 ** (sequences - 1) <= images:
             return [least * 2**place for place in range(sequences)]
