@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 import advisor
 from advisor.core.errors import UsageError
+from advisor.measurement.latency import session
 from advisor.measurement.latency.session import (
     Benchmark,
     Runtime,
@@ -34,22 +36,31 @@ from tests.requirements import skip_or_fail
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "data" / "models"
 
 
-@pytest.fixture(scope="module")
-def crash(folder: Path) -> Path:
-    return small_models.saved(folder, small_models.crashing(), "crash.tflite")
+def briefly(*models: Path, function: Callable[..., Benchmark] = benchmark, **options: Any) -> Benchmark:
+    """Measure with an effort that a user cannot ask for: a run of a file shows what these tests look at."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(session, "EFFORTS", ("load", "survey"))
+        return function(*models, **{"effort": "load", "force": True, **options})
 
 
 @pytest.fixture(scope="module")
-def pair(starts_processes: None, float_model: Path, swish_model: Path, crash: Path) -> Benchmark:
+def image(folder: Path) -> Path:
+    """An image that is decoded at once."""
+    Image.new("RGB", (8, 8), "red").save(folder / "red.png")
+    return folder / "red.png"
+
+
+@pytest.fixture(scope="module")
+def pair(starts_processes: None, folder: Path, float_model: Path, swish_model: Path, image: Path) -> Benchmark:
     """Two files that run and one that crashes the runtime."""
-    models = (float_model, crash, swish_model)
-    return benchmark(*models, threads=(1, 2), effort="search", force=True)
+    crash = small_models.saved(folder, small_models.crashing(), "crash.tflite")
+    return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
 
 def test_files_that_run_are_measured_at_every_thread_count(pair: Benchmark) -> None:
     timed = [file.timing for file in pair.files if file.timing]
     assert [[row.threads for row in timing.results] for timing in timed] == [[1, 2], [1, 2]]
-    assert {timing.effort for timing in timed} == {"search"}
+    assert {timing.effort for timing in timed} == {"survey"}
 
 
 def test_memory_and_loading_are_those_of_a_file_in_a_process_of_its_own(pair: Benchmark) -> None:
@@ -92,21 +103,14 @@ def test_json_is_whole_and_has_no_infinities(pair: Benchmark) -> None:
 
 @pytest.mark.integration
 def test_load_on_the_others_and_running_on_are_measured_where_asked(float_model: Path) -> None:
-    options = {"contended": True, "sustained_s": 1.0, "pipeline": False}
-    made = benchmark(float_model, threads=(1, 2), effort="search", force=True, **options)
+    made = briefly(float_model, threads=(1, 2), contended=True, sustained_s=0.5, pipeline=False)
     assert problems("benchmark", json.loads(json.dumps(made.to_json()))) == []
     found = made.files[0]
     assert [row.threads for row in found.loaded] == [1, 2]
     assert found.pipeline is None
     assert len(present(found.sustained).windows) == 30
     assert any("during a load on the other processors" in sentence for sentence in found.advice)
-    assert any("in the first 0.2 s" in sentence for sentence in found.advice)
-
-
-@pytest.mark.integration
-def test_the_package_and_the_function_share_a_name(float_model: Path) -> None:
-    found = advisor.benchmark(float_model, effort="search", force=True, pipeline=False)
-    assert found.files[0].timing is not None
+    assert any("in the first 0.1 s" in sentence for sentence in found.advice)
 
 
 def never(text: str) -> None:
@@ -114,47 +118,44 @@ def never(text: str) -> None:
 
 
 @pytest.mark.parametrize("command", [lambda path: benchmark(path, tell=never), profile])
-@pytest.mark.parametrize("part", range(20))
 def test_a_file_cut_off_anywhere_is_refused_before_anything_is_spent(
-    float_model: Path, tmp_path: Path, part: int, command: Callable[[Path], object]
+    float_model: Path, tmp_path: Path, command: Callable[[Path], object]
 ) -> None:
     whole = float_model.read_bytes()
-    broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
-    with pytest.raises(UsageError, match=r"broken\.tflite is not a usable \.tflite file") as caught:
-        command(broken)
-    assert "\n" not in caught.value.message
+    for part in range(20):
+        broken = small_models.saved(tmp_path, whole[: len(whole) * part // 20], "broken.tflite")
+        with pytest.raises(UsageError, match=r"broken\.tflite is not a usable \.tflite file") as caught:
+            command(broken)
+        assert "\n" not in caught.value.message
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("make", "said"),
-    [
-        (small_models.crashing, "died (SIG"),
-        (small_models.unknown_operator, "unresolved custom op: Nobody"),
-        (lambda: small_models.classifier(open_shape=True), "unknown dimensions"),
-    ],
+    [(small_models.crashing, "died (SIG"), (small_models.unknown_operator, "unresolved custom op: Nobody")],
 )
-def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: object, said: str) -> None:
+def test_a_file_that_does_not_run_is_the_users_to_mend(tmp_path: Path, make: Callable[[], bytes], said: str) -> None:
     path = small_models.saved(tmp_path, make(), "bad.tflite")
     with pytest.raises(UsageError, match=r"bad\.tflite") as caught:
-        benchmark(path, effort="search", force=True)
+        briefly(path)
     assert said in caught.value.message
 
 
 @pytest.mark.integration
 def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
     path = small_models.saved(tmp_path, small_models.classifier(open_shape=True), "open.tflite")
-    with pytest.raises(UsageError) as caught:
-        benchmark(path, effort="search", force=True)
+    with pytest.raises(UsageError, match=r"open\.tflite: .* unknown dimensions") as caught:
+        briefly(path)
     assert "--shape" in caught.value.hint
-    assert benchmark(path, effort="search", shape=(1, 64, 64, 3), force=True).files[0].timing
+    assert briefly(path, shape=(1, 64, 64, 3)).files[0].timing
 
 
 @pytest.mark.integration
-def test_threads_can_be_pinned_to_processors(float_model: Path) -> None:
+def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_module(float_model: Path) -> None:
     one = min(os.sched_getaffinity(0))
-    found = benchmark(float_model, threads=(1, 2), effort="search", cpus=(one,), pipeline=False, force=True)
-    assert present(found.files[0].timing).at(2).contended
+    (found,) = briefly(float_model, function=advisor.benchmark, threads=(1, 2), cpus=(one,)).files
+    assert present(found.timing).at(2).contended
+    assert present(found.pipeline).image == "rocket.jpg"
 
 
 @pytest.mark.parametrize(
@@ -185,8 +186,8 @@ def test_a_file_whose_activations_fit_no_memory_is_refused_before_anything_is_sp
 
 @pytest.mark.integration
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/models is not here")
-def test_files_made_by_others_are_measured() -> None:
-    found = benchmark(*sorted(SHARED.glob("*.tflite")), effort="search", force=True)
+def test_files_made_by_others_are_measured(image: Path) -> None:
+    found = briefly(*sorted(SHARED.glob("*.tflite")), image=image)
     assert not found.failed
     assert all(file.pipeline and file.pipeline.normalization == "from the file" for file in found.files)
 
@@ -194,7 +195,7 @@ def test_files_made_by_others_are_measured() -> None:
 @pytest.mark.integration
 def test_the_latency_of_a_detector_includes_its_post_processing_and_says_so(tmp_path: Path, float_model: Path) -> None:
     detector = detector_file(tmp_path / "cells.tflite")
-    found = benchmark(detector, float_model, effort="search", pipeline=False, force=True)
+    found = briefly(detector, float_model, pipeline=False)
     assert not found.failed
     (note,) = (note for note in found.notes if OPERATOR in note)
     assert note.startswith(f"the latency of cells.tflite includes {OPERATOR}")
