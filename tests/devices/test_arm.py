@@ -16,8 +16,7 @@ import pytest
 from filelock import FileLock
 from platformdirs import user_cache_path
 
-from advisor.devices.connections.agent import HostConnection
-from advisor.devices.connections.protocol import MeasurementJob
+from advisor.devices.connections.agent import timings_of_agent
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -157,28 +156,21 @@ agent = importlib.util.module_from_spec(spec)
 sys.modules["agent"] = agent
 spec.loader.exec_module(agent)
 found = {}
-for path in sys.argv[2:]:
+models = sys.argv[2:]
+for path in models:
     interpreter = agent.new_interpreter(path, 1, "default")
     interpreter.allocate_tensors()
     agent.set_inputs(interpreter)
     interpreter.invoke()
     found[path] = [interpreter.get_tensor(each["index"]).tolist() for each in interpreter.get_output_details()]
-print(json.dumps({"machine": platform.machine(), "outputs": found}))
+timed = agent.measure(models[:1], [1], agent.EFFORTS["load"], "default", None)
+print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": timed}))
 """
 
 
-@pytest.fixture(scope="module")
-def emulated(starts_processes: None) -> Path:
-    return aarch64_python()
-
-
-def test_the_agent_runs_and_times_there(emulated: Path, agent: Path, model: Path) -> None:
-    (timing,) = HostConnection(agent, emulated).measure(MeasurementJob((model,), effort="load", timeout_s=300))
-    assert timing.median_ms > 0
-    assert timing.runtime.startswith("ai-edge-litert==")
-
-
-def test_outputs_are_those_of_the_host(emulated: Path, agent: Path, model: Path, tmp_path: Path) -> None:
+@pytest.mark.integration
+def test_the_agent_times_there_and_outputs_are_those_of_the_host(agent: Path, model: Path, tmp_path: Path) -> None:
+    emulated = aarch64_python()
     quantized = tmp_path / "int8.tflite"
     quantized.write_bytes(small_models.quantized(small_models.classifier(), tmp_path, 32))
     script = tmp_path / "outputs.py"
@@ -189,6 +181,9 @@ def test_outputs_are_those_of_the_host(emulated: Path, agent: Path, model: Path,
         for python in (emulated, Path(sys.executable))
     )
     assert there["machine"] == "aarch64"
+    (timing,) = timings_of_agent(there["timed"], [model], [str(model)])
+    assert timing.median_ms > 0
+    assert timing.runtime.startswith("ai-edge-litert==")
     assert there["outputs"][str(quantized)] == here["outputs"][str(quantized)]
     for theirs, ours in zip(there["outputs"][str(model)][0][0], here["outputs"][str(model)][0][0], strict=True):
         assert theirs == pytest.approx(ours, abs=1e-6)

@@ -24,31 +24,33 @@ def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
     return done.returncode, json.loads(done.stdout), done.stderr
 
 
-@pytest.mark.integration
-def test_it_runs_alone_as_one_copied_file(tmp_path: Path, float_model: Path) -> None:
-    copy = Path(shutil.copy(AGENT, tmp_path / "alone.py"))
-    status, document, _ = run(copy, float_model, "--threads", "1,2", "--effort", "search")
+@pytest.fixture(scope="module")
+def alone(starts_processes: None, folder: Path, float_model: Path) -> tuple[int, dict[str, Any], str]:
+    """What the agent says that runs alone as one copied file."""
+    copy = Path(shutil.copy(AGENT, folder / "alone.py"))
+    return run(copy, float_model, "--threads", "1,2", "--effort", "survey")
+
+
+def test_it_runs_alone_as_one_copied_file(alone: tuple[int, dict[str, Any], str]) -> None:
+    status, document, _ = alone
     assert status == 0
     assert document["schema_version"] == 1
     assert (document["runtime"], document["runtime_version"]) == ("ai-edge-litert", "2.3.0")
     assert [series["threads"] for series in document["series"]] == [1, 2]
 
 
-@pytest.mark.integration
-def test_every_run_is_kept_with_both_clocks_at_one_thread(float_model: Path) -> None:
-    _, document, _ = run(AGENT, float_model, "--threads", "1,2", "--effort", "search")
+def test_every_run_is_kept_with_both_clocks_at_one_thread(alone: tuple[int, dict[str, Any], str]) -> None:
+    _, document, _ = alone
     single, double = document["series"]
     assert len(single["blocks"]) == document["effort"]["blocks"] == 8
-    assert sum(len(block["wall_ns"]) for block in single["blocks"]) >= 64
+    assert sum(len(block["wall_ns"]) for block in single["blocks"]) >= 32
     assert all(len(block["cpu_ns"]) == len(block["wall_ns"]) for block in single["blocks"])
     assert all(block["cpu_ns"] is None for block in double["blocks"])
     assert all(value > 0 for block in single["blocks"] for value in block["wall_ns"] + block["cpu_ns"])
 
 
-@pytest.mark.integration
-def test_native_noise_does_not_reach_the_document(float_model: Path) -> None:
-    status, document, errors = run(AGENT, float_model, "--effort", "search")
-    assert status == 0
+def test_native_noise_does_not_reach_the_document(alone: tuple[int, dict[str, Any], str]) -> None:
+    _, document, errors = alone
     assert "XNNPACK" in errors
     assert document["memory"]["private_bytes"] >= document["memory"]["dirty_bytes"] > 0
 
@@ -67,18 +69,19 @@ def test_a_truncated_file_is_one_error_in_the_document(tmp_path: Path, float_mod
 def test_an_open_shape_asks_for_a_shape_and_takes_it(tmp_path: Path) -> None:
     path = tmp_path / "open.tflite"
     path.write_bytes(small_models.classifier(open_shape=True))
-    status, document, _ = run(AGENT, path, "--effort", "search")
+    status, document, _ = run(AGENT, path, "--effort", "load")
     assert (status, document["error"]["kind"]) == (agent.EXIT_ERROR, "shape")
     assert "--shape" in document["error"]["message"]
-    status, document, _ = run(AGENT, path, "--effort", "search", "--shape", "1,32,32,3")
+    status, document, _ = run(AGENT, path, "--effort", "load", "--shape", "1,32,32,3")
     assert status == 0
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("value", ["0", "-1", "1,0", "two", ""])
-def test_wrong_thread_counts_are_refused(value: str, float_model: Path) -> None:
-    done = subprocess.run([sys.executable, str(AGENT), str(float_model), f"--threads={value}"], capture_output=True)
-    assert done.returncode == 2
+def test_wrong_thread_counts_are_refused(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["agent.py", "classifier.tflite", f"--threads={value}"])
+    with pytest.raises(SystemExit) as ended:
+        agent.main()
+    assert ended.value.code == 2
 
 
 @pytest.mark.parametrize("kind", ["f4", "f2", "u1", "i1", "i2"])
@@ -102,7 +105,7 @@ def test_an_input_that_holds_no_numbers_is_refused() -> None:
 
 @pytest.mark.integration
 def test_memory_limit_stops_the_process(float_model: Path) -> None:
-    arguments = [str(float_model), "--effort", "search", "--memory-limit", "10000000"]
+    arguments = [str(float_model), "--effort", "load", "--memory-limit", "10000000"]
     done = subprocess.run([sys.executable, str(AGENT), *arguments], capture_output=True, text=True)
     assert done.returncode != 0
 
