@@ -1,7 +1,7 @@
 """Functions that children run in the tests of the isolation."""
 
 import ctypes
-import importlib
+import importlib.util
 import os
 import signal
 import socket
@@ -97,5 +97,5 @@ def loaded_with_keras(names: frozenset[str]) -> set[str]:
     return names & sys.modules.keys()
 
 
-def import_name(module: str) -> str:
-    return importlib.import_module(module).__name__
+def can_be_imported(module: str) -> bool:
+    return importlib.util.find_spec(module) is not None
