@@ -124,11 +124,10 @@ def test_no_board_that_runs_tflite_files_means_another_runtime(profiles: Profile
 
 
 def test_no_shipped_profile_is_refused_as_a_users(profiles: Profiles) -> None:
-    shipped = [profile for profile in profiles.values() if profile.name != HOST]
     for name in ("raspberry-pi-zero-w", "macbook-air-m3", "esp32", "radxa-orion-o6", "galaxy-s26", "jetson-agx-orin"):
         path = profiles[name].origin
         assert path is not None
-        assert checked_profile(path, shipped) == profiles[name]
+        assert checked_profile(path) == profiles[name]
 
 
 def test_the_host_is_always_there(profiles: Profiles) -> None:
@@ -232,12 +231,12 @@ def rows_of(*rows: str) -> str:
     return "target,model,precision,latency_ms\n" + "".join(f"tflite-cpu-x4,{row}\n" for row in rows)
 
 
-def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_path: Path, profiles: Profiles) -> None:
+def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_path: Path) -> None:
     path = write(tmp_path, rows=rows_of("mobilenet_v2_1.0_224,float32,80.5", "mobilenetv2_1.0_224,int8,40"))
     with pytest.raises(UsageError, match=r"gadget.csv:3: unknown model 'mobilenetv2_1.0_224'.*'mobilenet_v2_1.0_224'"):
         load_profiles([tmp_path])
     with pytest.raises(UsageError, match="unknown model"):
-        checked_profile(path, list(profiles.values()))
+        checked_profile(path)
 
 
 @pytest.mark.parametrize(
@@ -245,16 +244,16 @@ def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_pat
 )
 @pytest.mark.parametrize("cores", [True, False])
 def test_latencies_in_another_unit_are_refused(
-    tmp_path: Path, profiles: Profiles, latencies: tuple[float, float], unit: str, cores: bool
+    tmp_path: Path, latencies: tuple[float, float], unit: str, cores: bool
 ) -> None:
     profile = PROFILE if cores else PROFILE.replace("cores:\n- {core: Cortex-A53, count: 4, max_mhz: 1200}\n", "")
     rows = rows_of(f"mobilenet_v2_1.0_224,float32,{latencies[0]}", f"mobilenet_v1_0.5_224,float32,{latencies[1]}")
     path = write(tmp_path, profile, rows)
     if not unit:
-        assert len(checked_profile(path, list(profiles.values())).measurements) == 2
+        assert len(checked_profile(path).measurements) == 2
         return
     with pytest.raises(UsageError) as caught:
-        checked_profile(path, list(profiles.values()))
+        checked_profile(path)
     assert caught.value.message.endswith(f"the column latency_ms is in milliseconds and looks like {unit}")
     assert len(caught.value.message.splitlines()) == 1
 
@@ -263,23 +262,21 @@ def test_latencies_in_another_unit_are_refused(
     ("core", "count", "accepted"),
     [("Cortex-A53", 4, False), ("Cortex-A72", 8, False), ("cortex a72", 4, True), ("Cortex-A72", 2, True)],
 )
-def test_cores_that_contradict_the_soc_are_refused(
-    tmp_path: Path, profiles: Profiles, core: str, count: int, accepted: bool
-) -> None:
+def test_cores_that_contradict_the_soc_are_refused(tmp_path: Path, core: str, count: int, accepted: bool) -> None:
     text = PROFILE.replace("Maker M1", "Broadcom BCM2711").replace("Cortex-A53, count: 4", f"{core}, count: {count}")
     path = write(tmp_path, text)
     if accepted:
-        assert checked_profile(path, list(profiles.values())).cores[0].count == count
+        assert checked_profile(path).cores[0].count == count
         return
     with pytest.raises(UsageError, match=rf"cores {count} x {core} contradict the SoC Broadcom BCM2711"):
-        checked_profile(path, list(profiles.values()))
+        checked_profile(path)
 
 
-def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path, profiles: Profiles) -> None:
+def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
     text = PROFILE.replace("Maker M1", "Qualcomm Snapdragon 855").replace(
         "Cortex-A53, count: 4", "Cortex-A76, count: 4"
     )
-    assert checked_profile(write(tmp_path, text), list(profiles.values())).name == "gadget"
+    assert checked_profile(write(tmp_path, text)).name == "gadget"
 
 
 @pytest.mark.parametrize("recipe", FORMS)

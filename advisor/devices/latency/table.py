@@ -228,11 +228,11 @@ def build_table(
     """
     cells: dict[Column, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for profile in profiles:
-        targets = {target.name: target for target in profile.targets}
-        for row in profile.measurements:
+        targets, rows = {target.name: target for target in profile.targets}, profile.measurements
+        of = {key: column_of(profile, targets[key[0]], key[1]) for key in {(row.target, row.precision) for row in rows}}
+        for row in rows:
             if row.flag in flags:
-                column = column_of(profile, targets[row.target], row.precision)
-                cells[column][row.model].append(float(np.log(row.latency_ms)))
+                cells[of[row.target, row.precision]][row.model].append(float(np.log(row.latency_ms)))
     columns = tuple(sorted(cells))
     measured = {model for column in cells.values() for model in column}
     models = tuple(sorted(measured | set(features.models)))

@@ -9,14 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.catalogue import config_root
 from advisor.core.errors import UsageError, nearest
-from advisor.devices.profiles.loading import (
-    Profiles,
-    checked_profile,
-    load_profiles,
-    read_folder,
-    read_profile,
-    shipped_profiles,
-)
+from advisor.devices.profiles.loading import Profiles, checked_profile, load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.measurements import SUFFIX, write_kernels, write_measurements
 from advisor.devices.profiles.runtimes import core_remarks, local_runtimes
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
@@ -159,7 +152,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
-    profile = checked_profile(Path(file), tuple(read_folder(shipped_profiles()).values()))
+    profile = checked_profile(Path(file))
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()

@@ -2,11 +2,12 @@
 
 import csv
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cache
 from pathlib import Path
 from statistics import median
+from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
@@ -55,11 +56,10 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
     """
-    shipped = read_folder(shipped_profiles())
-    found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
+    found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped()}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
-        for name, profile in read_folder(folder, tuple(shipped.values())).items():
+        for name, profile in _read_folder(folder, checked_profile).items():
             if name in own:
                 raise UsageError(
                     f"the device '{name}' is in both {own[name].origin} and {profile.origin}", "keep one of the two"
@@ -69,16 +69,20 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     return Profiles([*found.values(), *own.values()])
 
 
-def read_folder(folder: Path, shipped: Sequence[DeviceProfile] = ()) -> dict[str, DeviceProfile]:
-    """Return the profiles in a folder by name, compared with the shipped ones if these are given."""
+@cache
+def shipped() -> Mapping[str, DeviceProfile]:
+    """Return the shipped profiles by name; a process reads them once."""
+    return MappingProxyType(_read_folder(shipped_profiles(), read_profile))
+
+
+def _read_folder(folder: Path, read: Callable[[Path], DeviceProfile]) -> dict[str, DeviceProfile]:
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder of device profiles", "give a folder that holds *.yaml files")
     paths = [path for path in sorted(folder.glob("*.yaml")) if path.name != CORES_FILE]
-    read = partial(checked_profile, shipped=shipped) if shipped else read_profile
     return {profile.name: profile for profile in map(read, paths)}
 
 
-def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfile:
+def checked_profile(path: Path) -> DeviceProfile:
     """Read one profile (:func:`read_profile`), and compare it with the shipped ones.
 
     Known models are those of the shipped features and measurements, and those of the catalogue, also of your own. A row
@@ -87,13 +91,13 @@ def checked_profile(path: Path, shipped: Sequence[DeviceProfile]) -> DeviceProfi
     """
     from advisor.catalog.catalogue import load_catalogue
 
-    macs: dict[str, float | None] = {row.model: None for each in shipped for row in each.measurements}
+    macs: dict[str, float | None] = {row.model: None for each in shipped().values() for row in each.measurements}
     macs |= {card.name: float(card.macs) for card in load_catalogue().values()}
     with (shipped_profiles() / "model_features.csv").open(newline="", encoding="utf-8") as file:
         macs |= {row["name"]: float(row["macs"]) for row in csv.DictReader(file)}
     profile = read_profile(path, macs)
     problems = Problems()
-    for error in implausible(profile, shipped, {name: count for name, count in macs.items() if count}):
+    for error in _implausible(profile, {name: count for name, count in macs.items() if count}):
         problems.add(error)
     problems.raise_any()
     return profile
@@ -134,27 +138,26 @@ _BEYOND = 20.0
 Bounds = Mapping[tuple[str, str], tuple[float, float]]
 
 
-def bounds_of(profiles: Iterable[DeviceProfile]) -> Bounds:
-    """Return the shortest and longest usable latency (ms) by kind of unit and model."""
+@cache
+def _shipped_bounds() -> Bounds:
+    """Return the shortest and longest usable shipped latency (ms) by kind of unit and model."""
     found: dict[tuple[str, str], tuple[float, float]] = {}
-    for profile in profiles:
+    for profile in shipped().values():
         units = {target.name: _unit(profile, target) for target in profile.targets}
         for row in profile.measurements:
             if row.usable:
                 key = units[row.target], row.model
                 low, high = found.get(key, (row.latency_ms, row.latency_ms))
                 found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
-    return found
+    return MappingProxyType(found)
 
 
-def implausible(
-    profile: DeviceProfile, shipped: Sequence[DeviceProfile], macs: Mapping[str, float]
-) -> Iterator[UsageError]:
+def _implausible(profile: DeviceProfile, macs: Mapping[str, float]) -> Iterator[UsageError]:
     """Yield one error for each contradiction: cores against the SoC, and latencies of a target in a wrong unit.
 
     ``macs`` are the known multiply-accumulates by model.
     """
-    same = [other for other in shipped if _plain(other.soc) == _plain(profile.soc) and other.cores]
+    same = [other for other in shipped().values() if _plain(other.soc) == _plain(profile.soc) and other.cores]
     for cluster in profile.cores:
         # A SoC has at least as many cores of a name as the profile states.
         stated, *held = (
@@ -168,9 +171,8 @@ def implausible(
                 f"{profile.soc}, which has {cores}",
                 f"correct soc or cores; {same[0].name} has this SoC",
             )
-    bounds = bounds_of(shipped)
     for target in profile.targets:
-        yield from _wrong_unit(profile, target, bounds, macs)
+        yield from _wrong_unit(profile, target, macs)
 
 
 def _names(cluster: Cluster) -> set[str]:
@@ -184,15 +186,13 @@ def _plain(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "", text.casefold())
 
 
-def _wrong_unit(
-    profile: DeviceProfile, target: DeviceTarget, bounds: Bounds, macs: Mapping[str, float]
-) -> Iterator[UsageError]:
+def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str, float]) -> Iterator[UsageError]:
     rows = [row for row in profile.measurements if row.usable and row.target == target.name]
     unit = _unit(profile, target)
     factors = []
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
-        low, high = bounds.get((unit, row.model), (0.0, float("inf")))
+        low, high = _shipped_bounds().get((unit, row.model), (0.0, float("inf")))
         shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
         factors[-1] *= max(row.latency_ms / longest, 1.0)
