@@ -119,6 +119,7 @@ def ssh_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     (folder / "sshd_config").write_text(
         f"Port {port}\nListenAddress 127.0.0.1\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\n"
         f"StrictModes no\nUsePAM no\nPasswordAuthentication no\nPidFile none\n"
+        "SetEnv SHLVL=2\n"  # else bash reads the user's start-up files for each command
     )
     with (folder / "log").open("wb") as log:
         argv = [daemon, "-D", "-e", "-f", str(folder / "sshd_config")]

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import SeveralErrors, UsageError
 from advisor.devices.calibration import calibrate, calibration_report, check_target, expected_error, with_measurements
@@ -309,6 +309,7 @@ rows = st.builds(
 )
 
 
+@settings(max_examples=30)
 @given(st.lists(rows, unique_by=lambda row: (row.model, row.precision, row.job)))
 def test_what_is_written_reads_back(tmp_path_factory: pytest.TempPathFactory, measurements: list[Measurement]) -> None:
     path = tmp_path_factory.mktemp("csv") / "gadget.csv"

@@ -41,11 +41,12 @@ def folder_of(job: MeasurementJob) -> Path:
 
 
 @pytest.mark.integration
-def test_the_host_measures_with_the_agent(agent: Path, model: Path) -> None:
+def test_the_host_measures_with_the_agent_whose_document_is_kept_whole(agent: Path, model: Path) -> None:
     first, second = HostConnection(agent).measure(MeasurementJob((model,), (1, 2), BRIEF))
     assert (first.model, first.threads, second.threads) == (model, 1, 2)
     assert 0 < first.median_ms < 1000
     assert first.runtime.startswith(("ai-edge-litert==", "tflite-runtime=="))
+    assert json.loads(json.dumps(first.details))["blocks"][0]["wall_ns"]
 
 
 @pytest.mark.integration
@@ -102,9 +103,13 @@ def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tm
             HostConnection(agent).measure(job)
 
 
-def test_ssh_measures_and_leaves_nothing_behind(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
-    job = own_job(model, tmp_path)
+def test_ssh_measures_over_one_connection_and_leaves_nothing_behind(
+    ssh_server: SshServer, model: Path, tmp_path: Path
+) -> None:
+    log, job = ssh_server.folder / "log", own_job(model, tmp_path)
+    before = log.read_text().count("Accepted publickey")
     (timing,) = ssh(ssh_server).measure(job)
+    assert log.read_text().count("Accepted publickey") == before + 1
     assert timing.model == job.models[0]
     assert timing.median_ms > 0
     assert CACHE.is_dir()
@@ -117,13 +122,6 @@ def test_ssh_measures_the_onnx_export_in_onnx_runtime(ssh_server: SshServer, mod
     (found,) = ssh(ssh_server).measure(MeasurementJob((model,), (1,), "load", runtime="onnxruntime"))
     assert found.model == model
     assert found.runtime.startswith("onnxruntime==")
-
-
-def test_ssh_shares_one_connection(ssh_server: SshServer, model: Path) -> None:
-    log = ssh_server.folder / "log"
-    before = log.read_text().count("Accepted publickey")
-    ssh(ssh_server).measure(MeasurementJob((model,), effort=BRIEF))
-    assert log.read_text().count("Accepted publickey") == before + 1
 
 
 def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_path: Path) -> None:
@@ -235,9 +233,3 @@ def test_a_device_without_the_runtime_says_so(ssh_server: SshServer, model: Path
 
 def test_the_label_holds_no_more_than_the_destination(ssh_server: SshServer) -> None:
     assert ssh(ssh_server, destination=f"{getpass.getuser()}@device").label == f"{getpass.getuser()}@device"
-
-
-@pytest.mark.integration
-def test_the_agents_document_is_kept_whole(agent: Path, model: Path) -> None:
-    (timing,) = HostConnection(agent).measure(MeasurementJob((model,), effort=BRIEF))
-    assert json.loads(json.dumps(timing.details))["blocks"][0]["wall_ns"]

@@ -74,7 +74,14 @@ def test_copies_of_weights_fill_more_than_the_cache_of_a_core() -> None:
     assert copies_of(large) * large.macs <= 200_000_000
 
 
+@pytest.fixture
+def one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One run of each file: what a round takes is of no interest."""
+    monkeypatch.setattr(timing, "EFFORT", "load")
+
+
 @pytest.mark.integration
+@pytest.mark.usefixtures("one_round")
 def test_kernels_are_timed_on_this_machine(tmp_path: Path) -> None:
     told: list[str] = []
     found = time_kernels(HostConnection(), "cpu-x1", 1, ("float32", "int8"), tmp_path, told.append, SMALL)
@@ -154,6 +161,7 @@ class Unsteady:
 
 
 @pytest.mark.integration
+@pytest.mark.usefixtures("one_round")
 def test_a_kernel_whose_rounds_differ_is_left_out_with_one_line(tmp_path: Path) -> None:
     found = time_kernels(Unsteady(), "cpu-x1", 1, ("float32",), tmp_path, silent, LARGER)
     assert "ADD 64 x 8, float32: the rounds differ by a factor of 4.0" in found.left_out

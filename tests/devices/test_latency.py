@@ -183,9 +183,9 @@ def test_cross_validation_never_predicts_what_it_has_seen(made: LatencyTable) ->
 
 
 def test_intervals_hold_what_they_promise_on_other_data() -> None:
-    calibration = calibrate(made_table(20, 30, seed=1), folds=4)
+    calibration = calibrate(made_table(16, 24, seed=1), folds=3)
     inside: list[bool] = []
-    for regime, errors in by_regime(cross_validate(made_table(20, 30, seed=2), folds=4)).items():
+    for regime, errors in by_regime(cross_validate(made_table(16, 24, seed=2), folds=3)).items():
         low, high = calibration.bounds(regime, 0.8)
         inside += [low <= each.value <= high for each in errors]
     assert 0.7 < np.mean(inside) < 0.9

@@ -6,7 +6,6 @@ down is told, noise is not.
 
 import json
 import math
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from advisor.isolation import ChildPool
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import select_output
+from benchmarks import latency_prediction
 from benchmarks.catalogue_files import write_operators
 from benchmarks.latency_protocols.further import wrong_anchor
 from benchmarks.latency_protocols.regimes import effective_number
@@ -157,10 +157,9 @@ def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) 
 
 
 def test_the_page_names_the_parts_that_earlier_measurements_made() -> None:
-    from benchmarks.latency_prediction import OUT, STORED
     from benchmarks.latency_protocols.page import markdown
 
-    kept = json.loads((OUT / STORED).read_text(encoding="utf-8"))
+    kept = json.loads((latency_prediction.OUT / latency_prediction.STORED).read_text(encoding="utf-8"))
     rows = [row for part in kept["made_on"] for row in kept[part].get("rows", ())]
     current = {**kept, "made_on": dict.fromkeys(kept["made_on"], kept["data"])}
     assert "Made before" not in markdown(rows, current)
@@ -182,12 +181,12 @@ def test_unrelated_errors_of_one_size_on_each_silicon_count_as_alike() -> None:
     assert effective_number(sizes * random.choice([-1, 1], 200), [f"s{i // 20}" for i in range(200)]) < 15
 
 
-@pytest.mark.integration
-def test_an_unknown_part_is_refused() -> None:
-    argv = [sys.executable, "-m", "benchmarks", "latency_prediction", "--parts", "npu,spu"]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=120, cwd=PROJECT)
-    assert done.returncode == 2
-    assert "unknown part spu; there are: npu, slow" in done.stderr
+def test_an_unknown_part_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["latency_prediction", "--parts", "npu,spu"])
+    with pytest.raises(SystemExit) as ended:
+        latency_prediction.main()
+    assert ended.value.code == 2
+    assert "unknown part spu; there are: npu, slow" in capsys.readouterr().err
 
 
 SEEN = np.arange(6)

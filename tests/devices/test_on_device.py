@@ -1,14 +1,13 @@
 """``advisor benchmark --device``: over a real SSH server and a real adb, and predicted where nothing is at hand."""
 
 import json
-import subprocess
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
+import advisor
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.devices.connections.agent import HostConnection, SshConnection
@@ -31,7 +30,7 @@ def none() -> Predictor:
 
 def measured(profiles: Profiles, connection: Connection, *models: Path, **options: object) -> DeviceBenchmark:
     board = replace(profiles["raspberry-pi-4"], targets=(TARGET,), default_target=TARGET.name)
-    return benchmark_on_device(models, board, TARGET, connection, none, effort="search", **options)  # type: ignore[arg-type]
+    return benchmark_on_device(models, board, TARGET, connection, none, effort="load", **options)  # type: ignore[arg-type]
 
 
 def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, tmp_path: Path, profiles: Profiles) -> None:
@@ -64,38 +63,28 @@ def test_a_file_that_cannot_run_is_a_failed_row_and_the_others_are_measured(
 class Told:
     """A device whose agent's document is as a test wants it."""
 
-    change: Callable[[Timing], Timing]
-    agent: Path
+    timing: Timing
     label: str = "told"
 
     def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
-        return tuple(map(self.change, HostConnection(self.agent).measure(job)))
-
-
-def full(timing: Timing) -> Timing:
-    raise StageError(f"board does not take {timing.model.name}: No space left on device")
+        if not self.timing.details:
+            raise StageError(f"board does not take {job.models[0].name}: No space left on device")
+        return (self.timing,)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    ("change", "status", "reason"),
-    [
-        (lambda timing: replace(timing, throttled="throttled: 1.4 times as long"), "throttled", "1.4 times as long"),
-        (full, "failed", "No space left on device"),
-        (
-            lambda timing: replace(timing, details={**timing.details, "load": {"cores": "many"}}),
-            "failed",
-            "invalid response from the device",
-        ),
-    ],
-    ids=["hot", "full", "rubbish"],
-)
 def test_a_device_that_is_hot_or_full_or_answers_rubbish_says_so_in_the_row(
-    agent: Path, model: Path, profiles: Profiles, change: Callable[[Timing], Timing], status: str, reason: str
+    agent: Path, model: Path, profiles: Profiles
 ) -> None:
-    (row,) = measured(profiles, Told(change, agent), model).rows
-    assert row.status == status
-    assert reason in (row.failure or row.reason)
+    (found,) = HostConnection(agent).measure(MeasurementJob((model,), effort="load"))
+    for changes, status, reason in (
+        ({"throttled": "throttled: 1.4 times as long"}, "throttled", "1.4 times as long"),
+        ({"details": {}}, "failed", "No space left on device"),
+        ({"details": {**found.details, "load": {"cores": "many"}}}, "failed", "invalid response from the device"),
+    ):
+        (row,) = measured(profiles, Told(replace(found, **changes)), model).rows
+        assert row.status == status
+        assert reason in (row.failure or row.reason)
 
 
 def test_without_a_connection_the_latency_is_predicted_and_says_so(
@@ -169,11 +158,8 @@ def test_the_command_measures_over_the_connection_that_the_profile_names(
         "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
         f"connection: {{ssh: device, python: {sys.executable}}}\n"
     )
-    command = [sys.executable, "-m", "advisor", "benchmark", str(model), "--device", "board", "--effort", "search"]
-    command += ["--profiles", str(tmp_path), "--threads", "1,2", "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    made = advisor.benchmark_device(model, device="board", effort="load", profiles=[tmp_path], threads=(1, 2))
+    found = json.loads(json.dumps(made.to_json()))
     assert problems("device_benchmark", found) == []
     assert found["connection"] == "device"
     assert [row["threads"] for row in found["rows"]] == [1, 2]

@@ -16,7 +16,7 @@ from advisor.core.quantity import Provenance
 from advisor.devices import list_devices, show
 from advisor.devices.latency.features import FeatureTable, ModelFeatures
 from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_predictor
-from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, load_profiles, runtimes
+from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, runtimes
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of
 from tests.devices.conftest import interval
@@ -205,8 +205,10 @@ def test_a_runtime_has_the_processor_and_the_thread_counts_of_this_machine() -> 
         ("raspberry-pi-4", "raspberry-pi-4", ""),
     ],
 )
-def test_a_name_selects_a_runtime_or_one_of_its_targets(selector: str, device: str, target: str) -> None:
-    profile, found = load_profiles().select(selector)
+def test_a_name_selects_a_runtime_or_one_of_its_targets(
+    profiles: Profiles, selector: str, device: str, target: str
+) -> None:
+    profile, found = profiles.select(selector)
     assert profile.name == device
     assert found == profile.target(target)
 
@@ -215,9 +217,9 @@ def test_a_name_selects_a_runtime_or_one_of_its_targets(selector: str, device: s
     ("wrong", "meant"),
     [("host:onxruntime", ONNX), ("host:lite", "host:litert"), (f"{ONNX}:cpu-1", "cpu-x1"), ("hst", HOST)],
 )
-def test_the_nearest_name_is_in_the_error(wrong: str, meant: str) -> None:
+def test_the_nearest_name_is_in_the_error(profiles: Profiles, wrong: str, meant: str) -> None:
     with pytest.raises(UsageError, match=f"did you mean '{meant}'"):
-        load_profiles().select(wrong)
+        profiles.select(wrong)
 
 
 def test_a_missing_package_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,10 +236,11 @@ def test_another_device_needs_no_runtime() -> None:
 
 
 def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
-    refused = {form: show(ONNX).target().incompatibility(form) for form in ("dynamic_int8", "weight_int4", "int16x8")}
-    assert all(reason.endswith(f"not {form}") for form, reason in refused.items())
+    target = show(ONNX).target()
+    for form in ("dynamic_int8", "weight_int4", "int16x8"):
+        assert target.incompatibility(form).endswith(f"not {form}")
     for form in ("float32", "float16", "weight_int8", "int8", "pruned_50"):
-        assert show(ONNX).target().incompatibility(form) == ""
+        assert target.incompatibility(form) == ""
 
 
 CHROMIUM = "chromium"
@@ -251,8 +254,8 @@ CHROMIUM = "chromium"
         (f"{CHROMIUM}:onnxruntime-wasm", "onnxruntime-web", 1),
     ],
 )
-def test_a_browser_runs_litert_by_default(selector: str, runtime: str, threads: int) -> None:
-    _, target = load_profiles().select(selector)
+def test_a_browser_runs_litert_by_default(profiles: Profiles, selector: str, runtime: str, threads: int) -> None:
+    _, target = profiles.select(selector)
     assert (target.runtime, target.threads, target.accelerator) == (runtime, threads, "cpu")
 
 
