@@ -140,11 +140,14 @@ def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Pat
     assert "in a partition of fewer than 2 operators" in told.reasons
 
 
+CHAIN = read(small_models.classifier())
+
+
 @given(left=st.sets(st.integers(0, 5)))
 def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
     taken = [index not in left for index in range(6)]
     runs = sum(now and not before for before, now in zip([False, *taken], taken, strict=False))
-    found = partitions(read(small_models.classifier()), left)
+    found = partitions(CHAIN, left)
     assert len(found) == runs
     assert sorted(index for partition in found for index in partition) == [i for i in range(6) if taken[i]]
 

@@ -66,7 +66,7 @@ FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @pytest.mark.integration
 @given(damaged())
-@settings(FUZZ, max_examples=400)
+@settings(FUZZ, max_examples=250)
 def test_damaged_files_are_read_or_refused(data: bytes) -> None:
     survey(data)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.devices.profiles import read_profile
@@ -105,6 +105,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
+@settings(max_examples=40)
 @given(VALUES)
 def test_plain_values_come_back_as_they_were_written(value: object) -> None:
     assert parse_json(json.dumps(value)) == value

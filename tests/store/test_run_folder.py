@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.store import ArtifactCache, RunFolder, require_cache
@@ -262,6 +262,7 @@ def test_the_next_search_removes_what_is_half_made_unless_somebody_makes_it(
     assert not left.exists()
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_the_key_does_not_depend_on_the_order_of_keys(value: dict[str, object]) -> None:
     assert sha256_json(value) == sha256_json(dict(reversed(value.items())))

@@ -1,12 +1,17 @@
 """The results of ``advisor benchmark --device`` as values: a row for each file and thread count."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core.codec import Written
 from advisor.core.quantity import Quantity
-from advisor.measurement.delegation import Delegation
 from advisor.measurement.latency import LatencyResult, Ratio
 from advisor.measurement.microcontrollers import MicroCheck
+
+if TYPE_CHECKING:
+    from advisor.measurement.delegation import Delegation
 
 
 @dataclass(frozen=True)

@@ -70,7 +70,7 @@ def test_json_can_be_written_and_tells_both_answers(timing: ModelTiming) -> None
 
 
 def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(starts_processes: None, float_model: Path) -> None:
-    with busy_processes(2 * (os.cpu_count() or 1)):
+    with busy_processes(os.cpu_count() or 1):
         result = measure(float_model, [1], "survey", retry=False).at(1)
     assert result.verdict is Verdict.CONTENDED
     assert result.contended

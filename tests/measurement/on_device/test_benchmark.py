@@ -94,20 +94,14 @@ def test_a_file_that_runs_has_its_arena_and_one_that_does_not_is_failed(int8_mod
         skip_or_fail("tflite-micro is not installed")
     unknown = small_models.saved(tmp_path, small_models.dynamic_int8(small_models.classifier()), "unknown.tflite")
     found = benchmarked(int8_model, unknown)
+    (note,) = (note for note in found.notes if "runs it in an arena of" in note)
+    assert "of 16 outputs none differ from LiteRT's reference kernels" in note
     assert problems("device_benchmark", json.loads(json.dumps(found.to_json()))) == []
     runs, refused = found.rows
     assert runs.micro is not None
     assert runs.arena_bytes == runs.micro.arena_bytes > 14_000
     assert refused.latency is None
     assert "Hybrid models are not supported" in refused.failure or "takes int8" in refused.failure
-
-
-@pytest.mark.integration
-def test_the_comparison_with_litert_is_a_note(int8_model: Path) -> None:
-    if not micro.available():
-        skip_or_fail("tflite-micro is not installed")
-    (note,) = (note for note in benchmarked(int8_model).notes if "runs it in an arena of" in note)
-    assert "of 16 outputs none differ from LiteRT's reference kernels" in note
 
 
 @pytest.mark.integration
