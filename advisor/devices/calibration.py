@@ -26,25 +26,18 @@ from advisor.tflite.rewrite import select_output
 
 @dataclass(frozen=True)
 class CalibrationReport:
-    """The errors of predictions in one form.
+    """The errors of predictions in one form."""
 
-    Attributes:
-        form: ``float32`` or ``int8``.
-        models: names of the models measured on the target.
-        before: relative error of each, predicted without the new measurements.
-        after: relative error of each, predicted from all other models (leave-one-out); empty for a single model.
-        expected_before: expected median error of the models of the catalogue that were not measured, as the predictor
-            itself knew before; NaN if there are none.
-        expected_after: the same with the new measurements.
-        contradicting: measured models whose latencies contradict the others, each with what these expect (ms).
-    """
-
-    form: str
-    models: tuple[str, ...]
-    before: tuple[float, ...]
+    form: str  #: ``float32`` or ``int8``
+    models: tuple[str, ...]  #: names of the models measured on the target
+    before: tuple[float, ...]  #: relative error of each, predicted without the new measurements
+    #: relative error of each, predicted from all other models (leave-one-out); empty for a single model
     after: tuple[float, ...]
+    #: expected median error of the models of the catalogue that were not measured, as the predictor itself knew before;
+    #: NaN if there are none
     expected_before: float
-    expected_after: float
+    expected_after: float  #: the same with the new measurements
+    #: measured models whose latencies contradict the others, each with what these expect (ms)
     contradicting: Mapping[str, float] = field(default_factory=dict)
 
     @property
@@ -109,25 +102,15 @@ Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model
 
 @dataclass(frozen=True)
 class Calibrated:
-    """The result of a calibration.
+    """The result of a calibration."""
 
-    Attributes:
-        profile: the profile with the new measurements.
-        target: the measured target.
-        latency_ms: median of each model by name and form, ms.
-        runtime: runtime and version that the device reports.
-        reports: errors of the predictions before and after, one for each form.
-        path: the file that contains the profile.
-        left_out: why kernels were left out, one line for each.
-    """
-
-    profile: DeviceProfile
-    target: DeviceTarget
-    latency_ms: Latencies
-    runtime: str
-    reports: tuple[CalibrationReport, ...]
-    path: Path
-    left_out: tuple[str, ...] = ()
+    profile: DeviceProfile  #: the profile with the new measurements
+    target: DeviceTarget  #: the measured target
+    latency_ms: Latencies  #: median of each model by name and form, ms
+    runtime: str  #: runtime and version that the device reports
+    reports: tuple[CalibrationReport, ...]  #: errors of the predictions before and after, one for each form
+    path: Path  #: the file that contains the profile
+    left_out: tuple[str, ...] = ()  #: why kernels were left out, one line for each
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; a relative error that is not known is NaN."""

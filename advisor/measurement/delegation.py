@@ -14,33 +14,16 @@ from advisor.tflite.model import Model
 
 @dataclass(frozen=True)
 class RefusedOperator:
-    """An operator that the accelerator does not run.
+    """An operator that the accelerator does not run."""
 
-    Attributes:
-        index: its number in the file, from 0.
-        operator: its type.
-        reason: why it is not run.
-    """
-
-    index: int
-    operator: str
-    reason: str
+    index: int  #: its number in the file, from 0
+    operator: str  #: its type
+    reason: str  #: why it is not run
 
 
 @dataclass(frozen=True)
 class Delegation(Written):
-    """The delegation of a file to an accelerator.
-
-    Attributes:
-        accelerator: the accelerator with its rules.
-        operators: number of operators in the file.
-        taken: number of operators that the accelerator runs.
-        macs: multiply-accumulates of a run.
-        taken_macs: multiply-accumulates that the accelerator runs.
-        partitions: number of partitions that the supported operators form.
-        kept: number of partitions that the runtime delegates.
-        refused: the operators that the accelerator does not run, in the order of the file.
-    """
+    """The delegation of a file to an accelerator."""
 
     entries = (
         "accelerator=accelerator.name", "title=accelerator.title", "provenance", "sources=accelerator.sources", "share",
@@ -49,14 +32,14 @@ class Delegation(Written):
     )  # fmt: skip
     provenance = "computed"
 
-    accelerator: Accelerator
-    operators: int
-    taken: int
-    macs: int
-    taken_macs: int
-    partitions: int
-    kept: int
-    refused: tuple[RefusedOperator, ...]
+    accelerator: Accelerator  #: the accelerator with its rules
+    operators: int  #: number of operators in the file
+    taken: int  #: number of operators that the accelerator runs
+    macs: int  #: multiply-accumulates of a run
+    taken_macs: int  #: multiply-accumulates that the accelerator runs
+    partitions: int  #: number of partitions that the supported operators form
+    kept: int  #: number of partitions that the runtime delegates
+    refused: tuple[RefusedOperator, ...]  #: the operators that the accelerator does not run, in the order of the file
 
     @property
     def share(self) -> float:

@@ -39,29 +39,18 @@ _BURN = "import os, sys\nparent = int(sys.argv[1])\nwhile os.getppid() == parent
 
 @dataclass(frozen=True)
 class Host(Written):
-    """The machine that measures.
-
-    Attributes:
-        cpu: processor model.
-        architecture: ``x86_64``, ``aarch64``, ...
-        cores: number of processors that this process may use.
-        memory_bytes: installed memory.
-        system: operating system.
-        features: instruction sets that the kernels use.
-        virtual: whether it is a virtual machine, None if unknown.
-        governor: frequency governor of the first processor, empty if there is none (often in virtual machines).
-    """
+    """The machine that measures."""
 
     entries = ("*", "fingerprint")
 
-    cpu: str
-    architecture: str
-    cores: int
-    memory_bytes: int
-    system: str
-    features: tuple[str, ...]
-    virtual: bool | None
-    governor: str
+    cpu: str  #: processor model
+    architecture: str  #: ``x86_64``, ``aarch64``, ...
+    cores: int  #: number of processors that this process may use
+    memory_bytes: int  #: installed memory
+    system: str  #: operating system
+    features: tuple[str, ...]  #: instruction sets that the kernels use
+    virtual: bool | None  #: whether it is a virtual machine, None if unknown
+    governor: str  #: frequency governor of the first processor, empty if there is none (often in virtual machines)
 
     @property
     def fingerprint(self) -> str:
@@ -115,21 +104,13 @@ def read_text(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Conditions:
-    """The state of the machine before a measurement.
+    """The state of the machine before a measurement."""
 
-    Attributes:
-        cores: number of processors that this process may use.
-        others_cores: how many of them other processes kept busy, None if unknown.
-        governor: frequency governor of the first processor, empty if there is none.
-        driver: its frequency driver.
-        quota_cores: processors that the quota of a container allows, None if there is none.
-    """
-
-    cores: int
-    others_cores: float | None
-    governor: str = ""
-    driver: str = ""
-    quota_cores: float | None = None
+    cores: int  #: number of processors that this process may use
+    others_cores: float | None  #: how many of them other processes kept busy, None if unknown
+    governor: str = ""  #: frequency governor of the first processor, empty if there is none
+    driver: str = ""  #: its frequency driver
+    quota_cores: float | None = None  #: processors that the quota of a container allows, None if there is none
 
     def objections(self, threads: int) -> tuple[str, ...]:
         """Return the reasons why a timing with this many threads would be meaningless."""

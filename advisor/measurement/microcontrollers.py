@@ -17,47 +17,31 @@ INTERPRETERS = "advisor.interpreters"
 
 @dataclass(frozen=True)
 class OutputDifference:
-    """Comparison of outputs with those of other kernels.
+    """Comparison of outputs with those of other kernels."""
 
-    Attributes:
-        differing: number of output values that differ.
-        largest: largest difference, in the unit of the output (steps for 8-bit outputs).
-    """
-
-    differing: int
-    largest: float
+    differing: int  #: number of output values that differ
+    largest: float  #: largest difference, in the unit of the output (steps for 8-bit outputs)
 
 
 @dataclass(frozen=True)
 class MicroCheck(Written):
-    """The run of a file in TFLM on this machine, whose pointers have 64 bits.
-
-    Attributes:
-        runtime: name and version.
-        operators: operator types of the file.
-        missing: those that TFLM does not have.
-        refusal: why it refuses the file otherwise, empty if it does not.
-        arena_bytes: the smallest tensor arena with which the file runs; 0 if it does not run.
-        activation_bytes: the activations' share of it.
-        values: number of output values that were compared.
-        differences: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK).
-        measured_on: the day, as ISO 8601.
-    """
+    """The run of a file in TFLM on this machine, whose pointers have 64 bits."""
 
     entries = (
         "runtime", "runs", "reason=reason?", "operators", "missing_operators=missing", "arena_bytes=arena_bytes?",
         "activation_bytes=activation_bytes?", "compared_values=values", "differences_from_litert=differences",
     )  # fmt: skip
 
-    runtime: str
-    operators: tuple[str, ...]
-    missing: tuple[str, ...] = ()
-    refusal: str = ""
-    arena_bytes: int = 0
-    activation_bytes: int = 0
-    values: int = 0
+    runtime: str  #: name and version
+    operators: tuple[str, ...]  #: operator types of the file
+    missing: tuple[str, ...] = ()  #: those that TFLM does not have
+    refusal: str = ""  #: why it refuses the file otherwise, empty if it does not
+    arena_bytes: int = 0  #: the smallest tensor arena with which the file runs; 0 if it does not run
+    activation_bytes: int = 0  #: the activations' share of it
+    values: int = 0  #: number of output values that were compared
+    #: comparison with LiteRT's ``reference`` kernels and with its ``default`` ones (XNNPACK)
     differences: Mapping[str, OutputDifference] = field(default_factory=lambda: MappingProxyType({}))
-    measured_on: str = ""
+    measured_on: str = ""  #: the day, as ISO 8601
 
     @property
     def reason(self) -> str:
@@ -147,18 +131,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class EthosEstimate(Written):
-    """A compiled file; every figure is the compiler's estimate.
-
-    Attributes:
-        on_cpu: operators that the unit does not run, by type.
-        reasons: why, in the compiler's words.
-        macs: multiply-accumulates that the unit runs.
-        cycles: cycles of the unit in one run; 0 if it runs nothing.
-        latency: time of these cycles in ms, without the operators on the CPU; None if it runs nothing.
-        sram: memory in bytes that activations and copied weights need at once.
-        dram: the same of DRAM.
-        flash: weights and commands in bytes that are read from flash.
-    """
+    """A compiled file; every figure is the compiler's estimate."""
 
     entries = (
         "accelerator=unit.name", "memory_mode=unit.mode", "system=unit.system", "compiler", "clock_mhz", "operators",
@@ -169,14 +142,14 @@ class EthosEstimate(Written):
     compiler: str
     clock_mhz: float
     operators: int
-    on_cpu: Mapping[str, int]
-    reasons: tuple[str, ...]
-    macs: int
-    cycles: Quantity
-    latency: Quantity | None
-    sram: Quantity
-    dram: Quantity
-    flash: Quantity
+    on_cpu: Mapping[str, int]  #: operators that the unit does not run, by type
+    reasons: tuple[str, ...]  #: why, in the compiler's words
+    macs: int  #: multiply-accumulates that the unit runs
+    cycles: Quantity  #: cycles of the unit in one run; 0 if it runs nothing
+    latency: Quantity | None  #: time of these cycles in ms, without the operators on the CPU; None if it runs nothing
+    sram: Quantity  #: memory in bytes that activations and copied weights need at once
+    dram: Quantity  #: the same of DRAM
+    flash: Quantity  #: weights and commands in bytes that are read from flash
 
     @property
     def on_npu(self) -> int:

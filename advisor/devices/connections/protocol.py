@@ -19,20 +19,13 @@ from advisor.store.files import sha256_file
 
 @dataclass(frozen=True)
 class MeasurementJob:
-    """The models to measure, and how.
+    """The models to measure, and how."""
 
-    Attributes:
-        models: ``.tflite`` files.
-        threads: thread counts; every model is measured at each.
-        effort: name of the agent's effort, which sets the duration.
-        timeout_s: seconds after which the measurement fails.
-        runtime: runtime that runs the models; one that does not run ``.tflite`` files runs their exports.
-    """
-
-    models: tuple[Path, ...]
-    threads: tuple[int, ...] = (1,)
-    effort: str = "quick"
-    timeout_s: float = 600.0
+    models: tuple[Path, ...]  #: ``.tflite`` files
+    threads: tuple[int, ...] = (1,)  #: thread counts; every model is measured at each
+    effort: str = "quick"  #: name of the agent's effort, which sets the duration
+    timeout_s: float = 600.0  #: seconds after which the measurement fails
+    #: runtime that runs the models; one that does not run ``.tflite`` files runs their exports
     runtime: str = "ai-edge-litert"
 
     def check(self) -> None:
@@ -48,31 +41,19 @@ class MeasurementJob:
 
 @dataclass(frozen=True)
 class Timing:
-    """The latency of one model at one thread count.
+    """The latency of one model at one thread count."""
 
-    Attributes:
-        model: the file on this machine.
-        threads: number of threads.
-        median_ms: median of the runs, or their mean if the device's tool prints no median.
-        runs: number of timed runs.
-        first_ms: the first run after loading.
-        load_ms: time to load the model.
-        runtime: runtime and version, such as ``ai-edge-litert==2.3.0``.
-        memory_bytes: memory that the model added, as the device's tool measures it, or None.
-        details: all that the device's tool printed, parsed; of a runtime here a ``SeriesDocument`` with ``load``.
-        throttled: by how much the device slowed down, in words; empty if it did not.
-    """
-
-    model: Path
-    threads: int
-    median_ms: float
-    runs: int
-    first_ms: float
-    load_ms: float
-    runtime: str
-    memory_bytes: int | None = None
+    model: Path  #: the file on this machine
+    threads: int  #: number of threads
+    median_ms: float  #: median of the runs, or their mean if the device's tool prints no median
+    runs: int  #: number of timed runs
+    first_ms: float  #: the first run after loading
+    load_ms: float  #: time to load the model
+    runtime: str  #: runtime and version, such as ``ai-edge-litert==2.3.0``
+    memory_bytes: int | None = None  #: memory that the model added, as the device's tool measures it, or None
+    #: all that the device's tool printed, parsed; of a runtime here a ``SeriesDocument`` with ``load``
     details: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    throttled: str = ""
+    throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
 
 
 class Connection(Protocol):

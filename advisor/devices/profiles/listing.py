@@ -117,19 +117,12 @@ def device_json(profile: DeviceProfile) -> dict[str, object]:
 
 @dataclass(frozen=True)
 class NewDevice:
-    """A profile that was added to the team's folder.
+    """A profile that was added to the team's folder."""
 
-    Attributes:
-        profile: the profile as read.
-        path: the file that now contains it.
-        replaced: True if it replaced a profile of this name there.
-        hides_shipped: True if it is used instead of a shipped profile of this name.
-    """
-
-    profile: DeviceProfile
-    path: Path
-    replaced: bool
-    hides_shipped: bool
+    profile: DeviceProfile  #: the profile as read
+    path: Path  #: the file that now contains it
+    replaced: bool  #: True if it replaced a profile of this name there
+    hides_shipped: bool  #: True if it is used instead of a shipped profile of this name
 
 
 def own_folder() -> Path:

@@ -156,17 +156,11 @@ class ClusterSchema(_Strict):
 
 
 class LimitsSchema(_Strict):
-    """Hard limits, with units.
+    """Hard limits, with units."""
 
-    Attributes:
-        arena: memory for activations (the RAM of a microcontroller), such as 512KiB.
-        flash: storage for the model, such as 2MB.
-        package: size of the application that an app store or a team allows, such as 100MB.
-    """
-
-    arena: Size | None = None
-    flash: Size | None = None
-    package: Size | None = None
+    arena: Size | None = None  #: memory for activations (the RAM of a microcontroller), such as 512KiB
+    flash: Size | None = None  #: storage for the model, such as 2MB
+    package: Size | None = None  #: size of the application that an app store or a team allows, such as 100MB
 
 
 class TargetSchema(_Strict):
@@ -197,12 +191,7 @@ class ConnectionSchema(_Strict):
 
 
 class ProfileSchema(_Strict):
-    """One device.
-
-    Attributes:
-        memory: RAM, such as 4GB.
-        storage: storage, such as 32GB.
-    """
+    """One device."""
 
     name: Name
     title: Text
@@ -211,8 +200,8 @@ class ProfileSchema(_Strict):
     isa: Text = ""
     npu: Text = ""
     cores: list[ClusterSchema] = []
-    memory: Size | None = None
-    storage: Size | None = None
+    memory: Size | None = None  #: RAM, such as 4GB
+    storage: Size | None = None  #: storage, such as 32GB
     limits: LimitsSchema = LimitsSchema()
     targets: Annotated[list[TargetSchema], Field(min_length=1)]
     default_target: Name

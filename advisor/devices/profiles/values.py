@@ -52,32 +52,20 @@ _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Cluster:
-    """A group of equal cores of a processor.
+    """A group of equal cores of a processor."""
 
-    Attributes:
-        core: name of the core, such as ``Cortex-A76``.
-        count: number of such cores.
-        max_mhz: highest clock in MHz, None if it is not known.
-    """
-
-    core: str
-    count: int
-    max_mhz: int | None = None
+    core: str  #: name of the core, such as ``Cortex-A76``
+    count: int  #: number of such cores
+    max_mhz: int | None = None  #: highest clock in MHz, None if it is not known
 
 
 @dataclass(frozen=True)
 class DeviceLimits:
-    """Hard limits of a device; None means no limit.
+    """Hard limits of a device; None means no limit."""
 
-    Attributes:
-        arena_bytes: memory for activations (the RAM of a microcontroller).
-        flash_bytes: storage for the model.
-        package_bytes: size of the application that an app store or a team allows.
-    """
-
-    arena_bytes: int | None = None
-    flash_bytes: int | None = None
-    package_bytes: int | None = None
+    arena_bytes: int | None = None  #: memory for activations (the RAM of a microcontroller)
+    flash_bytes: int | None = None  #: storage for the model
+    package_bytes: int | None = None  #: size of the application that an app store or a team allows
 
     @property
     def file_bytes(self) -> int | None:
@@ -87,26 +75,18 @@ class DeviceLimits:
 
 @dataclass(frozen=True)
 class DeviceTarget:
-    """One way to run a model on the device.
+    """One way to run a model on the device."""
 
-    Attributes:
-        name: unique within the profile, such as ``tflite-cpu-x4``.
-        runtime: name of the runtime: ``tflite``, ``qnn``, ``ncnn``, ...
-        version: its version, empty if the source does not state it.
-        accelerator: ``cpu``, ``gpu``, ``npu``, ``tpu``.
-        threads: CPU threads; 1 for an accelerator.
-        precisions: forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`).
-        operators: names of the operators that it supports; empty if it supports all or the list is not known.
-        forms: the only forms of files that it runs; empty if its precisions decide.
-    """
-
-    name: str
-    runtime: str
-    accelerator: str
-    threads: int = 1
-    version: str = ""
+    name: str  #: unique within the profile, such as ``tflite-cpu-x4``
+    runtime: str  #: name of the runtime: ``tflite``, ``qnn``, ``ncnn``, ...
+    accelerator: str  #: ``cpu``, ``gpu``, ``npu``, ``tpu``
+    threads: int = 1  #: CPU threads; 1 for an accelerator
+    version: str = ""  #: its version, empty if the source does not state it
+    #: forms of artefact that it runs (:data:`advisor.devices.profiles.measurements.PRECISIONS`)
     precisions: tuple[str, ...] = ("float32",)
+    #: names of the operators that it supports; empty if it supports all or the list is not known
     operators: tuple[str, ...] = ()
+    #: the only forms of files that it runs; empty if its precisions decide
     forms: tuple[str, ...] = field(default=(), repr=False)
 
     def of(self, device: str) -> Target:
@@ -128,45 +108,26 @@ class DeviceTarget:
 
 @dataclass(frozen=True)
 class DeviceProfile:
-    """One device.
+    """One device."""
 
-    Attributes:
-        name: short name used in commands, such as ``raspberry-pi-4``.
-        title: its name as people read it.
-        kind: one of :data:`KINDS`.
-        soc: system on chip.
-        isa: instruction set of its CPU, such as ``armv8.2-a``.
-        cores: clusters of cores, fastest first; empty if not known.
-        npu: name of its neural accelerator, or empty.
-        memory_bytes: RAM, None if not known.
-        storage_bytes: storage, None if not known.
-        targets: the ways to run a model on it.
-        default_target: the target that the device's name alone means.
-        limits: hard limits.
-        sources: origin of the facts.
-        measurements: known latencies.
-        kernels: operators that were timed alone on it.
-        connection: the connection to it, None if the profile names none. Predictions do not depend on it.
-        origin: the file that it was read from, None for this machine.
-    """
-
-    name: str
-    title: str
-    kind: str
-    soc: str
-    targets: tuple[DeviceTarget, ...]
-    default_target: str
-    isa: str = ""
-    cores: tuple[Cluster, ...] = ()
-    npu: str = ""
-    memory_bytes: int | None = None
-    storage_bytes: int | None = None
-    limits: DeviceLimits = field(default_factory=DeviceLimits)
-    sources: tuple[str, ...] = ()
-    measurements: tuple[Measurement, ...] = field(default=(), repr=False)
-    kernels: tuple[Kernel, ...] = field(default=(), repr=False)
+    name: str  #: short name used in commands, such as ``raspberry-pi-4``
+    title: str  #: its name as people read it
+    kind: str  #: one of :data:`KINDS`
+    soc: str  #: system on chip
+    targets: tuple[DeviceTarget, ...]  #: the ways to run a model on it
+    default_target: str  #: the target that the device's name alone means
+    isa: str = ""  #: instruction set of its CPU, such as ``armv8.2-a``
+    cores: tuple[Cluster, ...] = ()  #: clusters of cores, fastest first; empty if not known
+    npu: str = ""  #: name of its neural accelerator, or empty
+    memory_bytes: int | None = None  #: RAM, None if not known
+    storage_bytes: int | None = None  #: storage, None if not known
+    limits: DeviceLimits = field(default_factory=DeviceLimits)  #: hard limits
+    sources: tuple[str, ...] = ()  #: origin of the facts
+    measurements: tuple[Measurement, ...] = field(default=(), repr=False)  #: known latencies
+    kernels: tuple[Kernel, ...] = field(default=(), repr=False)  #: operators that were timed alone on it
+    #: the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
-    origin: Path | None = field(default=None, compare=False)
+    origin: Path | None = field(default=None, compare=False)  #: the file that it was read from, None for this machine
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, or the default one if it is empty; an error names the nearest one."""
@@ -189,25 +150,15 @@ DELEGATES: Mapping[str, tuple[str, ...]] = {"cpu": (), "gpu": ("--use_gpu=true",
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """The connection to a device: over ssh, over adb, or this machine itself.
+    """The connection to a device: over ssh, over adb, or this machine itself."""
 
-    Attributes:
-        ssh: host, ``user@host`` or a name of the user's ssh configuration.
-        adb: serial of an attached phone.
-        here: the device is this machine.
-        port: port for ssh, None for that of the ssh configuration.
-        python: Python interpreter on the device, for ssh.
-        benchmark_model: the binary for the phone, for adb.
-        cores: hexadecimal mask of the cores to pin it to, for adb.
-    """
-
-    ssh: str = ""
-    adb: str = ""
-    here: bool = False
-    port: int | None = None
-    python: str = "python3"
-    benchmark_model: Path | None = None
-    cores: str = ""
+    ssh: str = ""  #: host, ``user@host`` or a name of the user's ssh configuration
+    adb: str = ""  #: serial of an attached phone
+    here: bool = False  #: the device is this machine
+    port: int | None = None  #: port for ssh, None for that of the ssh configuration
+    python: str = "python3"  #: Python interpreter on the device, for ssh
+    benchmark_model: Path | None = None  #: the binary for the phone, for adb
+    cores: str = ""  #: hexadecimal mask of the cores to pin it to, for adb
 
     @classmethod
     def from_options(

@@ -38,39 +38,22 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Summary:
-    """Statistics of the runs of one series, in the unit of the values (milliseconds).
+    """Statistics of the runs of one series, in the unit of the values (milliseconds)."""
 
-    Attributes:
-        median: median of the block medians in ms.
-        low: lower end of its 95 % bootstrap interval in ms.
-        high: upper end in ms.
-        p50: median of all runs in ms.
-        p90: 90th percentile of all runs in ms.
-        p99: 99th percentile of all runs in ms.
-        min: shortest run in ms.
-        max: longest run in ms.
-        mean: mean of all runs in ms.
-        std: standard deviation of all runs in ms.
-        cv: coefficient of variation of all runs (standard deviation / mean), without a unit.
-        block_cv: coefficient of variation of the block medians.
-        runs: number of runs.
-        blocks: number of blocks.
-    """
-
-    median: float
-    low: float
-    high: float
-    p50: float
-    p90: float
-    p99: float
-    min: float
-    max: float
-    mean: float
-    std: float
-    cv: float
-    block_cv: float
-    runs: int
-    blocks: int
+    median: float  #: median of the block medians in ms
+    low: float  #: lower end of its 95 % bootstrap interval in ms
+    high: float  #: upper end in ms
+    p50: float  #: median of all runs in ms
+    p90: float  #: 90th percentile of all runs in ms
+    p99: float  #: 99th percentile of all runs in ms
+    min: float  #: shortest run in ms
+    max: float  #: longest run in ms
+    mean: float  #: mean of all runs in ms
+    std: float  #: standard deviation of all runs in ms
+    cv: float  #: coefficient of variation of all runs (standard deviation / mean), without a unit
+    block_cv: float  #: coefficient of variation of the block medians
+    runs: int  #: number of runs
+    blocks: int  #: number of blocks
 
 
 def summarise(blocks: Sequence[Sequence[float]]) -> Summary:
@@ -101,40 +84,26 @@ def paired_ratio(reference: Sequence[float], other: Sequence[float]) -> tuple[fl
 
 @dataclass(frozen=True)
 class LatencyResult(Written):
-    """The latency of one file at one thread count; times in milliseconds.
-
-    Attributes:
-        threads: number of threads.
-        wall: statistics of the wall time of each run.
-        cpu: statistics of the CPU time of each run; None at several threads, because no clock measures it per run.
-        first_ms: the first run after loading.
-        load_ms: time to make the interpreter of the memory-mapped file and to allocate its tensors.
-        contended: whether other processes took processor time from the runs.
-        verdict: ``stable``, ``unstable`` or ``contended``.
-        reason: reason of the verdict, with its figure.
-        cpu_share: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the sums; None
-            at several threads. The sums matter because a short run is rarely disturbed, but then for long.
-        waited_share: share of the time that the threads waited for a processor, None if unknown.
-        others_cores: processors that other processes kept busy, None if unknown.
-        block_medians_ms: median of each block, in the order measured.
-        block_cpu_medians_ms: the same for the CPU time, empty at several threads.
-    """
+    """The latency of one file at one thread count; times in milliseconds."""
 
     entries = ("*", "rank_ms", "budget_ms", "clock")
 
-    threads: int
-    wall: Summary
+    threads: int  #: number of threads
+    wall: Summary  #: statistics of the wall time of each run
+    #: statistics of the CPU time of each run; None at several threads, because no clock measures it per run
     cpu: Summary | None
-    first_ms: float
-    load_ms: float
-    contended: bool
-    verdict: Verdict
-    reason: str
+    first_ms: float  #: the first run after loading
+    load_ms: float  #: time to make the interpreter of the memory-mapped file and to allocate its tensors
+    contended: bool  #: whether other processes took processor time from the runs
+    verdict: Verdict  #: ``stable``, ``unstable`` or ``contended``
+    reason: str  #: reason of the verdict, with its figure
+    #: CPU time / wall time at one thread: the smaller of the runs' median and the ratio of the sums; None at several
+    #: threads. The sums matter because a short run is rarely disturbed, but then for long
     cpu_share: float | None
-    waited_share: float | None
-    others_cores: float | None
-    block_medians_ms: tuple[float, ...]
-    block_cpu_medians_ms: tuple[float, ...]
+    waited_share: float | None  #: share of the time that the threads waited for a processor, None if unknown
+    others_cores: float | None  #: processors that other processes kept busy, None if unknown
+    block_medians_ms: tuple[float, ...]  #: median of each block, in the order measured
+    block_cpu_medians_ms: tuple[float, ...]  #: the same for the CPU time, empty at several threads
 
     @property
     def _trusted(self) -> Summary:
@@ -185,33 +154,22 @@ class LatencyResult(Written):
 
 @dataclass(frozen=True)
 class ModelTiming(Written):
-    """The measurements of one file in a new process.
-
-    Attributes:
-        model: the file's path as given.
-        results: one result for each thread count, in the given order.
-        peak_memory_bytes: private memory (clean + dirty) that loading and the first run added at the first thread
-            count, None if the system does not tell.
-        dirty_memory_bytes: its dirty part, which the system cannot drop and read again from the file.
-        process_memory_bytes: private memory of the whole process, including interpreter and libraries.
-        load_content_ms: time to load from bytes in memory instead of the mapped file, None if not measured.
-        runtime: package and version, such as ``ai-edge-litert==2.3.0``.
-        effort: name of the effort.
-        host: the machine.
-    """
+    """The measurements of one file in a new process."""
 
     entries = ("schema_version", "*")
     schema_version = agent.SCHEMA_VERSION
 
-    model: str
-    results: tuple[LatencyResult, ...]
+    model: str  #: the file's path as given
+    results: tuple[LatencyResult, ...]  #: one result for each thread count, in the given order
+    #: private memory (clean + dirty) that loading and the first run added at the first thread count, None if the system
+    #: does not tell
     peak_memory_bytes: int | None
-    dirty_memory_bytes: int | None
-    process_memory_bytes: int | None
-    load_content_ms: float | None
-    runtime: str
-    effort: str
-    host: host.Host
+    dirty_memory_bytes: int | None  #: its dirty part, which the system cannot drop and read again from the file
+    process_memory_bytes: int | None  #: private memory of the whole process, including interpreter and libraries
+    load_content_ms: float | None  #: time to load from bytes in memory instead of the mapped file, None if not measured
+    runtime: str  #: package and version, such as ``ai-edge-litert==2.3.0``
+    effort: str  #: name of the effort
+    host: host.Host  #: the machine
 
     @property
     def source(self) -> str:
@@ -233,25 +191,16 @@ class ModelTiming(Written):
 
 @dataclass(frozen=True)
 class Ratio(Written):
-    """The latency of one file divided by that of the reference: 1.2 is 20 % slower.
-
-    Attributes:
-        model: the file's path.
-        reference: the path of the file it is compared with.
-        threads: number of threads.
-        ratio: median over the paired blocks, a quotient of two latencies.
-        low: lower end of its 95 % bootstrap interval.
-        high: upper end of that interval.
-    """
+    """The latency of one file divided by that of the reference: 1.2 is 20 % slower."""
 
     entries = ("*", "differs")
 
-    model: str
-    reference: str
-    threads: int
-    ratio: float
-    low: float
-    high: float
+    model: str  #: the file's path
+    reference: str  #: the path of the file it is compared with
+    threads: int  #: number of threads
+    ratio: float  #: median over the paired blocks, a quotient of two latencies
+    low: float  #: lower end of its 95 % bootstrap interval
+    high: float  #: upper end of that interval
 
     @property
     def differs(self) -> bool:

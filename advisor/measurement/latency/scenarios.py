@@ -34,37 +34,21 @@ ASSUMED = (127.5, 127.5, 127.5)  # [-1, 1), the input range of most converted cl
 
 @dataclass(frozen=True)
 class Pipeline:
-    """Median times of the steps in milliseconds; their sum is not exactly ``pipeline_ms``, the median of the whole.
+    """Median times of the steps in milliseconds; their sum is not exactly ``pipeline_ms``, the median of the whole."""
 
-    Attributes:
-        image: name of the image file.
-        threads: number of threads of the runtime.
-        runs: number of repetitions.
-        decode_ms: read the file, decode it, turn it upright and resize it to the input's size.
-        normalise_ms: subtract the mean, divide by the deviation, and convert to the input's type.
-        copy_in_ms: copy into the input tensor.
-        invoke_ms: run the model.
-        copy_out_ms: copy out of the output tensors.
-        answer_ms: convert to floats and find the five best classes.
-        pipeline_ms: all steps.
-        pipeline_p90_ms: 90th percentile of all steps.
-        normalization: where mean and deviation come from.
-        clock: ``CPU time`` at one thread, otherwise ``wall time``.
-    """
-
-    image: str
-    threads: int
-    runs: int
-    decode_ms: float
-    normalise_ms: float
-    copy_in_ms: float
-    invoke_ms: float
-    copy_out_ms: float
-    answer_ms: float
-    pipeline_ms: float
-    pipeline_p90_ms: float
-    normalization: str
-    clock: str
+    image: str  #: name of the image file
+    threads: int  #: number of threads of the runtime
+    runs: int  #: number of repetitions
+    decode_ms: float  #: read the file, decode it, turn it upright and resize it to the input's size
+    normalise_ms: float  #: subtract the mean, divide by the deviation, and convert to the input's type
+    copy_in_ms: float  #: copy into the input tensor
+    invoke_ms: float  #: run the model
+    copy_out_ms: float  #: copy out of the output tensors
+    answer_ms: float  #: convert to floats and find the five best classes
+    pipeline_ms: float  #: all steps
+    pipeline_p90_ms: float  #: 90th percentile of all steps
+    normalization: str  #: where mean and deviation come from
+    clock: str  #: ``CPU time`` at one thread, otherwise ``wall time``
 
     @property
     def sentence(self) -> str:
@@ -161,40 +145,25 @@ def collect(
 
 @dataclass(frozen=True)
 class Window:
-    """A part of the time.
+    """A part of the time."""
 
-    Attributes:
-        start_s: seconds from the start of the first run.
-        runs: number of runs that began in it.
-        median_ms: median of a run in milliseconds.
-    """
-
-    start_s: float
-    runs: int
-    median_ms: float
+    start_s: float  #: seconds from the start of the first run
+    runs: int  #: number of runs that began in it
+    median_ms: float  #: median of a run in milliseconds
 
 
 @dataclass(frozen=True)
 class Sustained(Written):
-    """The latency of one file in a run without a pause.
-
-    Attributes:
-        threads: number of threads.
-        seconds: length of the run in seconds.
-        clock: ``CPU time`` at one thread, otherwise ``wall time``.
-        span_s: length of the first and of the last part, which are compared.
-        windows: equal parts of the time.
-        others_cores: processors that other processes kept busy, None if unknown.
-    """
+    """The latency of one file in a run without a pause."""
 
     entries = ("*", "first_ms", "last_ms", "ratio")
 
-    threads: int
-    seconds: float
-    clock: str
-    span_s: float
-    windows: tuple[Window, ...]
-    others_cores: float | None
+    threads: int  #: number of threads
+    seconds: float  #: length of the run in seconds
+    clock: str  #: ``CPU time`` at one thread, otherwise ``wall time``
+    span_s: float  #: length of the first and of the last part, which are compared
+    windows: tuple[Window, ...]  #: equal parts of the time
+    others_cores: float | None  #: processors that other processes kept busy, None if unknown
 
     @property
     def first_ms(self) -> float:

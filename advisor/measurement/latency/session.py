@@ -93,33 +93,22 @@ def _python(folder: Path) -> Path:
 
 @dataclass(frozen=True)
 class FileBenchmark(Written):
-    """The results of one file.
-
-    Attributes:
-        model: its path as given.
-        size_bytes: size of the file.
-        arena_bytes: memory that its activations need at once, computed from their lifetimes.
-        timing: latency, load time and memory; None if it failed.
-        failure: reason of the failure, empty if there is none.
-        loaded: latency during a load on the other processors for each thread count; empty if not measured.
-        sustained: latency in a run without a pause, None if not measured.
-        pipeline: times from an image to an answer, None if not measured.
-        detects: the file decodes boxes and drops those that overlap, which its latency includes.
-    """
+    """The results of one file."""
 
     entries = (
         "model", "size_bytes", "arena_bytes", "failure=failure?", "pipeline", "timing", "loaded", "sustained", "advice",
     )  # fmt: skip
 
-    model: str
-    size_bytes: int
-    arena_bytes: int
-    timing: ModelTiming | None = None
-    failure: str = ""
+    model: str  #: its path as given
+    size_bytes: int  #: size of the file
+    arena_bytes: int  #: memory that its activations need at once, computed from their lifetimes
+    timing: ModelTiming | None = None  #: latency, load time and memory; None if it failed
+    failure: str = ""  #: reason of the failure, empty if there is none
+    #: latency during a load on the other processors for each thread count; empty if not measured
     loaded: tuple[LatencyResult, ...] = ()
-    sustained: Sustained | None = None
-    pipeline: Pipeline | None = None
-    detects: bool = False
+    sustained: Sustained | None = None  #: latency in a run without a pause, None if not measured
+    pipeline: Pipeline | None = None  #: times from an image to an answer, None if not measured
+    detects: bool = False  #: the file decodes boxes and drops those that overlap, which its latency includes
 
     @property
     def advice(self) -> tuple[str, ...]:
@@ -131,30 +120,20 @@ class FileBenchmark(Written):
 
 @dataclass(frozen=True)
 class Benchmark(Written):
-    """One run of ``advisor benchmark``.
-
-    Attributes:
-        files: one result for each file, in the given order.
-        ratios: each further file relative to the first that ran, for each thread count.
-        effort: name of the effort.
-        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-        conditions: the machine before the measurement.
-        host: the machine.
-        notes: notes for the reader.
-    """
+    """One run of ``advisor benchmark``."""
 
     entries = (
         "schema_version", "files", "ratios", "effort", "kernels", "runtime", "conditions", "host", "notes",
     )  # fmt: skip
     schema_version = 1
 
-    files: tuple[FileBenchmark, ...]
-    ratios: tuple[Ratio, ...]
-    effort: str
-    kernels: str
-    conditions: Conditions
-    host: host.Host
-    notes: tuple[str, ...]
+    files: tuple[FileBenchmark, ...]  #: one result for each file, in the given order
+    ratios: tuple[Ratio, ...]  #: each further file relative to the first that ran, for each thread count
+    effort: str  #: name of the effort
+    kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
+    conditions: Conditions  #: the machine before the measurement
+    host: host.Host  #: the machine
+    notes: tuple[str, ...]  #: notes for the reader
 
     @property
     def failed(self) -> tuple[FileBenchmark, ...]:

@@ -31,6 +31,8 @@ from advisor.isolation.agent import (
     set_inputs,
 )
 from advisor.measurement import host
+from advisor.measurement.accelerators import accelerator
+from advisor.measurement.delegation import delegate
 from advisor.measurement.latency import LEVEL
 from advisor.measurement.latency.timing import effort_named, judge
 from advisor.measurement.on_device import DeviceBenchmark, DeviceRow, OutputAgreement
@@ -59,9 +61,6 @@ def benchmark_on_gpu(
     Raises:
         UsageError: a file is missing or damaged, or there is no GPU that LiteRT can use.
     """
-    from advisor.measurement.accelerators import accelerator
-    from advisor.measurement.delegation import delegate
-
     rows, delegations, limit_s = [], [], 180 + 3 * effort_named(effort).max_seconds
     adapters = dict.fromkeys([""])
     for model in dict.fromkeys(map(str, models)):

@@ -101,22 +101,7 @@ class TypeTime:
 
 @dataclass(frozen=True)
 class Profile(Written):
-    """The profile of one file at one thread count.
-
-    Attributes:
-        kernels: ``default`` (XNNPACK for the operators that it supports) or ``builtin``.
-        runs: number of undisturbed runs that the figures are based on; other processes disturbed the rejected ones.
-        whole_us: median time of a whole run with the profiler; ``plain_us`` is that without it.
-        operators: in order of execution.
-        coverage: sum of the operators divided by the whole; 0.95-1.02 is good.
-        parameters: number of weights: elements of the constants that are not shapes or axes.
-        arena_bytes: memory that the activations need at once, computed from their lifetimes.
-        partitions: how often the run enters XNNPACK.
-        roofline: limits of this machine at one thread, None if not measured.
-        advice: what to improve; each sentence contains its evidence.
-        delegations: computed delegations of the file to the requested accelerators; they are not measured.
-        ethos: estimates for the requested Ethos-U by its compiler.
-    """
+    """The profile of one file at one thread count."""
 
     entries = (
         "schema_version", "model", "runtime", "kernels", "threads", "runs", "rejected_runs", "whole_us", "plain_us",
@@ -127,24 +112,25 @@ class Profile(Written):
 
     model: str
     runtime: str
-    kernels: str
+    kernels: str  #: ``default`` (XNNPACK for the operators that it supports) or ``builtin``
     threads: int
-    runs: int
+    runs: int  #: number of undisturbed runs that the figures are based on; other processes disturbed the rejected ones
     rejected_runs: int
-    whole_us: float
+    whole_us: float  #: median time of a whole run with the profiler; ``plain_us`` is that without it
     plain_us: float
-    operators: tuple[OperatorTime, ...]
-    coverage: float
+    operators: tuple[OperatorTime, ...]  #: in order of execution
+    coverage: float  #: sum of the operators divided by the whole; 0.95-1.02 is good
     macs: int
-    parameters: int
-    arena_bytes: int
-    partitions: int
-    roofline: Roofline | None
+    parameters: int  #: number of weights: elements of the constants that are not shapes or axes
+    arena_bytes: int  #: memory that the activations need at once, computed from their lifetimes
+    partitions: int  #: how often the run enters XNNPACK
+    roofline: Roofline | None  #: limits of this machine at one thread, None if not measured
     host: host.Host
     notes: tuple[str, ...]
-    advice: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()  #: what to improve; each sentence contains its evidence
+    #: computed delegations of the file to the requested accelerators; they are not measured
     delegations: tuple[Delegation, ...] = ()
-    ethos: tuple[EthosEstimate, ...] = ()
+    ethos: tuple[EthosEstimate, ...] = ()  #: estimates for the requested Ethos-U by its compiler
 
     @property
     def overhead(self) -> float:
