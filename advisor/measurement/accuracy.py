@@ -25,12 +25,8 @@ Labels = NDArray[np.int64]
 
 OUTPUT = "probabilities"
 RESAMPLES = 2000
-
-KEPT = 0.05
-"""Least score of a centre that is kept: the answers of a file serve other thresholds, too."""
-
-NEAR = 2
-"""Distance in places, down and across, within which only the centre with the highest score of a class counts."""
+KEPT = 0.05  # Least score of a centre that is kept: the answers of a file serve other thresholds, too
+NEAR = 2  # Distance in places, down and across, within which only the centre with the highest score of a class counts
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,9 @@ Flags = NDArray[np.bool_]
 
 
 RESAMPLES = 200
-HALF = (0.5,)
-"""The overlap of mAP@0.5."""
-
-MOST_GROUPS = 300
-"""Groups of images that are left out in turn, at most."""
-
-LEAST_SCORE = 0.5
-"""Score from which a centre counts: the training shifts the scores so that it has the best F1."""
+HALF = (0.5,)  # The overlap of mAP@0.5
+MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
+LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1
 
 
 @dataclass(frozen=True)

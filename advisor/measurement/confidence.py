@@ -32,9 +32,7 @@ BINS = 15
 
 RESAMPLES = 400
 FOLDS = 5
-
-FLOOR = 1 / 512
-"""Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256."""
+FLOOR = 1 / 512  # Least probability that is told from zero: half a step of an int8 output, whose scale is 1/256
 
 SPREAD = 1.0
 """Standard deviation of the logarithm of the temperature before anything is seen. It decides only where images are few
@@ -46,11 +44,8 @@ LEAST_GAIN = 1.92
 """Least gain of the log-likelihood: half of the 95 % quantile of chi-squared with one degree of freedom."""
 
 LEVEL = 0.95
-MOST_SEQUENCES = 4
-"""Sequences of :func:`threshold`, at most."""
-
-POINTS = 40
-"""Points of a risk-coverage curve, at most."""
+MOST_SEQUENCES = 4  # Sequences of :func:`threshold`, at most
+POINTS = 40  # Points of a risk-coverage curve, at most
 
 
 @dataclass(frozen=True)

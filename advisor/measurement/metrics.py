@@ -31,8 +31,7 @@ from advisor.measurement.confidence import FLOOR
 Floats = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 
-FIRST = 5
-"""Classes that :data:`TOP5` looks at."""
+FIRST = 5  # Classes that :data:`TOP5` looks at
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,14 +25,12 @@ RANK = 64
 left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by the largest logit alone of .740
 (EfficientNet-Lite0, frozen)."""
 
-LEAST_SQUARE = 1e-6
-"""Square of a singular value that counts as zero: images that show the same have such values."""
+LEAST_SQUARE = 1e-6  # Square of a singular value that counts as zero: images that show the same have such values
 
 LEAST_SPREAD = 1e-3
 """Standard deviation of similarities below which they tell nothing apart: that is the precision of float16."""
 
-KEPT = 0.95
-"""Share of known images that are not to be answered ``unknown``."""
+KEPT = 0.95  # Share of known images that are not to be answered ``unknown``
 
 
 @dataclass(frozen=True, eq=False)
