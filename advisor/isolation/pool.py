@@ -107,11 +107,9 @@ class Worker:
         self.peak_bytes = 0
 
     def call(self, function: str, *args: object, limits: CallLimits, pause: Pause | None = None) -> Any:
-        """Call ``module:function`` in the child and return its value.
+        """Call ``module:function`` in the child and return its value; errors of ours are those of the function.
 
-        Raises:
-            StageError: the call crashed or exceeded a limit; the next call gets a new child.
-            AdvisorError: the function itself raised it.
+        StageError if the call crashed or exceeded a limit; the next call gets a new child.
         """
         process, connection = self._started()
         held = pause or Pause()
@@ -233,13 +231,10 @@ EXPECTED_BYTES: Mapping[str, int] = {LIGHT: 400_000_000, HEAVY: 700_000_000, TRA
 job starts when this much memory is free."""
 
 QUIET_ONE_THREAD = {
+    **dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+    **dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "1"),
     "TF_CPP_MIN_LOG_LEVEL": "3",
     "TF_ENABLE_ONEDNN_OPTS": "0",
-    "OMP_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "TF_NUM_INTRAOP_THREADS": "1",
-    "TF_NUM_INTEROP_THREADS": "1",
     "PYTHONWARNINGS": "ignore",
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",

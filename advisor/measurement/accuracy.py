@@ -98,12 +98,8 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interv
 class Classifier:
     """A loaded classifier: the input is a normalised float32 (size, size, 3) image, the output float32 (classes,).
 
-    Of several outputs, the one named ``output`` is read.
-
-    Raises:
-        UsageError: the model file is missing.
-        RuntimeRefusal: the runtime cannot load or run it.
-        StageError: its input or output is not that of an image classifier.
+    Of several outputs, the one named ``output`` is read. UsageError if the file is missing, RuntimeRefusal if the
+    runtime cannot load or run it, StageError if its input or output is not that of an image classifier.
     """
 
     def __init__(self, model: Path | str, output: str = OUTPUT) -> None:
@@ -179,12 +175,8 @@ class Detections:
 class Detector:
     """A loaded detector with post-processing, see :func:`advisor.tflite.postprocess.append_postprocess`.
 
-    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised.
-
-    Raises:
-        UsageError: the file is missing.
-        RuntimeRefusal: the runtime cannot load it.
-        StageError: it has other outputs.
+    The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if it is missing,
+    RuntimeRefusal if the runtime cannot load it, StageError if it has other outputs.
     """
 
     outputs: tuple[str, ...] = DETECTIONS

@@ -143,8 +143,7 @@ def observe(seconds: float = OBSERVED_S) -> Conditions:
 def require_quiet(threads: Sequence[int], force: bool, patience_s: float = PATIENCE_S) -> Conditions:
     """Return the conditions as soon as the machine is quiet enough for timing; ``force`` does not wait for that.
 
-    Raises:
-        UsageError: the machine is not quiet enough after ``patience_s``, and ``force`` is not set.
+    UsageError if it is not quiet enough after ``patience_s``.
     """
     end = time.monotonic() + patience_s
     while True:

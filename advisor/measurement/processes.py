@@ -99,13 +99,10 @@ class Refused(Reported, RuntimeRefusal):
 def run_json(arguments: Sequence[str], timeout_s: float, subject: str, python: Path | None = None) -> dict[str, Any]:
     """Run a Python script and return the JSON object that it prints on standard output.
 
-    The child has its own process group, which is killed after a time-out, an interrupt or another exception.
-
-    No shell reads the arguments, which begin with the script. Error messages name the ``subject``, such as a file.
-    ``python`` is the interpreter of another environment, where the script cannot import this package.
-
-    Raises:
-        StageError: the child ran out of time, was ended by a signal, reported an error, or printed no JSON object.
+    The child has its own process group, which is killed after a time-out, an interrupt or another exception. No shell
+    reads the arguments, which begin with the script. Error messages name the ``subject``, such as a file. ``python`` is
+    the interpreter of another environment, where the script cannot import this package. StageError if the child ran out
+    of time, was ended by a signal, reported an error, or printed no JSON object.
     """
     interpreter = [sys.executable, "-P"] if python is None else [str(python), "-I", "-X", "utf8"]
     environment = {**os.environ, "PYTHONUTF8": "1", "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "3")}

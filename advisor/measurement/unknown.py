@@ -92,10 +92,7 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
     """Return the probability that an unknown image has a higher score than a known one, with a 95 % interval.
 
     It is the area under the receiver operating characteristic. The interval is that of E. R. DeLong et al., "Comparing
-    the Areas under Two or More Correlated Receiver Operating Characteristic Curves" (1988).
-
-    Raises:
-        ValueError: one of both is empty.
+    the Areas under Two or More Correlated Receiver Operating Characteristic Curves" (1988). ValueError if one is empty.
     """
     from scipy.stats import rankdata
 

@@ -130,11 +130,7 @@ class Exporter(Protocol):
         """Return the versions of all packages that an export depends on; empty texts for what is not installed."""
 
     def inputs(self, sha256: str) -> dict[str, str]:
-        """Return everything that the export of the file with this hash depends on.
-
-        Raises:
-            UsageError: a package that makes the export is not installed.
-        """
+        """Return all that the export of the file with this hash depends on; UsageError if a package is missing."""
 
     @property
     def write(self) -> Callable[[Path, Path], None]:

@@ -64,11 +64,8 @@ def time_pipeline(model: Path | str, threads: int = 1, image: Path | None = None
     """Measure all steps from an image file to an answer of a classifier of one square RGB image, in a child process.
 
     Without an image, it takes a photograph of 640 x 427 pixels from scikit-image. Kernels are ``default`` or
-    ``builtin``.
-
-    Raises:
-        UsageError: the model or the image is missing.
-        StageError: the input of the model is not an image, or it cannot be run.
+    ``builtin``. UsageError if the model or the image is missing; StageError if the input of the model is not an image,
+    or it cannot be run.
     """
     path, spec = existing_model(model), find_spec("skimage")  # the import of the package would be slow
     shipped = Path(spec.origin).parent / "data" / "rocket.jpg" if spec and spec.origin else Path("rocket.jpg")

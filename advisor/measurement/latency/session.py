@@ -58,8 +58,7 @@ def parse_runtime(text: str) -> Runtime:
 def interpreter(runtime: Runtime) -> Path | None:
     """Return the Python of an environment with this runtime, None for this environment; install it if needed.
 
-    Raises:
-        UsageError: there is no wheel for this Python, or pip cannot install the runtime.
+    UsageError if there is no wheel for this Python, or pip cannot install the runtime.
     """
     with contextlib.suppress(metadata.PackageNotFoundError):
         if metadata.version(runtime.package) == runtime.version:

@@ -135,10 +135,8 @@ def measure(
     """Measure one file at each thread count in a new child process; memory is measured with the first.
 
     With ``retry``, a contended thread count is measured again after a pause, and the less disturbed attempt is used.
-
-    Raises:
-        UsageError: the file is missing, or a thread count or effort is not valid.
-        StageError: the file cannot be loaded or run, or the child crashed or timed out.
+    UsageError if the file is missing, or a thread count or effort is not valid; StageError if the file cannot be loaded
+    or run, or the child crashed or timed out.
     """
     path, counts = existing_model(model), thread_counts(threads)
     document = _run_agent([path], counts, effort, setup)
@@ -178,11 +176,8 @@ def least_cpu_ms(model: Path) -> float:
     """Return the shortest CPU time of ``SCREEN_RUNS`` runs at one thread in this process, in ms.
 
     At one thread, the calling thread does all the work, and other processes change its CPU time by a few percent only.
-    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model.
-
-    Raises:
-        UsageError: the file is missing.
-        RuntimeRefusal: the runtime cannot load or run it.
+    Therefore this can run next to other jobs. Use it to filter with a margin, not to recommend a model. UsageError if
+    the file is missing, RuntimeRefusal if the runtime cannot load or run it.
     """
     path = existing_model(model)
     try:

@@ -46,10 +46,8 @@ def benchmark_on_device(
     """Measure files on a device over its connection; without one, predict their latencies.
 
     Thread counts are those of the target by default; no others can be predicted. The predictor is made only if it is
-    needed. ``tell`` is called with a line for each step.
-
-    Raises:
-        UsageError: a file is missing or damaged, or the target does not run ``.tflite`` files.
+    needed. ``tell`` is called with a line for each step. UsageError if a file is missing or damaged, or the target does
+    not run ``.tflite`` files.
     """
     files = [read_model(model) for model in dict.fromkeys(map(str, models))]
     interpreter = interpreter_of(target.runtime)
@@ -237,10 +235,7 @@ def benchmark_in_runtimes(
     """Measure each file in each runtime; each further runtime is compared with the first.
 
     Runtimes that the agent runs take turns, block by block, in one process, so that a drift of the machine affects all
-    equally. Others are measured after them.
-
-    Raises:
-        UsageError: a file is missing or damaged, or the effort is unknown.
+    equally. Others are measured after them. UsageError if a file is missing or damaged, or the effort is unknown.
     """
     limit_s = 120.0 + 3 * len(runtimes) * len(threads) * effort_named(effort).max_seconds
     counts = tuple(dict.fromkeys(threads)) or (1,)

@@ -57,9 +57,7 @@ def benchmark_on_gpu(
     """Run files on this machine's GPU, each in its own process; ``tell`` is called with a line for each step.
 
     A software renderer (SwiftShader, lavapipe) gives no latency; the result only says whether the outputs agree.
-
-    Raises:
-        UsageError: a file is missing or damaged, or there is no GPU that LiteRT can use.
+    UsageError if a file is missing or damaged, or there is no GPU that LiteRT can use.
     """
     rows, delegations, limit_s = [], [], 180 + 3 * effort_named(effort).max_seconds
     adapters = dict.fromkeys([""])
