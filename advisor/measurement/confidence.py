@@ -6,7 +6,7 @@ Neural Networks" (2017).
 
 A guarantee is about as many new images as ``batch`` says: their number over the number N of images seen. The share
 among them varies by chance, too, so it is a beta-binomial variable. A ``batch`` of 0 stands for any number of new
-images: then the guarantee is about the probability itself, and the bound is Clopper and Pearson's. ``level`` is the
+images: then the guarantee is about the probability itself, and the bound is Clopper and Pearson's. ``LEVEL`` is the
 probability with which a guarantee holds, and ``wanted`` the share (0-1) that is to be guaranteed. ``sure`` (N,) is the
 score of each answer, and ``right`` (N,) says whether it is right.
 """
@@ -91,13 +91,13 @@ def tempered(probabilities: Floats, degrees: float) -> Floats:
     return rows
 
 
-def crossfitted(probabilities: Floats, labels: Labels, seed: int = 0) -> Floats:
+def crossfitted(probabilities: Floats, labels: Labels) -> Floats:
     """Return calibrated probabilities (N, C), each row by a temperature that was fitted to other images.
 
     The first fold takes every fifth image of a random order, and so on. Figures of calibration from these rows do not
     flatter the temperature that is fitted to all of them.
     """
-    order, found = np.random.default_rng(seed).permutation(len(labels)), np.array(probabilities, float)
+    order, found = np.random.default_rng(0).permutation(len(labels)), np.array(probabilities, float)
     for fold in range(min(FOLDS, len(labels)) if len(labels) > 1 else 0):
         out = order[fold::FOLDS]
         kept = np.setdiff1d(order, out)
@@ -143,8 +143,8 @@ def _interval(value: float, drawn: Floats) -> Interval:
     return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
 
 
-def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> Threshold | None:
-    """Return the lowest score from which on answers are right often enough, with the probability ``level``.
+def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> Threshold | None:
+    """Return the lowest score from which on answers are right often enough, with the probability ``LEVEL``.
 
     A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
     high to low until one fails, which keeps the probability for all of them together (fixed sequence; A. Angelopoulos
@@ -153,9 +153,9 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, b
     probability of an error. None if no score passes.
     """
     order, ends, hits = _ranked(sure, right)
-    starts, best = _starts(wanted, len(order), level, batch), 0
+    starts, best = _starts(wanted, len(order), batch), 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
-    fails = _likely(hits[ends - 1], ends, wanted, batch) < 1 - (1 - level) / max(1, len(starts))
+    fails = _likely(hits[ends - 1], ends, wanted, batch) < 1 - (1 - LEVEL) / max(1, len(starts))
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
         best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
@@ -164,7 +164,7 @@ def threshold(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, b
     return at_score(_below(float(np.asarray(sure)[order[best - 1]]), sure), sure, right)
 
 
-def reachable(sure: Floats, right: Flags, level: float = LEVEL, batch: float = 0.0) -> Reachable:
+def reachable(sure: Floats, right: Flags, batch: float = 0.0) -> Reachable:
     """Return the largest share of right answers that a score can guarantee, to half a point; 0 for less than 0.5.
 
     It says what to ask for; asked for alone, it is a guarantee chosen by its data.
@@ -172,7 +172,7 @@ def reachable(sure: Floats, right: Flags, level: float = LEVEL, batch: float = 0
     low, high, found = 99, 200, None
     while high - low > 1:
         middle = (low + high) // 2
-        one = threshold(sure, right, middle / 200, level, batch)
+        one = threshold(sure, right, middle / 200, batch)
         low, high, found = (low, middle, found) if one is None else (middle, high, one)
     return Reachable(low / 200, found.coverage) if found else Reachable(0.0, 0.0)
 
@@ -183,12 +183,12 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     return Threshold(score, _share(hits, taken), taken, len(sure))
 
 
-def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 0.0) -> tuple[float, float]:
+def reached(scores: Floats, wanted: float, batch: float = 0.0) -> tuple[float, float]:
     """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
 
     Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
     their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
-    smallest number with which the wanted share is reached with the probability ``level``; nothing is tried on labels,
+    smallest number with which the wanted share is reached with the probability ``LEVEL``; nothing is tried on labels,
     and the guarantee is exact. With too few images for ``wanted``, it is the lowest score and what that guarantees;
     zeros without an image.
     """
@@ -196,34 +196,32 @@ def reached(scores: Floats, wanted: float, level: float = LEVEL, batch: float = 
     if not count:
         return 0.0, 0.0
     new, places = _new(count, batch), np.arange(1, count + 1)
-    kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= level
+    kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= LEVEL
     place = int(kept.argmax()) if kept.any() else count - 1
-    guaranteed = _guaranteed(place + 1, count - place, new, level)
+    guaranteed = _guaranteed(place + 1, count - place, new)
     return _below(float(np.sort(scores)[::-1][place]), scores), guaranteed
 
 
-def covering(sure: Floats, right: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0) -> CoverageThreshold:
+def covering(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> CoverageThreshold:
     """Return the threshold from which on a wanted share of new images is answered, and the precision guaranteed there.
 
     The score depends on no label, so the precision of the answers from it on has a single bound. Each guarantee holds
-    with the probability ``level``.
+    with the probability ``LEVEL``.
     """
-    score, guaranteed = reached(sure, wanted, level, batch)
+    score, guaranteed = reached(sure, wanted, batch)
     at = at_score(score, sure, right)
     hits = round(at.precision.value * at.images) if at.precision else 0
     parameters = _precision(hits, at.images, batch)
-    precision = _guaranteed(*parameters, _new(at.images, batch), level) if hits else 0.0
+    precision = _guaranteed(*parameters, _new(at.images, batch)) if hits else 0.0
     return CoverageThreshold(wanted, guaranteed, precision, at)
 
 
-def recalling(
-    column: Floats, members: Flags, wanted: float, level: float = LEVEL, batch: float = 0.0
-) -> RecallThreshold:
+def recalling(column: Floats, members: Flags, wanted: float, batch: float = 0.0) -> RecallThreshold:
     """Return the probability of a class that a wanted share of its new images reaches.
 
     ``column`` (N,) is the probability of the class for each image, and ``members`` (N,) says which are of the class.
     """
-    score, guaranteed = reached(column[members], wanted, level, batch)
+    score, guaranteed = reached(column[members], wanted, batch)
     return at_recall(RecallThreshold(wanted, guaranteed, score, None, None, 0, 0), column, members)
 
 
@@ -296,13 +294,13 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
     return chances
 
 
-def _guaranteed(first: float, second: float, new: int, level: float) -> float:
-    """Return the largest share of new images that succeeds with the probability ``level``; see :func:`_chance`."""
+def _guaranteed(first: float, second: float, new: int) -> float:
+    """Return the largest share of new images that succeeds with the probability ``LEVEL``; see :func:`_chance`."""
     from scipy.stats import beta, betabinom
 
     if not new:
-        return float(beta.ppf(1 - level, first, second))
-    return 1 - float(betabinom.ppf(level, new, second, first)) / new
+        return float(beta.ppf(1 - LEVEL, first, second))
+    return 1 - float(betabinom.ppf(LEVEL, new, second, first)) / new
 
 
 def _below(score: float, scores: Floats) -> float:
@@ -314,7 +312,7 @@ def _share(hits: int, taken: int) -> Interval | None:
     return wilson(hits, taken) if taken else None
 
 
-def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]:
+def _starts(wanted: float, images: int, batch: float) -> list[int]:
     """Return the numbers of answers that sequences begin with; they depend on the number of images alone.
 
     From the first number on, all answers pass if all are right.
@@ -324,7 +322,7 @@ def _starts(wanted: float, images: int, level: float, batch: float) -> list[int]
     counts = np.arange(1, images + 1)
     likely = _likely(counts, counts, wanted, batch)
     for sequences in range(MOST_SEQUENCES, 0, -1):
-        fails = np.flatnonzero(likely < 1 - (1 - level) / sequences)
+        fails = np.flatnonzero(likely < 1 - (1 - LEVEL) / sequences)
         least = int(fails.max(initial=-1)) + 2
         if least * 2 ** (sequences - 1) <= images:
             return [least * 2**place for place in range(sequences)]

@@ -75,14 +75,9 @@ class MicroCheck(Written):
 class Interpreter(Protocol):
     """The interpreter of another kind of device, which runs on this machine too."""
 
-    NAME: str
-    """The name for people, such as ``TensorFlow Lite Micro``."""
-
-    PACKAGE: str
-    """The package whose version the results depend on."""
-
-    INSTALL: str
-    """The way to install it."""
+    NAME: str  #: The name for people, such as ``TensorFlow Lite Micro``
+    PACKAGE: str  #: The package whose version the results depend on
+    INSTALL: str  #: The way to install it
 
     def available(self) -> bool:
         """Return whether the interpreter is installed."""
@@ -175,8 +170,7 @@ class EthosEstimate(Written):
 class Compiler(Protocol):
     """Compiles files for some accelerators, and says what it expects of them."""
 
-    NAMES: tuple[str, ...]
-    """The accelerators."""
+    NAMES: tuple[str, ...]  #: The accelerators
 
     def unit_named(self, name: str) -> Unit:
         """Return the configuration with a name.

@@ -106,9 +106,9 @@ def auroc(known: Floats, unknown: Floats) -> Interval:
     return Interval(value, max(0.0, value - DEVIATIONS * error), min(1.0, value + DEVIATIONS * error))
 
 
-def accepted(known: Floats, unknown: Floats, kept: float = KEPT) -> float:
-    """Return the share (0-1) of unknown images that pass as known at the score that keeps ``kept`` of the known."""
-    return float((unknown <= np.quantile(known, kept)).mean())
+def accepted(known: Floats, unknown: Floats) -> float:
+    """Return the share (0-1) of unknown images that pass as known at the score that keeps ``KEPT`` of the known."""
+    return float((unknown <= np.quantile(known, KEPT)).mean())
 
 
 def mean_of(intervals: Sequence[Interval]) -> Interval:

@@ -167,20 +167,13 @@ def adb_server(starts_processes: None, tmp_path_factory: pytest.TempPathFactory)
     """A server of the real adb on a port of its own, with a home of its own."""
     if shutil.which("adb") is None:
         skip_or_fail("adb is not installed")
-    saved = {name: os.environ.get(name) for name in ("ANDROID_ADB_SERVER_PORT", "ANDROID_SERIAL")}
-    os.environ["ANDROID_ADB_SERVER_PORT"] = str(free_port())
-    os.environ.pop("ANDROID_SERIAL", None)
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ANDROID_ADB_SERVER_PORT", str(free_port()))
+        patch.delenv("ANDROID_SERIAL", raising=False)
         # The server alone needs a home: later tests of this process keep theirs, with the caches in it.
         adb("start-server", HOME=str(tmp_path_factory.mktemp("adb-home"))).check_returncode()
         yield
-    finally:
         adb("kill-server")
-        for name, value in saved.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
 
 
 @pytest.fixture

@@ -75,14 +75,6 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
 GB = 10**9
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
 def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
     room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
     assert room.admits(2 * GB, running=1)
@@ -94,11 +86,11 @@ def test_a_job_that_runs_alone_may_always_begin() -> None:
 
 
 def test_what_began_just_now_counts_until_it_has_grown() -> None:
-    clock = Clock()
-    room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, clock)
+    now = [0.0]
+    room = MemoryGate(lambda: 3 * GB + KEPT_FREE_BYTES, lambda: now[0])
     room.note_start(2 * GB)
     assert not room.admits(2 * GB, running=1)
-    clock.now = GROWS_S + 1
+    now[0] = GROWS_S + 1
     assert room.admits(2 * GB, running=1)
 
 

@@ -114,17 +114,10 @@ class RuntimeFile:
 class Exporter(Protocol):
     """Makes the exports of files in one format."""
 
-    TITLE: str
-    """The format for people, such as ``ONNX``."""
-
-    VERSION: str
-    """Raised whenever the same file would get another export."""
-
-    LIMITS: CallLimits
-    """Limits of the child process that makes an export."""
-
-    FORMS: tuple[str, ...]
-    """Forms of files whose exports compute the same."""
+    TITLE: str  #: The format for people, such as ``ONNX``
+    VERSION: str  #: Raised whenever the same file would get another export
+    LIMITS: CallLimits  #: Limits of the child process that makes an export
+    FORMS: tuple[str, ...]  #: Forms of files whose exports compute the same
 
     def versions(self) -> Mapping[str, str]:
         """Return the versions of all packages that an export depends on; empty texts for what is not installed."""
