@@ -39,10 +39,9 @@ machine the share is below 0.01."""
 
 @dataclass(frozen=True)
 class HostConnection:
-    """Measures on this machine with the agent's file and the Python interpreter that has the runtime."""
+    """Measures on this machine with the agent's file and the Python interpreter of this process."""
 
     agent: Path = AGENT
-    python: Path = Path(sys.executable)
 
     @property
     def label(self) -> str:
@@ -54,7 +53,7 @@ class HostConnection:
         job.check()
         exports = {model: file_for(job.runtime, model) for model in job.models}
         names = [str(exports[model].path.resolve()) for model in job.models]
-        argv = [str(self.python), str(self.agent), *agent_arguments(job, names)]
+        argv = [sys.executable, str(self.agent), *agent_arguments(job, names)]
         document = read_document(run_program(argv, timeout_s=job.timeout_s))
         return with_facts(timings_of_agent(document, job.models, names), exports)
 
