@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from scipy.special import log_softmax, softmax
 
 from advisor.measurement.confidence import (
@@ -241,6 +241,7 @@ def test_few_images_that_are_all_right_do_not_give_an_extreme_temperature() -> N
     assert 1.2 * COOLEST < temperature(probabilities, np.zeros(60, int)) < 1
 
 
+@example(1.0, 83)
 @given(st.floats(COOLEST, HOTTEST), st.integers(0, 100))
 def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float, seed: int) -> None:
     probabilities, _ = drawn(20, 1.0, seed)
@@ -251,7 +252,7 @@ def test_a_temperature_changes_no_answer_and_keeps_probabilities(degrees: float,
     before = (floored / floored.sum(axis=1, keepdims=True)).max(axis=1)
     surer, less_sure = (found.max(axis=1) >= before - 1e-9).all(), (found.max(axis=1) <= before + 1e-9).all()
     assert surer or degrees > 1
-    assert less_sure or degrees < 1
+    assert less_sure or degrees <= 1  # a temperature of 1 leaves probabilities as they are, also below the floor
 
 
 def test_each_image_is_calibrated_by_others() -> None:
