@@ -73,8 +73,7 @@ def shares(
         left[group] = _mean(_precision(judged, np.flatnonzero(groups != group).tolist())[0])
     left = np.where(np.isnan(left), whole, left)
     values = (len(left) * whole - (len(left) - 1) * left)[groups]
-    found_shares: Floats = (values - values.mean() + whole).astype(np.float32)
-    return found_shares
+    return np.asarray((values - values.mean() + whole).astype(np.float32))
 
 
 def threshold(
@@ -159,8 +158,7 @@ def _precision(evaluation: Any, images: Sequence[int]) -> Floats:
     chosen.params.imgIds = list(range(len(images)))
     chosen.accumulate()
     found = chosen.eval["precision"][:, :, :, 0, 0]  # overlap, recall, class
-    precision: Floats = np.where((found > -1).any(axis=1), found.mean(axis=1), np.nan)
-    return precision
+    return np.asarray(np.where((found > -1).any(axis=1), found.mean(axis=1), np.nan))
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,20 +266,17 @@ def centre_shares(matched: Sequence[Matched], classes: int) -> Floats:
     images, total = len(table), table.sum(axis=0)
     whole, left = float(_class_mean(f1_of(total))), _class_mean(f1_of(total - table))
     values = images * whole - (images - 1) * np.where(np.isnan(left), whole, left)
-    found: Floats = (values - values.mean() + whole).astype(np.float32)
-    return found
+    return np.asarray((values - values.mean() + whole).astype(np.float32))
 
 
 def f1_of(table: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return F1 (..., C) of counts (..., C, 3), see :func:`counts`; NaN for a class without an object."""
     true, found, right = (table[..., place] for place in range(3))
-    shares: NDArray[np.float64] = np.where(true, 2 * right / np.maximum(true + found, 1), np.nan)
-    return shares
+    return np.asarray(np.where(true, 2 * right / np.maximum(true + found, 1), np.nan))
 
 
 def _class_mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the mean over the classes that have objects, NaN without one."""
     listed = np.isfinite(values)
     number = listed.sum(axis=-1)
-    mean: NDArray[np.float64] = np.where(listed, values, 0).sum(axis=-1) / np.where(number, number, np.nan)
-    return mean
+    return np.asarray(np.where(listed, values, 0).sum(axis=-1) / np.where(number, number, np.nan))

@@ -87,8 +87,7 @@ def tempered(probabilities: Floats, degrees: float) -> Floats:
 
     if degrees == 1:
         return probabilities
-    rows: Floats = softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1)
-    return rows
+    return np.asarray(softmax(np.log(np.maximum(probabilities, FLOOR**2)) / degrees, axis=1))
 
 
 def crossfitted(probabilities: Floats, labels: Labels) -> Floats:
@@ -283,15 +282,13 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
     from scipy.stats import beta
 
     if not len(new) or not new[0]:
-        found: Floats = np.where(first > 0, beta.sf(wanted, np.maximum(first, 1e-9), second), 0.0)
-        return found
+        return np.asarray(np.where(first > 0, beta.sf(wanted, np.maximum(first, 1e-9), second), 0.0))
     failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
     count, one, other = new[:, None].astype(float), np.maximum(first, 1e-9)[:, None], second[:, None]
     left = np.maximum(count - failures, 0.0)
     logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
     allowed = failures <= count - np.ceil(wanted * count - 1e-9)
-    chances: Floats = np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1)
-    return chances
+    return np.asarray(np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1))
 
 
 def _guaranteed(first: float, second: float, new: int) -> float:

@@ -177,8 +177,7 @@ SCORES: Mapping[str, Callable[[Judged], Score | None]] = {
 
 
 def _answers(judged: Judged) -> Labels:
-    found: Labels = judged.probabilities.argmax(axis=1)
-    return found
+    return np.asarray(judged.probabilities.argmax(axis=1))
 
 
 def _of_flags(right: NDArray[np.bool_]) -> Score:

@@ -60,8 +60,7 @@ class Neighbours:
 
     def similarity(self, features: Floats) -> Floats:
         """Return the cosine of each row (N, F) with the nearest training image, (N,)."""
-        found: Floats = (_unit(features) @ self.axes @ self.images).max(axis=1)
-        return found
+        return np.asarray((_unit(features) @ self.axes @ self.images).max(axis=1))
 
 
 @dataclass(frozen=True)
@@ -73,8 +72,7 @@ class UnknownRule:
 
     def scores(self, logits: Floats, similarity: Floats) -> Floats:
         """Return by how much the logit of ``unknown`` exceeds the largest other one, (N,); above 0 it is the answer."""
-        found: Floats = self.offset - self.weight * similarity - logits.max(axis=1)
-        return found
+        return np.asarray(self.offset - self.weight * similarity - logits.max(axis=1))
 
 
 def rule(logits: Floats, similarity: Floats, kept: float = KEPT) -> UnknownRule:
@@ -119,5 +117,4 @@ def mean_of(intervals: Sequence[Interval]) -> Interval:
 
 
 def _unit(features: Floats) -> Floats:
-    rows: Floats = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-6)
-    return rows
+    return np.asarray(features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-6))

@@ -77,8 +77,7 @@ def fit_base(table: LatencyTable) -> Base:
 
 def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
     """Return the covariance of a column's measurements around the consensus."""
-    out: Floats = scale**2 * gram[np.ix_(seen, seen)] + LEVEL_VARIANCE + NOISE**2 * np.eye(len(seen))
-    return out
+    return np.asarray(scale**2 * gram[np.ix_(seen, seen)] + LEVEL_VARIANCE + NOISE**2 * np.eye(len(seen)))
 
 
 def _priors(gram: Floats) -> tuple[Floats, Floats]:
@@ -191,8 +190,7 @@ class Contrasts:
         shapes = on_peers - self.levels
         seen = (shapes - shapes.mean(axis=1, keepdims=True)) / np.sqrt(max(len(self.peers) - 1, 1))
         if not self.weight:
-            out: Floats = np.sqrt(peculiarity) * seen
-            return out
+            return np.asarray(np.sqrt(peculiarity) * seen)
         of_time = (_shares(on_peers, counts) - self.centre) / self.scale
         of_time = np.clip(np.nan_to_num(of_time), -_FAR, _FAR)
         return np.hstack([np.sqrt(peculiarity) * seen, np.sqrt(self.weight) * of_time])
@@ -241,8 +239,7 @@ def student(squares: Floats, log_determinant: Floats | float, n: int) -> Floats:
     """
     freedom = DEGREES_OF_FREEDOM
     constant = lgamma((freedom + n) / 2) - lgamma(freedom / 2) - n / 2 * log(pi * freedom)
-    out: Floats = constant + 0.5 * log_determinant - 0.5 * (freedom + n) * np.log1p(squares / freedom)
-    return out
+    return np.asarray(constant + 0.5 * log_determinant - 0.5 * (freedom + n) * np.log1p(squares / freedom))
 
 
 def agreeing(prior: Floats, residuals: Floats, covers: Sequence[Floats]) -> list[tuple[float, Indices]]:

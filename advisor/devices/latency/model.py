@@ -97,8 +97,7 @@ def queries_of_known(base: Base, models: Indices) -> Queries:
 def feature_variance(base: Base, towards: Floats, alone: Floats) -> Floats:
     """Return the variance of a model's consensus given all other models with known features."""
     explained = ((towards @ _precision(base.space)) * towards).sum(axis=1)
-    out: Floats = CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2
-    return out
+    return np.asarray(CONSENSUS_SCALE**2 * np.maximum(alone - explained, 0) * 0.5 + 2 * IDENTITY_SCALE**2)
 
 
 @lru_cache(maxsize=4)

@@ -113,8 +113,7 @@ class _Fitted:
     def microseconds(self, works: Sequence[Work]) -> Floats:
         """Return the time of each operator (n,)."""
         formula = np.maximum(self.kind.parts(works, self.setting) @ self.coefficients, 1e-3)
-        out: Floats = formula * np.exp(_covariance(_points(works), self.points) @ self.corrections)
-        return out
+        return np.asarray(formula * np.exp(_covariance(_points(works), self.points) @ self.corrections))
 
 
 class OperatorTimes:
@@ -199,20 +198,17 @@ def _coefficients(parts: Floats, times: Floats) -> Floats:
     scale = np.linalg.norm(relative, axis=0)
     scale[scale == 0] = 1.0
     found, _residual = nnls(relative / scale, np.ones(len(times)))
-    out: Floats = found / scale
-    return out
+    return np.asarray(found / scale)
 
 
 def _points(works: Sequence[Work]) -> Floats:
     sizes = [(work.pixels, work.channels, work.depth, work.taps, work.stride) for work in works]
-    out: Floats = np.log(np.maximum(np.array(sizes, dtype=np.float64), 1.0))
-    return out
+    return np.asarray(np.log(np.maximum(np.array(sizes, dtype=np.float64), 1.0)))
 
 
 def _covariance(left: Floats, right: Floats) -> Floats:
     apart = np.square((left[:, None] - right[None]) / _SCALES).sum(axis=-1)
-    out: Floats = _CORRECTION**2 * np.exp(-apart / 2)
-    return out
+    return np.asarray(_CORRECTION**2 * np.exp(-apart / 2))
 
 
 OPERATORS_FILE = "model_operators.csv"  # The operators of the catalogue's networks, shipped with the device profiles

@@ -134,15 +134,13 @@ def _smoother(points: Floats, queries: Floats) -> Floats:
     regression = np.linalg.solve(design.T @ design + penalty, design.T)
     left = np.eye(len(points)) - design @ regression
     cover = _local(points, points) + _LOCAL_NOISE**2 * np.eye(len(points))
-    out: Floats = at @ regression + _local(queries, points) @ np.linalg.solve(cover, left)
-    return out
+    return np.asarray(at @ regression + _local(queries, points) @ np.linalg.solve(cover, left))
 
 
 def _local(left: Floats, right: Floats) -> Floats:
     """Return the covariance of the residuals of points that are close to each other."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
-    out: Floats = _LOCAL_SCALE**2 * np.exp(-squares / 2)
-    return out
+    return np.asarray(_LOCAL_SCALE**2 * np.exp(-squares / 2))
 
 
 _BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; the rest is common to all networks

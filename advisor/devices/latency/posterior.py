@@ -134,8 +134,7 @@ def _shares(prior: Floats, residuals: Floats, inverses: Sequence[Floats]) -> Flo
 
 
 def _cover(gram: Floats, scale: float) -> Floats:
-    out: Floats = scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram))
-    return out
+    return np.asarray(scale**2 * gram + LEVEL_VARIANCE + NOISE**2 * np.eye(len(gram)))
 
 
 def _prior(reference: Column, column: Column) -> float:

@@ -90,8 +90,7 @@ def kernel(left: Points, right: Points) -> Floats:
 def self_covariance(points: Points) -> Floats:
     """Return each model's covariance (n,) with itself."""
     lengths = np.square(points.features).mean(axis=1)
-    out: Floats = LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE
-    return out
+    return np.asarray(LINEAR_SHARE * lengths + RADIAL_SHARE + FAMILY_SHARE)
 
 
 def solve(matrix: Floats, right: Floats) -> Floats:
