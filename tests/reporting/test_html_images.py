@@ -106,7 +106,7 @@ def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView
 
     held = judged_detectors.decision.pick.holdout_answers
     photograph = judged_detectors.images / "photograph.png"
-    Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
+    Image.fromarray(data.coffee()).save(photograph)
     sha256, one = hashlib.sha256(photograph.read_bytes()).hexdigest(), held.boxes.worst[0]
     image = replace(one, path=photograph.name, sha256=sha256, true=one.true * 15, found=one.found * 15)
     view = with_pick(judged_detectors, holdout_answers=replace(held, boxes=replace(held.boxes, worst=(image,) * 10)))
