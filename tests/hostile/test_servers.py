@@ -31,9 +31,9 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.004)
 
 
-def be_patient(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
-    """Wait so long for the first answer, and for later ones as long as they need."""
-    patience = chain([seconds], repeat(SOON_S))
+def be_patient(monkeypatch: pytest.MonkeyPatch, *seconds: float) -> None:
+    """Wait so long for the first answers, one after the other, and for later ones as long as they need."""
+    patience = chain(seconds, repeat(SOON_S))
     monkeypatch.setattr(Client, "deadline", lambda _: Deadline(next(patience), transport.MOST_S, transport.STEP_BYTES))
 
 
@@ -108,7 +108,7 @@ def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
     shelf: Shelf, options: FetchOptions, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch,
     answer: Answer, words: str,
 ) -> None:  # fmt: skip
-    be_patient(monkeypatch, PATIENCE_S if "too slow" in words else SOON_S)
+    be_patient(monkeypatch, SOON_S, PATIENCE_S if "too slow" in words else SOON_S)  # is it there, and its file
     hostile, good = home(shelf.put("/w", answer)), home(shelf.put("/good", CONTENT))
     began = time.monotonic()
     with caplog.at_level(logging.INFO):
