@@ -310,4 +310,4 @@ def _counted(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[
         rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
     except (KeyError, TypeError):
         return validated, {}
-    return validated, Counter(name for name, _ in rows)
+    return validated, Counter(sorted(name for name, _ in rows))  # among equals, the first is named

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -7,9 +8,10 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, OtherThings
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, load_view
 from tests.builders import evaluation
 from tests.reporting.views import CLASSES, run_view, unknown_view, with_dataset
+from tests.run_folders import images, write_run
 
 
 def level_of(name: str, row: Evaluation, budget: Budget | None = None) -> tuple[Level, str]:
@@ -139,6 +141,14 @@ def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_no
 )
 def test_classes_with_few_groups_are_a_high_risk_that_names_the_worst(groups: dict[str, int], text: str) -> None:
     assert texts(with_dataset(run_view(), groups_per_class=groups))["Few groups"] == (Level.HIGH, text)
+
+
+def test_among_classes_with_as_few_groups_the_first_by_name_is_the_worst(tmp_path: Path) -> None:
+    names = [f"class {number:02}" for number in range(20)]
+    run = write_run(tmp_path, dataset=images(dict.fromkeys(names, 9)))
+    rows = [{"class": name, "group": "one"} for name in reversed(names)]
+    run.write_json("split.json", {"train": rows, "validation": rows, "holdout": rows})
+    assert "'class 00' only 1" in texts(load_view(run))["Few groups"][1]
     assert "Few groups" not in texts(run_view())
 
 
