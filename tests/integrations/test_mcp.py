@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,37 +24,28 @@ from tools import mcp_transcript
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
-Work = Callable[[Client], Awaitable[Any]]
-
-
-@pytest.fixture
-def ask(tmp_path: Path) -> Callable[[Work], Any]:
-    """Call a coroutine with a client of a server that may use ``tmp_path``."""
-    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
-    command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
-
-    async def served(work: Work) -> Any:
-        with anyio.fail_after(120):
-            async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as client:
-                return await work(client)
-
-    return lambda work: anyio.run(served, work)
 
 
 def test_tools_are_listed_and_answer_with_the_documents_of_commands_that_import_nothing_of_the_folder(
-    ask: Callable[[Work], Any], tmp_path: Path
+    tmp_path: Path,
 ) -> None:
+    command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
+    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
     run = write_run(tmp_path / "runs").path
     (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
 
-    async def work(client: Client) -> Any:
-        return await client.list_tools(), [
-            await client.call_tool("report", {"run": f"runs/{run.name}", "budget": "1ms", "prefer": "accuracy"}),
-            await client.call_tool("compare", {"before": str(run), "after": str(run)}),
-            await client.call_tool("devices", {"conditions": ["kind=module"]}),
-        ]
+    async def asked() -> Any:
+        with anyio.fail_after(120):
+            async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as client:
+                return await client.list_tools(), [
+                    await client.call_tool(
+                        "report", {"run": f"runs/{run.name}", "budget": "1ms", "prefer": "accuracy"}
+                    ),
+                    await client.call_tool("compare", {"before": str(run), "after": str(run)}),
+                    await client.call_tool("devices", {"conditions": ["kind=module"]}),
+                ]
 
-    tools, answers = ask(work)
+    tools, answers = anyio.run(asked)
     listed = {tool.name: tool for tool in tools.tools}
     assert set(listed) == {"plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"}
     assert "such as 50ms" in listed["search"].input_schema["properties"]["budget"]["description"]
