@@ -15,7 +15,7 @@ from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
 from advisor.tasks import DETECTION
-from tests.browsers import browser, new_context
+from tests.browsers import launched, new_context
 from tests.processes import until
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
@@ -23,7 +23,7 @@ from tests.run_folders import candidates, images, write_judged_detectors, write_
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["browser"]
+browser = pytest.fixture(scope="package", name="browser")(launched)  # no test here uses asyncio
 
 
 @dataclass
