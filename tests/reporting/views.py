@@ -182,29 +182,26 @@ def _evaluations(
     classes: Sequence[str], data: bool, threads: tuple[int, ...], repeats: int, rng: random.Random
 ) -> Iterable[Evaluation]:
     for repeat in range(repeats):
-        for card, family, macs, params, share in CARDS:
-            name = f"{card}_v{repeat}" if repeat else card
-            for recipe, width, speed, lost in RECIPES:
+        for card in CARDS:
+            name, share = f"{card[0]}_v{repeat}" if repeat else card[0], card[-1]
+            for recipe in RECIPES:
+                form, *_, lost = recipe
                 confusion = _confusion(classes, share - lost + rng.uniform(-0.003, 0.003), rng)
                 for count in threads:
                     target = Target("host", "ai-edge-litert==2.3.0", "cpu", count)
-                    configuration = Configuration(name, "head" if data else "none", recipe, target)
-                    yield _evaluation(configuration, family, macs, params, width, speed, lost, confusion, data, rng)
+                    configuration = Configuration(name, "head" if data else "none", form, target)
+                    yield _evaluation(configuration, card, recipe, confusion, data, rng)
 
 
 def _evaluation(
     configuration: Configuration,
-    family: str,
-    macs: float,
-    params: float,
-    width: float,
-    speed: float,
-    lost: float,
+    card: tuple[str, str, float, float, float],
+    recipe: tuple[str, float, float, float],
     confusion: list[list[int]],
     data: bool,
     rng: random.Random,
 ) -> Evaluation:
-    compression = configuration.compression
+    (_, family, macs, params, _), (compression, width, speed, lost) = card, recipe
     if family == "squeezenet" and compression == "weight_int8":
         reason = 'weight_int8 needs a weight of at least 1024 values; <conv10> has "512"'
         return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.COMPRESS)
