@@ -31,8 +31,7 @@ def chromium() -> str:
     return found
 
 
-@pytest.fixture(scope="module")
-def browser(starts_processes: None) -> Iterator[Browser]:
+def launched(starts_processes: None) -> Iterator[Browser]:
     """Headless Chromium of the system; its event loop must not stay when tests of asyncio follow."""
     from playwright.sync_api import sync_playwright
 
@@ -41,6 +40,9 @@ def browser(starts_processes: None) -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
         yield browser
         browser.close()
+
+
+browser = pytest.fixture(scope="module", name="browser")(launched)
 
 
 def new_context(browser: Browser, **options: Any) -> BrowserContext:

@@ -127,7 +127,11 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     if judged and not facts.grouped:
         plain = judged
     finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
-    return replace(evaluation, new_conditions=_at_most(in_new_conditions(plain, facts, finetuned), judged))
+    estimate = in_new_conditions(plain, facts, finetuned)
+    if judged and judged.value < estimate.value:  # validation may flatter a candidate
+        low = estimate.value if estimate.low is None else estimate.low
+        estimate = replace(estimate, value=judged.value, low=min(low, judged.value))
+    return replace(evaluation, new_conditions=estimate)
 
 
 def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
@@ -154,14 +158,6 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
         value, "%", Provenance.ESTIMATED, min(value, ends[0]), max(value, ends[1]), LEVEL, facts.images,
         _source(facts, finetuned),
     )  # fmt: skip
-
-
-def _at_most(estimate: Quantity, judged: Quantity | None) -> Quantity:
-    """Return the estimate, or the figure of the hold-out if that is lower: validation may flatter a candidate."""
-    if judged is None or estimate.value <= judged.value:
-        return estimate
-    low = estimate.value if estimate.low is None else estimate.low
-    return replace(estimate, value=judged.value, low=min(low, judged.value))
 
 
 def _source(facts: NewConditions, finetuned: bool) -> str:

@@ -7,7 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
-from advisor.core.metrics import METRICS, PREFERENCES, Preference, parse_preference
+from advisor.core.metrics import METRICS, PREFERENCES, parse_preference
 from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
 
@@ -59,14 +59,6 @@ def _path(text: Any, _: str) -> Path:
     return Path(text)
 
 
-def _task(name: Any, option: str) -> str:
-    return names.require_known(option, name, tuple(TASKS))
-
-
-def _preference(text: Any, _: str) -> Preference:
-    return parse_preference(text)
-
-
 def _paths(texts: Any, _: str) -> tuple[Path, ...]:
     return tuple(map(Path, texts))
 
@@ -75,7 +67,7 @@ def _paths(texts: Any, _: str) -> tuple[Path, ...]:
 class _Task(TypedDict, total=False):
     task: Annotated[Text, Option(
         QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
-        parse=_task, first=True)]
+        parse=lambda name, option: names.require_known(option, name, tuple(TASKS)), first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, or a CSV or Parquet manifest.",
         parse=_path, first=True)]
@@ -103,7 +95,7 @@ class LimitOptions(TypedDict, total=False):
         parse=names.confidence)]
     prefer: Annotated[Text, Option(
         QUESTION, "NAME", "Preference: balanced, accuracy, latency, size, or weights: accuracy=2,latency=1.",
-        usual="balanced", choices=tuple(PREFERENCES), parse=_preference, first=True)]
+        usual="balanced", choices=tuple(PREFERENCES), parse=lambda text, _: parse_preference(text), first=True)]
     licence: Annotated[Text, Option(
         QUESTION, "NAMES", "Accepted licences: permissive, SPDX identifiers, or both joined by commas.")]
     must_run_on: Annotated[Names, Option(

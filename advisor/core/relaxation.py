@@ -144,9 +144,12 @@ def excess_texts(evaluation: Evaluation, budget: Budget) -> list[str]:
 def _excess_text(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
     if limit == LICENCE:
         return licence_refusal(budget.licence, evaluation.card_facts.licence)
-    if limit.startswith(ON):
-        return _excess_on_device(evaluation, budget, limit, excess)
-    allowed = _allowed(limit, budget)
+    allowed, device = _allowed(limit, budget), limit.removeprefix(ON)
+    if device != limit and excess == math.inf:
+        known = (evaluation.required_figures or {}).get(device)
+        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
+    if device != limit:
+        return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
     if excess == math.inf:
         return f"its {NAMES[limit]} is not known (limit {show_figure(limit, allowed)})"
     if is_floor(limit) or limit == "drop":
@@ -172,15 +175,6 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
     met = show_met(budget, evaluation).get(limit)
     return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
-
-
-def _excess_on_device(evaluation: Evaluation, budget: Budget, limit: str, excess: float) -> str:
-    device = limit.removeprefix(ON)
-    if excess == math.inf:
-        known = (evaluation.required_figures or {}).get(device)
-        return f"does not run on {device}: {(known.reason if known else '') or 'nothing is known about it there'}"
-    allowed = _allowed(limit, budget)
-    return f"{show_ms(allowed + excess)} on {device} against {show_ms(allowed)}"
 
 
 FASTER = 1.05

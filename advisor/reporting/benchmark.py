@@ -12,7 +12,7 @@ from advisor.devices.profiles.measurements import SOURCE
 from advisor.measurement.latency import LatencyResult, ModelTiming, Ratio, Verdict
 from advisor.measurement.latency.scenarios import Pipeline
 from advisor.measurement.latency.session import Benchmark, FileBenchmark
-from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
+from advisor.measurement.on_device import DeviceBenchmark, DeviceRow, OutputAgreement
 from advisor.reporting import blocks
 from advisor.reporting.blocks import WIDE, Block, Cell, Labelled, Span, TableColumn, table_of
 from advisor.reporting.frames import Rows, rows_of
@@ -66,7 +66,9 @@ def print_benchmark(
     found: Benchmark, console: Console | None = None, timed: Sequence[FileTiming] | None = None
 ) -> None:
     """Write the tables and sentences to the console; the first table has the latencies ``timed``, all if None."""
-    names = _short_names(found)
+    # A, B, ..., Z, AA, AB, ...; a single file needs no name
+    letters = ("",) if len(found.files) == 1 else map(_letters, range(len(found.files)))
+    names = {file.model: letter for file, letter in zip(found.files, letters, strict=True)}
     timed = timings(found) if timed is None else timed
     latencies = [(names[file.model], row, _verdict(row)) for file, row in timed]
     shown: list[Block] = [*_head(found, names), table_of(LATENCY, latencies), *_reasons(found, names)]
@@ -82,13 +84,6 @@ def print_benchmark(
     shown += (Labelled("Note", note, "warn") for note in found.notes)
     shown += [blocks.next_command(f"advisor profile {file.model}") for file in found.files if file.timing][:1]
     blocks.show(shown, console)
-
-
-def _short_names(found: Benchmark) -> dict[str, str]:
-    """Return A, B, ..., Z, AA, AB, ... for the files, or none for a single file."""
-    if len(found.files) == 1:
-        return {found.files[0].model: ""}
-    return {file.model: _letters(index) for index, file in enumerate(found.files)}
 
 
 def _letters(index: int) -> str:
@@ -237,7 +232,7 @@ def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
         if row.failure:
             yield Labelled("Failed", row.failure, "bad")
         elif row.agreement:
-            yield Labelled("Outputs", f"{name}: {_agreement(row)}", "good" if row.agreement.alike else "bad")
+            yield Labelled("Outputs", f"{name}: {_said(row.agreement)}", "good" if row.agreement.alike else "bad")
         elif row.reason:
             said = f"{name}, {plural(row.threads, 'thread')}: {row.reason}"
             yield Labelled("Note", said, "warn" if row.throttled else "")
@@ -248,11 +243,8 @@ def _remarks(found: DeviceBenchmark) -> Iterator[Block]:
     yield from (Labelled("Note", note, "warn") for note in found.notes)
 
 
-def _agreement(row: DeviceRow) -> str:
+def _said(found: OutputAgreement) -> str:
     """Return how far the outputs differ from those of the CPU."""
-    found = row.agreement
-    if found is None:
-        return ""
     answer = "the same class" if found.same_answer else "ANOTHER class"
     whole = "fully delegated" if found.whole else "not fully delegated"
     verdict = "agree with" if found.alike else "DIFFER from"

@@ -9,7 +9,7 @@ from typing import Any
 from markupsafe import Markup
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, latency_of, p90_of, size_of
+from advisor.core.evaluation import Evaluation, p90_of, size_of
 from advisor.core.evaluation_facts import TimingFacts
 from advisor.core.expectation import top1_on_parts
 from advisor.core.posterior import FLOAT
@@ -60,10 +60,6 @@ def _answer(view: RunView) -> Variables:
         "incumbents": incumbent_sentences(view),
         "counts": phrases.counts(view),
     }
-
-
-def _explore(view: RunView) -> Variables | None:
-    return {"facets": facets(view), "front": sorted(view.decision.front, key=latency_of)} if view.ok else None
 
 
 def _devices(view: RunView) -> Variables | None:
@@ -149,10 +145,6 @@ def _evaluations(view: RunView) -> Variables | None:
     }
 
 
-def _funnel(view: RunView) -> Variables | None:
-    return {"steps": phrases.funnel(view), "total": len(view.evaluations)} if view.evaluations else None
-
-
 def _data(view: RunView) -> Variables | None:
     dataset, shown = view.dataset, REJECTED_SHOWN
     return {"dataset": dataset, "parts": phrases.parts(dataset), "shown": shown} if dataset else None
@@ -160,7 +152,7 @@ def _data(view: RunView) -> Variables | None:
 
 SECTIONS = (
     Section("answer", "Answer", _answer),
-    Section("explore", "Trade-offs", _explore),
+    Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None),
     Section("devices", "Devices", _devices),
     Section("classes", "Classes", _classes),
     Section("metrics", "Metrics", metric_blocks),
@@ -172,7 +164,7 @@ SECTIONS = (
     Section("operators", "Operators", _operators),
     Section("losses", "Losses", _losses),
     Section("evaluations", "All evaluations", _evaluations),
-    Section("funnel", "Funnel", _funnel),
+    Section("funnel", "Funnel", lambda view: {"steps": phrases.funnel(view)} if view.evaluations else None),
     Section("failures", "Failures", phrases.failure_blocks),
     Section("data", "Data", _data),
     Section("method", "Method", phrases.method),

@@ -25,10 +25,9 @@ if TYPE_CHECKING:
     from advisor.catalog.listing import CardRow, Fetched
     from advisor.catalog.user_models.import_model import ImportedModel
     from advisor.compression.user_model.values import FileAgreement
-    from advisor.devices.calibration import Calibrated, CalibrationReport
+    from advisor.devices.calibration import Calibrated
     from advisor.devices.profiles import DeviceProfile, DeviceTarget
     from advisor.devices.profiles.listing import NewDevice
-    from advisor.downloads.files import WeightSource
 
 CARDS = Rows(listing.COLUMNS, listing.CardRow.to_row)
 """Cards of the catalogue."""
@@ -137,19 +136,15 @@ def print_card(card: Card, here: bool) -> None:
         typer.echo("  nothing")
     typer.secho("weights" + (" (on this machine)" if here else " (not on this machine)"), bold=True)
     for source in card.weights:
-        _print_source(source)
+        typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
+        if source.archive:
+            typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
+        for member in source.members:
+            size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
+            known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1)
+            typer.echo(f"    {source.format}  {plain(member.path)}  {size}{known or 'no hash: use your own copy'}")
     if not card.weights:
         typer.echo("  no source is known: latency, size and memory can be measured; shipping needs your own file")
-
-
-def _print_source(source: WeightSource) -> None:
-    typer.echo(f"  {plain(source.label)}" + (f"  {source.licence}" if source.licence else ""))
-    if source.archive:
-        typer.echo(f"    archive {plain(source.archive)}  sha256 {source.archive_sha256}")
-    for member in source.members:
-        size = f"{show_bytes(member.size_bytes)}  " if member.size_bytes else ""
-        known = f"sha256 {member.sha256}" if member.sha256 else member.key.replace("-", " ", 1) if member.key else ""
-        typer.echo(f"    {source.format}  {plain(member.path)}  {size}{known or 'no hash: use your own copy'}")
 
 
 def print_checked(checked: Checked, build: bool) -> None:
@@ -316,27 +311,23 @@ def print_calibrated(found: Calibrated) -> None:
     """Print each model's latency with the prediction error before and after, and the path of the profile."""
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
     for report in found.reports:
-        _print_report(report, found)
+        typer.secho(report.form, bold=True)
+        after = report.after or (None,) * len(report.models)
+        for model, before, later in zip(report.models, report.before, after, strict=True):
+            left_out = "" if later is None else f", {later:+.0%} from the others"
+            latency = show_ms(found.latency_ms[model, report.form])
+            typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
+        for model, expected_ms in report.contradicting.items():
+            expects = f"the others, which expect {show_ms(expected_ms)}"
+            typer.echo(f"  {plain(model)} contradicts {expects}: measure it again")
+        line = f"  median error {report.median_before:.0%} before"
+        typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
+        if not math.isnan(report.expected_after):
+            expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
+            typer.echo(f"  expected median error of models that were not measured: {expected}")
     kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
     if kernels:
         typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))
     for line in found.left_out:
         typer.echo(f"  left out: {plain(line)}")
     typer.echo(f"kept in {found.path}")
-
-
-def _print_report(report: CalibrationReport, found: Calibrated) -> None:
-    """Print the models of one form, and the errors of their predictions and of those of other models."""
-    typer.secho(report.form, bold=True)
-    after = report.after or (None,) * len(report.models)
-    for model, before, later in zip(report.models, report.before, after, strict=True):
-        left_out = "" if later is None else f", {later:+.0%} from the others"
-        latency = show_ms(found.latency_ms[model, report.form])
-        typer.echo(f"  {model:<28} {latency:>9}  predicted {before:+.0%} before{left_out}")
-    for model, expected_ms in report.contradicting.items():
-        typer.echo(f"  {plain(model)} contradicts the others, which expect {show_ms(expected_ms)}: measure it again")
-    line = f"  median error {report.median_before:.0%} before"
-    typer.echo(line + (f", {report.median_after:.0%} after (leave one out)" if report.after else ""))
-    if not math.isnan(report.expected_after):
-        expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
-        typer.echo(f"  expected median error of models that were not measured: {expected}")

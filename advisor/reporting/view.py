@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,24 +174,24 @@ class RunView:
         """Evaluations with ``status``."""
         return tuple(evaluation for evaluation in self.evaluations if evaluation.status is status)
 
-    @property
+    @cached_property
     def front_keys(self) -> frozenset[str]:
         """Keys of the evaluations on the front; for several devices, on any of their fronts."""
         decisions = (self.decision, *self.by_device.values())
         return frozenset(evaluation.configuration.key for own in decisions for evaluation in own.front)
 
-    @property
+    @cached_property
     def device_picks(self) -> frozenset[str]:
         """Keys of the picks of single devices, where there are several."""
         picks = [decision.pick for decision in self.by_device.values() if decision.feasible]
         return frozenset(pick.configuration.key for pick in picks if pick is not None)
 
-    @property
+    @cached_property
     def tie_keys(self) -> frozenset[str]:
         """Keys of the evaluations that are tied in accuracy with the most accurate."""
         return frozenset(evaluation.configuration.key for evaluation in self.decision.ties)
 
-    @property
+    @cached_property
     def pick_key(self) -> str:
         """Key of the pick, empty where there is none."""
         return self.decision.pick.configuration.key if self.decision.pick else ""
@@ -310,4 +311,4 @@ def _counted(split: Mapping[str, Any], classes: Iterable[str]) -> tuple[Mapping[
         rows = {(str(row["class"]), row["group"]) for part in PARTS for row in split[part]}
     except (KeyError, TypeError):
         return validated, {}
-    return validated, Counter(name for name, _ in rows)
+    return validated, Counter(sorted(name for name, _ in rows))  # among equals, the first is named

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.budget import Budget
 from advisor.core.decision import costs, decide, dominates, front
@@ -209,7 +209,8 @@ def scored(draw: st.DrawFn) -> list[Row]:
     """Candidates with their answers on the same images."""
     found = []
     for place in range(draw(st.integers(2, 8))):
-        right = tuple(draw(st.lists(st.sampled_from([0.0, 1.0]), min_size=IMAGES, max_size=IMAGES)))
+        bits = draw(st.integers(0, 2**IMAGES - 1))
+        right = tuple(float(bits >> image & 1) for image in range(IMAGES))
         latency, size = draw(st.integers(1, 40)), draw(st.integers(1, 90))
         made = evaluation(f"card{place}", accuracy=100 * sum(right) / IMAGES, latency=latency, size=size * 1e5)
         found.append((made, right))
@@ -221,6 +222,7 @@ def _pick(rows: list[Row]) -> Evaluation:
     return present(decide([made for made, _ in rows], Budget(), lambda e: answers[e.configuration]).pick)
 
 
+@settings(max_examples=30)
 @given(scored())
 def test_neither_order_nor_units_nor_duplicates_change_the_pick(rows: list[Row]) -> None:
     pick = _pick(rows)
@@ -230,6 +232,7 @@ def test_neither_order_nor_units_nor_duplicates_change_the_pick(rows: list[Row])
     assert _pick(slower).configuration == pick.configuration
 
 
+@settings(max_examples=30)
 @given(scored())
 def test_a_dominated_candidate_is_never_picked(rows: list[Row]) -> None:
     assert _pick(rows) in front([made for made, _ in rows])
@@ -259,6 +262,7 @@ def _stays_when_it_improves(rows: list[Row], image: int, faster: float, smaller:
     return _pick([*others, (improved, better)]) == improved
 
 
+@settings(max_examples=30)
 @given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
 def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster: float, smaller: float) -> None:
     assert _stays_when_it_improves(rows, image, faster, smaller)
@@ -327,6 +331,7 @@ def test_a_small_difference_may_be_noise_and_a_large_one_is_not() -> None:
     assert large > 12
 
 
+@settings(max_examples=25)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 40), st.floats(0.5, 1))
 def test_a_form_that_improves_stays_the_pick(lost: int, other_lost: int, latency: int, faster: float) -> None:
     rows = [

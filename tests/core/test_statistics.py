@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
@@ -68,6 +68,7 @@ def test_the_interval_holds_the_difference(pairs: list[tuple[bool, bool]]) -> No
     assert interval.low <= interval.value <= interval.high
 
 
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), min_size=30, max_size=60))
 def test_shares_of_one_answer_each_are_right_and_wrong_answers(pairs: list[tuple[bool, bool]]) -> None:
     first, second = [a for a, _ in pairs], [b for _, b in pairs]

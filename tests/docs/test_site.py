@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from typer.main import get_command
 
 import advisor
+from advisor.cli.main import app
 from tests.browsers import browser, new_context
+from tools.site import commands
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -32,31 +36,35 @@ def site(starts_processes: None, project: Path, tmp_path_factory: pytest.TempPat
     return folder
 
 
-def test_every_command_has_its_part_in_the_reference(site: Path) -> None:
-    from typer.main import get_command
-
-    from advisor.cli.main import app
-
-    page = (site / "reference" / "commands.html").read_text(encoding="utf-8")
-    for name in get_command(app).commands:
-        assert f'id="advisor-{name}"' in page
-    assert 'id="advisor-catalog-fetch"' in page
-    assert "<code>--min-accuracy PERCENT</code>" in page
+def test_every_command_has_its_part_in_the_reference() -> None:
+    page = commands.page()
+    assert [name for name in get_command(app).commands if f"\n## advisor {name}\n" not in page] == []
+    assert "\n## advisor catalog fetch\n" in page
+    assert "`--min-accuracy PERCENT`" in page
 
 
-def test_every_public_name_has_its_part_in_the_reference(site: Path) -> None:
+def test_links_lead_to_files_of_the_repository(project: Path) -> None:
+    lost = []
+    for path in sorted((project / "docs").rglob("*.md")):
+        text = re.sub(r"^```.*?^```|`[^`\n]+`", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)\s]*)?\)", text)
+        lost += [f"{path.name}: {target}" for target in targets if not (path.parent / target).exists()]
+    assert lost == []
+
+
+@pytest.mark.slow
+def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_left_out(site: Path) -> None:
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     missing = [name for name in advisor.__all__ if name != "__version__" and f'id="advisor.{name}"' not in page]
     assert not missing
-
-
-def test_links_lead_to_the_figures_and_to_no_file_that_is_left_out(site: Path) -> None:
+    assert 'id="advisor-catalog-fetch"' in (site / "reference" / "commands.html").read_text(encoding="utf-8")
     reevaluate = (site / "reevaluate.html").read_text(encoding="utf-8")
     assert 'href="benchmarks/results/answers.html"' in reevaluate
     assert (site / "benchmarks" / "results" / "answers.html").is_file()
     assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_the_search_works_from_a_folder_without_a_request_to_a_host(site: Path, browser: Browser) -> None:
     page = new_context(browser).new_page()
     asked: list[str] = []

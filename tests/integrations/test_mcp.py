@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,46 +24,36 @@ from tools import mcp_transcript
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 CARD = "mobilenet_v1_0.25_224"
-Work = Callable[[Client], Awaitable[Any]]
 
 
-@pytest.fixture
-def ask(tmp_path: Path) -> Callable[[Work], Any]:
-    """Call a coroutine with a client of a server that may use ``tmp_path``."""
-    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
+def test_tools_are_listed_and_answer_with_the_documents_of_commands_that_import_nothing_of_the_folder(
+    tmp_path: Path,
+) -> None:
     command = ["-m", "advisor", "mcp", "--folder", str(tmp_path), "--most-time", "5min"]
+    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
+    run = write_run(tmp_path / "runs").path
+    (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
 
-    async def served(work: Work) -> Any:
+    async def asked() -> Any:
         with anyio.fail_after(120):
             async with Client(StdioServerParameters(command=sys.executable, args=command, env=environment)) as client:
-                return await work(client)
+                return await client.list_tools(), [
+                    await client.call_tool(
+                        "report", {"run": f"runs/{run.name}", "budget": "1ms", "prefer": "accuracy"}
+                    ),
+                    await client.call_tool("compare", {"before": str(run), "after": str(run)}),
+                    await client.call_tool("devices", {"conditions": ["kind=module"]}),
+                ]
 
-    return lambda work: anyio.run(served, work)
-
-
-def test_the_tools_are_listed_with_what_they_take(ask: Callable[[Work], Any]) -> None:
-    listed = {tool.name: tool for tool in ask(lambda client: client.list_tools()).tools}
+    tools, answers = anyio.run(asked)
+    listed = {tool.name: tool for tool in tools.tools}
     assert set(listed) == {"plan", "search", "report", "compare", "export", "benchmark", "devices", "catalog"}
     assert "such as 50ms" in listed["search"].input_schema["properties"]["budget"]["description"]
     assert "Find the model to ship" in (listed["search"].description or "")
-
-
-def test_an_answer_is_the_document_of_the_command(ask: Callable[[Work], Any], tmp_path: Path) -> None:
-    run = write_run(tmp_path / "runs").path
-
-    async def work(client: Client) -> Any:
-        asked = {"run": f"runs/{run.name}", "budget": "10ms", "prefer": "accuracy"}
-        return [
-            await client.call_tool("report", asked),
-            await client.call_tool("report", {**asked, "budget": "1ms"}),
-            await client.call_tool("compare", {"before": str(run), "after": str(run)}),
-            await client.call_tool("devices", {"conditions": ["kind=module"]}),
-        ]
-
-    found, nothing_fits, compared, listed = (each.structured_content for each in ask(work))
-    assert found["pick"]["configuration"]["card"] == "fast"
-    assert (nothing_fits["feasible"], compared["outcome"]) == (False, "same")
-    assert {device["kind"] for device in listed["devices"]} == {"module"}
+    reported, compared, devices = (each.structured_content for each in answers)
+    assert (reported["feasible"], reported["prefer"], compared["outcome"]) == (False, "accuracy", "same")
+    assert reported["pick"]["configuration"]["card"]
+    assert {device["kind"] for device in devices["devices"]} == {"module"}
 
 
 def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
@@ -84,12 +73,9 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
         ("export", {"run": "runs/a", "to": "../elsewhere"}, "to: '../elsewhere' is outside"),
         ("plan", {"budget": "50ms", "candidates": "/etc/passwd"}, "candidates: '/etc/passwd' is outside"),
         ("plan", {"budget": "50"}, "did you mean --budget 50ms?"),
-        ("plan", {"budget": "50ms", "device": "pixl-4"}, "did you mean"),
         ("search", {"budget": "50ms", "time_limit": "2h"}, "time_limit: 2h is more than this server allows"),
         ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
-        ("search", {"budget": "50ms", "data": "nowhere"}, "--data: "),
         ("catalog", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
-        ("report", {"run": "runs/none"}, "runs/none' is not a run folder"),
         ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
         ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
         (
@@ -117,11 +103,6 @@ def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
         folders.path("data", "link/secret")
     with pytest.raises(UsageError, match="--folder: 'nowhere' is not a folder"):
         AssistantFolders.of(["nowhere"])
-
-
-def test_no_module_of_the_folder_is_imported(tmp_path: Path) -> None:
-    (tmp_path / "typer.py").write_text("raise SystemExit('imported')")
-    assert not called(tmp_path, "devices", {"conditions": ["kind=module"]}).is_error
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -15,14 +15,15 @@ from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView, load_view
 from advisor.tasks import DETECTION
-from tests.browsers import browser, new_context
+from tests.browsers import launched, new_context
+from tests.processes import until
 from tests.reporting.views import run_view
 from tests.run_folders import candidates, images, write_judged_detectors, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["browser"]
+browser = pytest.fixture(scope="package", name="browser")(launched)  # no test here uses asyncio
 
 
 @dataclass
@@ -39,9 +40,13 @@ class Opened:
         assert self.complaints == []
         assert self.requests == [self.address]
 
-    def assert_fits(self) -> None:
-        """Check that nobody has to scroll sideways."""
-        assert self.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    def until(self, condition: str) -> None:
+        """Wait for a condition of the page, asked from outside: its policy forbids what polls from inside."""
+        until(lambda: self.page.evaluate(condition))
+
+    def until_it_fits(self) -> None:
+        """Wait until nobody has to scroll sideways."""
+        self.until("document.documentElement.scrollWidth <= innerWidth")
 
 
 Open = Callable[..., Opened]

@@ -37,9 +37,8 @@ def checked(tmp_path: Path) -> DataCheck:
     return check_data(root, None)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_page_shows_the_suspects_and_asks_for_nothing(open_html: Open, checked: DataCheck, scheme: str) -> None:
-    opened = open_html(render(checked), color_scheme=scheme, offline=True)
+def test_the_page_shows_the_suspects_and_asks_for_nothing(open_html: Open, checked: DataCheck) -> None:
+    opened = open_html(render(checked), offline=True)
     copies = opened.page.locator("section", has_text="exact duplicates")
     images = copies.locator("img")
     assert images.count() == 2
@@ -50,9 +49,11 @@ def test_the_page_shows_the_suspects_and_asks_for_nothing(open_html: Open, check
     assert EVIL in opened.page.locator("header").inner_text()
     for width in (1280, 390):
         opened.page.set_viewport_size({"width": width, "height": 800})
-        opened.assert_fits()
-    background = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert (background == "rgb(246, 247, 249)") == (scheme == "light")
+        opened.until_it_fits()
+    for scheme in ("light", "dark"):
+        opened.page.emulate_media(color_scheme=scheme)
+        background = opened.page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert (background == "rgb(246, 247, 249)") == (scheme == "light")
     assert opened.complaints == []
 
 
@@ -107,7 +108,7 @@ def test_boxes_lie_over_the_thumbnails(open_html: Open, boxed: DataCheck) -> Non
     assert EVIL in opened.page.locator("#samples .lead").inner_text()
     for width in (1280, 390):
         opened.page.set_viewport_size({"width": width, "height": 800})
-        opened.assert_fits()
+        opened.until_it_fits()
     assert opened.complaints == []
 
 

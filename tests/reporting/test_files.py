@@ -140,7 +140,7 @@ def rewrite(run: RunFolder, rows: list[Any]) -> None:
     run.evaluations_file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_whatever_is_damaged_the_report_is_made(tmp_path: Path, seed: int) -> None:
     logging.getLogger("advisor.reporting").setLevel(logging.CRITICAL)
     rng = random.Random(seed)

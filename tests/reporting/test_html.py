@@ -159,14 +159,12 @@ def test_damaged_confusion_matrix_costs_only_its_section() -> None:
     assert page.count("This section could not be made") == 1
 
 
-def test_page_stays_below_six_megabytes_with_five_hundred_evaluations() -> None:
-    view = run_view(repeats=6)
-    assert len(view.evaluations) >= 500
-    assert len(render_html(view).encode()) < 6_000_000
-
-
-def test_same_run_gives_the_same_page() -> None:
-    assert render_html(run_view()) == render_html(run_view())
+def test_page_stays_below_six_megabytes_with_five_thousand_evaluations() -> None:
+    view = run_view()
+    ok = [row for row in view.evaluations if row.accuracy and row.latency_p90 and row.size]
+    keys = [(row, f"{row.configuration.card}_{place}") for place in range(-(-5000 // len(ok))) for row in ok][:5000]
+    many = (replace(row, configuration=replace(row.configuration, card=card)) for row, card in keys)
+    assert len(render_html(replace(view, evaluations=tuple(many))).encode()) < 6_000_000
 
 
 def test_page_names_no_other_address_to_load_from() -> None:

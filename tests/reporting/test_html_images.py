@@ -20,14 +20,19 @@ from tests.reporting.test_html import without_scripts
 from tests.reporting.views import judged_view, with_pick
 
 
-@pytest.fixture
-def noise(tmp_path: Path) -> list[tuple[str, str]]:
-    """Path and hash of photographs of noise, which JPEG compresses least."""
-    rng, found = np.random.default_rng(0), []
-    for name in map("<{}>.png".format, range(30)):
-        Image.fromarray(rng.integers(0, 256, (200, 200, 3), dtype=np.uint8)).save(tmp_path / name)
-        found.append((name, hashlib.sha256((tmp_path / name).read_bytes()).hexdigest()))
-    return found
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Photographs of noise, which JPEG compresses least."""
+    rng, folder = np.random.default_rng(0), tmp_path_factory.mktemp("noise")
+    for name in map("<{:02}>.png".format, range(30)):
+        Image.fromarray(rng.integers(0, 256, (200, 200, 3), dtype=np.uint8)).save(folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def noise(folder: Path) -> list[tuple[str, str]]:
+    """Path and hash of each photograph."""
+    return [(path.name, hashlib.sha256(path.read_bytes()).hexdigest()) for path in sorted(folder.iterdir())]
 
 
 def shown_view(folder: Path, wrong: Sequence[tuple[str, str]] = (), changed: Sequence[tuple[str, str]] = ()) -> RunView:
@@ -47,30 +52,28 @@ def part_of(view: RunView) -> str:
 
 
 def test_a_wrong_answer_is_shown_with_its_classes_and_its_probability(
-    tmp_path: Path, noise: list[tuple[str, str]]
+    folder: Path, noise: list[tuple[str, str]]
 ) -> None:
-    part = part_of(shown_view(tmp_path, wrong=noise[:2]))
+    part = part_of(shown_view(folder, wrong=noise[:2]))
     assert part.count("data:image/jpeg;base64,") == 2
-    assert "<bdi>glass taken for cardboard, 99 %</bdi><small><bdi><0>.png</bdi>" in part
+    assert "<bdi>glass taken for cardboard, 99 %</bdi><small><bdi><00>.png</bdi>" in part
 
 
-def test_a_changed_answer_is_shown_with_both_files_and_who_is_right(
-    tmp_path: Path, noise: list[tuple[str, str]]
-) -> None:
-    part = part_of(shown_view(tmp_path, changed=noise[:1]))
+def test_a_changed_answer_is_shown_with_both_files_and_who_is_right(folder: Path, noise: list[tuple[str, str]]) -> None:
+    part = part_of(shown_view(folder, changed=noise[:1]))
     assert "differ on 1 of 500 hold-out images" in part
     assert "<bdi>glass</bdi><span><bdi>int8: cardboard, 75 % \u2717</bdi></span>" in part
-    assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><0>.png</bdi>" in part
+    assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><00>.png</bdi>" in part
 
 
-def test_of_many_changed_answers_the_first_are_shown(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
-    part = part_of(shown_view(tmp_path, changed=noise))
+def test_of_many_changed_answers_the_first_are_shown(folder: Path, noise: list[tuple[str, str]]) -> None:
+    part = part_of(shown_view(folder, changed=noise))
     assert part.count("<figure>") == CHANGED_SHOWN
     assert f"The first {CHANGED_SHOWN}:" in part
 
 
-def test_without_images_their_answers_are_listed_without_frames(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
-    view = replace(shown_view(tmp_path, noise[:2], noise[:2]), images=None)
+def test_without_images_their_answers_are_listed_without_frames(folder: Path, noise: list[tuple[str, str]]) -> None:
+    view = replace(shown_view(folder, noise[:2], noise[:2]), images=None)
     part = part_of(view)
     assert "The images are left out." in part
     assert part.count("<figcaption>") == 4
@@ -82,8 +85,8 @@ def test_a_run_without_such_answers_has_no_section_on_images() -> None:
     assert part_of(judged_view()) == ""
 
 
-def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(tmp_path: Path, noise: list[tuple[str, str]]) -> None:
-    plain, page = (render_html(shown_view(tmp_path, *some)) for some in ((), (noise[:24], noise)))
+def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(folder: Path, noise: list[tuple[str, str]]) -> None:
+    plain, page = (render_html(shown_view(folder, *some)) for some in ((), (noise[:24], noise)))
     assert page.count("data:image/jpeg;base64,") == 48
     assert len(page) - len(plain) < 500_000
 
@@ -106,7 +109,7 @@ def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView
 
     held = judged_detectors.decision.pick.holdout_answers
     photograph = judged_detectors.images / "photograph.png"
-    Image.fromarray(data.coffee()).resize((2000, 1500)).save(photograph)
+    Image.fromarray(data.coffee()).save(photograph)
     sha256, one = hashlib.sha256(photograph.read_bytes()).hexdigest(), held.boxes.worst[0]
     image = replace(one, path=photograph.name, sha256=sha256, true=one.true * 15, found=one.found * 15)
     view = with_pick(judged_detectors, holdout_answers=replace(held, boxes=replace(held.boxes, worst=(image,) * 10)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 from rich.console import Console
@@ -17,7 +17,10 @@ from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile import BARS, STEPS, print_profile, render
 from advisor.tflite.model import read
 from tests.measurement import small_models
-from tests.reporting.conftest import Open, Opened
+from tests.reporting.conftest import Open, Opened, opener
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 pytestmark = pytest.mark.integration
 
@@ -36,32 +39,35 @@ def traces_of(opened: Opened, plot: str) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def swish(tmp_path_factory: pytest.TempPathFactory) -> Profile:
-    """A net of three builtin HARD_SWISH between XNNPACK's convolutions."""
+    """A net of three builtin HARD_SWISH between XNNPACK's convolutions, and what two accelerators do with it."""
     folder = tmp_path_factory.mktemp("profile")
     path = folder / "swish.tflite"
     path.write_bytes(small_models.quantized(small_models.swish_net(), folder, 64))
-    return measured(path)
+    told = (delegate(read(path), accelerator(name)) for name in ("edgetpu", "xnnpack"))
+    return replace(measured(path), delegations=tuple(told))
 
 
-@pytest.fixture
-def open_page(open_html: Open) -> Open:
-    return lambda found, **options: open_html(render(found), **options)
+@pytest.fixture(scope="module")
+def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory, swish: Profile) -> Iterator[Opened]:
+    """Its page, opened once for the tests that change nothing on it."""
+    with opener(browser, tmp_path_factory.mktemp("page")) as open_html:
+        opened = open_html(render(swish))
+        opened.page.wait_for_selector("#plot-roofline .scatterlayer .trace", state="attached")
+        yield opened
 
 
-def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(open_page: Open, swish: Profile) -> None:
-    opened = open_page(swish)
-    opened.page.wait_for_selector("#plot-roofline .scatterlayer .trace", state="attached")
-    opened.assert_quiet()
+def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(page: Opened) -> None:
+    page.assert_quiet()
 
 
-def test_bars_are_the_slowest_operators_with_their_times(open_page: Open, swish: Profile) -> None:
-    traces = traces_of(open_page(swish), "plot-operators")
+def test_bars_are_the_slowest_operators_with_their_times(page: Opened, swish: Profile) -> None:
+    traces = traces_of(page, "plot-operators")
     drawn = {label: time for trace in traces for label, time in zip(trace["y"], trace["x"], strict=True)}
     assert drawn == {f"{row.position} {row.type}": pytest.approx(row.time_us) for row in swish.top(BARS)}
 
 
-def test_operators_stand_under_the_roof_at_their_figures(open_page: Open, swish: Profile) -> None:
-    traces = traces_of(open_page(swish), "plot-roofline")
+def test_operators_stand_under_the_roof_at_their_figures(page: Opened, swish: Profile) -> None:
+    traces = traces_of(page, "plot-roofline")
     points = {
         step: (x, y)
         for trace in traces
@@ -75,34 +81,34 @@ def test_operators_stand_under_the_roof_at_their_figures(open_page: Open, swish:
         assert points[step] == pytest.approx((2 * row.node.macs / row.node.bytes_moved, row.gflops), rel=1e-6)
 
 
-def test_the_roof_is_the_machines(open_page: Open, swish: Profile) -> None:
+def test_the_roof_is_the_machines(page: Opened, swish: Profile) -> None:
     roof = swish.roofline
-    drawn = next(trace for trace in traces_of(open_page(swish), "plot-roofline") if trace["mode"] == "lines")
+    drawn = next(trace for trace in traces_of(page, "plot-roofline") if trace["mode"] == "lines")
     assert max(drawn["y"]) == pytest.approx(roof.gflops)
     assert drawn["y"][0] == pytest.approx(roof.gbytes * drawn["x"][0])
     assert drawn["x"][1] == pytest.approx(roof.gflops / roof.gbytes)
 
 
-def test_without_a_roof_only_the_operators_are_drawn(open_page: Open, swish: Profile) -> None:
-    traces = traces_of(open_page(replace(swish, roofline=None)), "plot-roofline")
-    assert {trace["mode"] for trace in traces} == {"markers"}
-
-
-def test_hostile_names_are_shown_and_run_nothing(open_page: Open, swish: Profile) -> None:
+def test_without_a_roof_only_the_operators_are_drawn_and_hostile_names_run_nothing(
+    open_html: Open, swish: Profile
+) -> None:
     rows = tuple(replace(row, type=HOSTILE, kernel=HOSTILE) for row in swish.operators)
-    opened = open_page(replace(swish, model=HOSTILE, operators=rows))
+    opened = open_html(render(replace(swish, model=HOSTILE, operators=rows, roofline=None)))
     opened.assert_quiet()
     assert opened.page.locator("img").count() == 0
     assert opened.page.locator("#operators th bdi").first.inner_text() == HOSTILE
+    assert {trace["mode"] for trace in traces_of(opened, "plot-roofline")} == {"markers"}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_narrow_screens_need_no_sideways_scrolling(open_page: Open, swish: Profile, scheme: str) -> None:
-    open_page(swish, viewport={"width": 390, "height": 800}, color_scheme=scheme).assert_fits()
+def test_narrow_screens_need_no_sideways_scrolling(page: Opened, scheme: Literal["light", "dark"]) -> None:
+    page.page.emulate_media(color_scheme=scheme)
+    page.page.set_viewport_size({"width": 390, "height": 800})
+    page.until_it_fits()
 
 
-def test_tables_hold_every_operator_without_scripts(open_page: Open, swish: Profile) -> None:
-    opened = open_page(swish, java_script_enabled=False)
+def test_tables_hold_every_operator_without_scripts(open_html: Open, swish: Profile) -> None:
+    opened = open_html(render(swish), java_script_enabled=False)
     assert opened.page.locator("#operators tbody tr").count() == len(swish.operators)
     assert opened.page.get_by_text("Scripts are off").is_visible()
 
@@ -132,11 +138,9 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) 
     assert "\x1b" not in terminal(replace(swish, model="a\x1b]0;b.tflite", operators=rows), 100)
 
 
-def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swish: Profile) -> None:
-    told = [delegate(read(Path(swish.model)), accelerator(name)) for name in ("edgetpu", "xnnpack")]
-    opened = open_page(replace(swish, delegations=tuple(told)))
-    rows = opened.page.locator("#accelerators tbody tr")
-    for place, each in enumerate(told):
+def test_accelerators_stand_on_the_page_with_their_figures(page: Opened, swish: Profile) -> None:
+    rows = page.page.locator("#accelerators tbody tr")
+    for place, each in enumerate(swish.delegations):
         cells = rows.nth(place).locator("th, td").all_inner_texts()
         assert cells[:4] == [
             each.accelerator.title,
@@ -145,4 +149,3 @@ def test_accelerators_stand_on_the_page_with_their_figures(open_page: Open, swis
             f"{each.kept} of {each.partitions}",
         ]
         assert "HARD_SWISH" in cells[5]
-    assert opened.complaints == []

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, replace
+from functools import cache
 from typing import Any
 
 from advisor.core.budget import Budget
@@ -59,11 +60,12 @@ RECIPES = (
 )
 
 
+@cache
 def run_view(
-    classes: Sequence[str] = CLASSES,
+    classes: tuple[str, ...] = CLASSES,
     budget: Budget | None = None,
     data: bool = True,
-    threads: Iterable[int] = (1, 2),
+    threads: tuple[int, ...] = (1, 2),
     repeats: int = 1,
     seed: int = 0,
     card_prefix: str = "",
@@ -71,7 +73,7 @@ def run_view(
 ) -> RunView:
     """Return a finished run over all cards, recipes and thread counts, decided by the real decision."""
     budget = budget or Budget(latency_ms=50.0, size_bytes=8_000_000, max_drop_points=2.0)
-    made = _evaluations(classes, data, tuple(threads), repeats, random.Random(seed))
+    made = _evaluations(classes, data, threads, repeats, random.Random(seed))
     keys = (
         (row, replace(row.configuration, card=f"{card_prefix}{row.configuration.card}{card_suffix}")) for row in made
     )
@@ -99,6 +101,7 @@ def with_dataset(view: RunView, **changes: Any) -> RunView:
     return replace(view, dataset=replace(view.dataset, **changes))
 
 
+@cache
 def judged_view() -> RunView:
     """Return a run of which the finalists were judged on the hold-out, a little below validation."""
     view = with_dataset(run_view(), train=300, validation=100)
@@ -164,6 +167,7 @@ def infeasible_view() -> RunView:
     return run_view(budget=Budget(latency_ms=0.2, size_bytes=8_000_000))
 
 
+@cache
 def empty_view() -> RunView:
     """Return a run in which every candidate failed."""
     view = run_view()
@@ -178,29 +182,26 @@ def _evaluations(
     classes: Sequence[str], data: bool, threads: tuple[int, ...], repeats: int, rng: random.Random
 ) -> Iterable[Evaluation]:
     for repeat in range(repeats):
-        for card, family, macs, params, share in CARDS:
-            name = f"{card}_v{repeat}" if repeat else card
-            for recipe, width, speed, lost in RECIPES:
+        for card in CARDS:
+            name, share = f"{card[0]}_v{repeat}" if repeat else card[0], card[-1]
+            for recipe in RECIPES:
+                form, *_, lost = recipe
                 confusion = _confusion(classes, share - lost + rng.uniform(-0.003, 0.003), rng)
                 for count in threads:
                     target = Target("host", "ai-edge-litert==2.3.0", "cpu", count)
-                    configuration = Configuration(name, "head" if data else "none", recipe, target)
-                    yield _evaluation(configuration, family, macs, params, width, speed, lost, confusion, data, rng)
+                    configuration = Configuration(name, "head" if data else "none", form, target)
+                    yield _evaluation(configuration, card, recipe, confusion, data, rng)
 
 
 def _evaluation(
     configuration: Configuration,
-    family: str,
-    macs: float,
-    params: float,
-    width: float,
-    speed: float,
-    lost: float,
+    card: tuple[str, str, float, float, float],
+    recipe: tuple[str, float, float, float],
     confusion: list[list[int]],
     data: bool,
     rng: random.Random,
 ) -> Evaluation:
-    compression = configuration.compression
+    (_, family, macs, params, _), (compression, width, speed, lost) = card, recipe
     if family == "squeezenet" and compression == "weight_int8":
         reason = 'weight_int8 needs a weight of at least 1024 values; <conv10> has "512"'
         return Evaluation(configuration, Status.SKIPPED, family, reason, StageName.COMPRESS)

@@ -315,12 +315,8 @@ def write(data: bytes, labels: Sequence[str], mean: float, std: float, about: st
     made.license = licence
     made.input_description["image"] = f"RGB image, {side} x {side}"
     made.save(str(folder))
-    _settle(folder / "Data" / "com.apple.CoreML" / "model.mlmodel")
-
-
-def _settle(specification: Path) -> None:
-    """Take the date out, so that the same run gives the same bytes."""
+    specification = folder / "Data" / "com.apple.CoreML" / "model.mlmodel"
     found = ct.proto.Model_pb2.Model()
     found.ParseFromString(specification.read_bytes())
-    found.description.metadata.userDefined.pop(_DATE, None)
+    found.description.metadata.userDefined.pop(_DATE, None)  # so that the same run gives the same bytes
     specification.write_bytes(found.SerializeToString(deterministic=True))

@@ -89,9 +89,12 @@ class NotRun(Exception):
 
 def collect(path: str, inputs: int) -> dict[str, Any]:
     """Return the arena and the agreement of a file, or the operators that TFLM lacks, or why it refuses the file."""
+    from ai_edge_litert import schema_py_generated as schema
+
     data = Path(path).read_bytes()
     document: dict[str, Any] = {"version": metadata.version("tflite_micro"), "missing": [], "refusal": ""}
-    outside = _constants_outside(data)
+    stored = schema.Model.GetRootAs(data)  # ai-edge-quantizer writes large constants behind the flatbuffer
+    outside = sum(stored.Buffers(place).Offset() > 1 for place in range(stored.BuffersLength()))
     if outside:
         reason = f"it would read {outside} of the file's constants as zeros, which are stored behind the flatbuffer"
         return {**document, "refusal": reason}
@@ -102,14 +105,6 @@ def collect(path: str, inputs: int) -> dict[str, Any]:
         document["refusal"] = "" if document["missing"] else _reason(str(error))
         return document
     return {**document, "arena_bytes": arena, "activation_bytes": head, **_outputs(data, arena, inputs)}
-
-
-def _constants_outside(data: bytes) -> int:
-    """Return how many constants are behind the flatbuffer, as ai-edge-quantizer writes large ones: TFLM skips them."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    model = schema.Model.GetRootAs(data)
-    return sum(model.Buffers(place).Offset() > 1 for place in range(model.BuffersLength()))
 
 
 def _arena(data: bytes) -> tuple[int, int]:

@@ -214,7 +214,10 @@ class RayExecutor:
         This machine never replaces a lost node that offered ``host``, because its timings would be taken for those of
         the other machine. Raises StageError: the node died, and no other offers the device.
         """
-        self._wait_for_trainers()
+        # Every trainer must have paused; one whose node died never answers.
+        deadline = time.monotonic() + PAUSES_WITHIN_S
+        while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
+            time.sleep(ray_node.LOOKS_EVERY_S)
         host_is_lost = device == HOST and self._host_is_a_node
         if not host_is_lost and not any(self._roster.offered(resource_of(device))):
             return function(*arguments)
@@ -307,12 +310,6 @@ class RayExecutor:
         finally:
             pause.detach()
             self._switches.drop.remote(trainer)
-
-    def _wait_for_trainers(self) -> None:
-        """Wait until every trainer that must pause has paused; a trainer whose node died never answers."""
-        deadline = time.monotonic() + PAUSES_WITHIN_S
-        while not self._ray.get(self._switches.all_followed.remote()) and time.monotonic() < deadline:
-            time.sleep(ray_node.LOOKS_EVERY_S)
 
 
 def needs(kind: str, gpus: float, memory_bytes: float) -> dict[str, float]:

@@ -112,13 +112,11 @@ class Outgoing:
             return [FileRef(key, position) for position in range(len(paths))]
         if len(paths) > 1:  # some exist and are read, others are written
             return [reference for path in paths for reference in self._references([path])]
-        return [self._output_reference(path) for path in paths]
-
-    def _output_reference(self, path: Path) -> FileRef:
+        (path,) = paths
         if path.suffix == ".checkpoints":
-            return FileRef(KEPT, path.name)
+            return [FileRef(KEPT, path.name)]
         self.written.append(path)
-        return FileRef(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")
+        return [FileRef(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")]
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
         """Write the files that the call made to their paths on this machine."""

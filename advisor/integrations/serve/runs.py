@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import (
@@ -29,9 +29,6 @@ from advisor.engine.remaining import Standing, read_standing
 from advisor.store import RunFolder
 from advisor.store.jsonfile import read_document
 from advisor.store.run_folder import integrity_problems
-
-if TYPE_CHECKING:
-    from advisor.tasks.task import Task
 
 ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
@@ -126,7 +123,8 @@ class Runs:
         """Return the names of the runs, the newest first."""
         with os.scandir(self.folder) as entries:
             folders = [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
-        return sorted((path.name for path in folders if _is_run(path)), reverse=True)
+        runs = (path for path in folders if (path / "request.yaml").exists() or (path / "artifacts").is_dir())
+        return sorted((path.name for path in runs), reverse=True)
 
     def path(self, name: str) -> Path:
         """Return the folder of a run. Raises UsageError: there is no run of this name."""
@@ -150,10 +148,6 @@ class Runs:
         if known is None or known[0] != stamp:
             known = self._known[path.name] = (stamp, _read(path, running))
         return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
-
-
-def _is_run(path: Path) -> bool:
-    return (path / "request.yaml").exists() or (path / "artifacts").is_dir()
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
@@ -193,6 +187,8 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
     state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
     limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
+    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
+    asked = replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
     finished = [each for each in evaluations if each.status is Status.OK]
     results = _stamp(run.evaluations_file)
     return RunRow(
@@ -200,7 +196,7 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         state=state,
         why=why,
         task=str(request.get("task") or ""),
-        metric=_task_of(request).heading,
+        metric=asked.heading,
         limits=tuple((name, value) for name, value in limits if value and value != HOST),
         reason=str(answer.get("reason") or ""),
         pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,
@@ -211,12 +207,6 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
         report=(run.path / REPORT).is_file(),
     )
-
-
-def _task_of(request: Mapping[str, Any]) -> Task:
-    """Return the facts of the task of a request, which may be damaged, with the metric that it asks for."""
-    task, metric = TASKS.get(str(request.get("task")), TASKS[DEFAULT_TASK]), METRICS.get(str(request.get("metric")))
-    return replace(task, metric=metric.label) if metric and metric.name != TOP1 else task
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:

@@ -5,21 +5,18 @@ from pathlib import Path
 
 import pytest
 
+import advisor
 from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
-from tests.engine.conftest import search
 
 
-@pytest.mark.integration
 def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound and not listening: nobody else answers there
         address = f"ray://127.0.0.1:{taken.getsockname()[1]}"
-        done = search(tmp_path / "cache", tmp_path / "runs", "--executor", address, "--budget", "50ms")
-    assert done.returncode == 2, done.stderr
-    assert address in done.stderr
-    assert "hint:" in done.stderr
-    assert "ray start --head" in done.stderr
+        with pytest.raises(UsageError, match=address) as refused:
+            advisor.search(executor=address, budget="50ms", out=str(tmp_path / "runs"))
+    assert "ray start --head" in refused.value.hint
     assert not (tmp_path / "runs").exists()
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import io
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from tests.run_folders import write_run
 ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
 COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))
 SIDE = 8
+FORMS = ("float32", "int8")
 
 
 @pytest.fixture
@@ -68,29 +69,40 @@ def address(runs: Path) -> Iterator[str]:
         thread.join(PATIENCE_S)
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, tuple[bytes, bytes]]:
+    """A network of each task in float32 and int8."""
+    folder = tmp_path_factory.mktemp("made")
+    colours = small_models.brightness(SIDE)
+    detector = detector_file(folder / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
+    raw, process = cut_postprocess(detector)
+    counter = marker_file(folder / "cells.tflite").read_bytes()
+    return {
+        "colours": (colours, small_models.quantized(colours, folder, SIDE)),
+        DETECTION.name: (detector, put_back(small_models.quantized(raw, folder, CELLS_SIDE), process)),
+        COUNTING.name: (counter, small_models.quantized(counter, folder, CELLS_SIDE)),
+    }
+
+
 @pytest.fixture
-def colours(runs: Path, tmp_path: Path) -> RunFolder:
+def colours(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
     """A finished run whose files answer with the brightest of three colours, in float32 and int8."""
     run = write_run(runs, [], manifest=ENDED, name="colours")
-    floats = small_models.brightness(SIDE)
-    for form, model in (("float32", floats), ("int8", small_models.quantized(floats, tmp_path, SIDE))):
+    for form, model in zip(FORMS, made["colours"], strict=True):
         keep_file(run, form, write_metadata(model, COLOURS))
     return run
 
 
 @pytest.fixture
-def detectors(runs: Path, tmp_path: Path) -> RunFolder:
+def detectors(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
     """A finished run of detectors of coloured cells, in float32 and int8; objects count from a score of 0.6 on."""
-    floats = detector_file(tmp_path / "cells.tflite", order=(0, 1, 2, 3)).read_bytes()
-    raw, process = cut_postprocess(floats)
-    return finished(runs, DETECTION.name, floats, put_back(small_models.quantized(raw, tmp_path, CELLS_SIDE), process))
+    return finished(runs, DETECTION.name, *made[DETECTION.name])
 
 
 @pytest.fixture
-def counters(runs: Path, tmp_path: Path) -> RunFolder:
+def counters(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
     """A finished run of networks that mark the centres of coloured cells, in float32 and int8."""
-    floats = marker_file(tmp_path / "cells.tflite").read_bytes()
-    return finished(runs, COUNTING.name, floats, small_models.quantized(floats, tmp_path, CELLS_SIDE))
+    return finished(runs, COUNTING.name, *made[COUNTING.name])
 
 
 def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
@@ -100,7 +112,7 @@ def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder
     judged = ImageAnswers(dict.fromkeys(COLOUR_NAMES, 0.9), boxes=BoxFacts(0.6, None, by_class))
     described = read_metadata(floats)
     assert described is not None
-    for form, content in (("float32", floats), ("int8", integers)):
+    for form, content in zip(FORMS, (floats, integers), strict=True):
         keep_file(run, form, write_metadata(content, described), judged)
     write_all(load_view(run), run.path)
     return run

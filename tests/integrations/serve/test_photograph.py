@@ -86,25 +86,23 @@ def test_a_run_without_an_answer_is_refused(answerer: Answerer, colours: RunFold
         answerer.answer(empty.path, photograph())
 
 
-def test_the_answers_are_bars_with_escaped_names(client: Client, colours: RunFolder) -> None:
-    answer = client.change(f"/runs/{colours.path.name}/photograph", photograph((10, 10, 250)))
-    assert answer.status_code == 200
-    assert "All files give the same answer." in answer.text
-    assert "&lt;b&gt;blue" in answer.text
-    assert answer.text.count("<rect") == 6
-    assert "not a JPEG" in client.change(f"/runs/{colours.path.name}/photograph", b"text").text
+def test_answers_are_bars_with_escaped_names_or_objects_over_the_photograph_with_their_numbers(
+    client: Client, colours: RunFolder, detectors: RunFolder, counters: RunFolder
+) -> None:
+    def said(run: RunFolder, content: bytes) -> str:
+        return str(client.change(f"/runs/{run.path.name}/photograph", content).text)
 
-
-def test_objects_are_drawn_over_the_photograph_and_counted(client: Client, detectors: RunFolder) -> None:
-    said = client.change(f"/runs/{detectors.path.name}/photograph", two_cells()).text
-    assert said.count('<svg viewBox="0 0 128 64"') == 2
-    assert said.count("<rect x=") == 4
-    assert said.count("2 found from a score of 0.60 on") == 2
-    assert "All files find the same numbers of objects." in said
-    assert said.count(">red ") == 4
-
-
-def test_a_photograph_without_objects_says_so(client: Client, counters: RunFolder) -> None:
-    said = client.change(f"/runs/{counters.path.name}/photograph", photograph((20, 20, 20))).text
-    assert said.count("0 found from a score of 0.60 on") == 2
-    assert "<circle" not in said
+    bars = said(colours, photograph((10, 10, 250)))
+    assert "All files give the same answer." in bars
+    assert "&lt;b&gt;blue" in bars
+    assert bars.count("<rect") == 6
+    assert "not a JPEG" in said(colours, b"text")
+    boxes = said(detectors, two_cells())
+    assert boxes.count('<svg viewBox="0 0 128 64"') == 2
+    assert boxes.count("<rect x=") == 4
+    assert boxes.count("2 found from a score of 0.60 on") == 2
+    assert "All files find the same numbers of objects." in boxes
+    assert boxes.count(">red ") == 4
+    nothing = said(counters, photograph((20, 20, 20)))
+    assert nothing.count("0 found from a score of 0.60 on") == 2
+    assert "<circle" not in nothing

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.integrations.serve import start as serve
+from advisor.integrations import serve
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -24,7 +24,7 @@ def test_a_port_in_use_is_named(tmp_path: Path) -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(UsageError, match=f"--port: {port} cannot be used .Address already in use") as refused:
-            serve(tmp_path, port, print)
+            serve.start(tmp_path, port, print)
     assert "free one" in refused.value.hint
 
 
@@ -75,17 +75,14 @@ def test_a_real_server_refuses_foreign_names_and_changes(address: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.usefixtures("starts_processes")
-@pytest.mark.parametrize("form", [(), ("--json",)])
 def test_the_command_answers_until_it_is_interrupted_and_programs_read_its_address(
-    tmp_path: Path, form: tuple[str, ...]
+    starts_processes: None, tmp_path: Path
 ) -> None:
     import httpx2
 
-    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), *form]
+    command = [sys.executable, "-m", "advisor", "serve", "--runs", str(tmp_path), "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        written = "".join(present(process.stdout).readline() for _ in range(4 if form else 1))
-        document = json.loads(written) if form else {"schema_version": 1, "address": written.strip()}
+        document = json.loads("".join(present(process.stdout).readline() for _ in range(4)))
         address = document["address"]
         assert address.startswith("http://127.0.0.1:")
         assert httpx2.get(address, timeout=PATIENCE_S).status_code == 200  # it takes signals from here on
@@ -93,3 +90,9 @@ def test_the_command_answers_until_it_is_interrupted_and_programs_read_its_addre
         process.send_signal(signal.SIGINT)
         rest = process.communicate(timeout=PATIENCE_S)[0]
     assert (process.returncode, document["schema_version"], rest) == (0, 1, "")
+
+
+def test_people_read_its_address_alone(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(serve, "start", lambda _runs, _port, tell: tell("http://127.0.0.1:8000/token/"))
+    serve.COMMAND.run(as_json=False, port=0, show=False)
+    assert capsys.readouterr().out == "http://127.0.0.1:8000/token/\n"

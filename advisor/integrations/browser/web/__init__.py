@@ -8,6 +8,7 @@ import base64
 import gzip
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -82,6 +83,7 @@ def _policy(scripts: Sequence[str]) -> str:
     return f"{own}; script-src 'self' file: 'wasm-unsafe-eval' {others[0]}; media-src blob:; worker-src 'self'"
 
 
+@cache  # packing the two runtimes takes a second
 def _runtime_script(folder: Path, stem: str) -> bytes:
     packed = gzip.compress((folder / f"{stem}.wasm").read_bytes(), mtime=0)
     glue = (folder / f"{stem}.js").read_text(encoding="utf-8")
