@@ -5,6 +5,7 @@ where the run goes on. Forms whose file cannot meet the size budget are not eval
 budget.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
-from tests.engine.conftest import SMALLEST, searched_once
+from tests.engine.conftest import SMALLEST, Searched, searched_once
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 
@@ -253,21 +254,19 @@ def test_nothing_is_named_twice(run: RunFolder) -> None:
     assert len(run.evaluations()) == before
 
 
-OPTIONS = ("--candidates", SMALLEST, "--compressions", "float32,float16,int8", "--threads", "1", "--size-budget", "1MB")
+OPTIONS = (
+    "--candidates", SMALLEST, "--compressions", "float32,int8", "--threads", "1", "--size-budget", "1MB",
+    "--budget", "1us",
+)  # fmt: skip
 
 
-def test_they_are_skipped_with_the_reason(shared_folder: Path, warm_cache: Path) -> None:
-    searched = searched_once(shared_folder / "filter-met", warm_cache, *OPTIONS)
-    rows = {e.configuration.compression: e for e in searched.run.evaluations()}
-    assert searched.code == 0, searched.err
-    assert (rows["float32"].status, rows["float32"].stage) == (Status.SKIPPED, "plan")
-    assert "more than the size budget 1.0 MB" in rows["float32"].reason
-    assert [rows[name].status for name in ("float16", "int8")] == [Status.OK] * 2
-
-
-def test_where_nothing_meets_the_budget_they_are_evaluated_for_the_price_of_relaxing_it(
-    shared_folder: Path, warm_cache: Path
+def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(
+    shared_folder: Path, warm_cache: Path, without_images: Searched
 ) -> None:
-    searched = searched_once(shared_folder / "filter-unmet", warm_cache, *OPTIONS, "--budget", "1us")
+    assert without_images.code == 3, without_images.err
+    searched = searched_once(shared_folder / "filter-unmet", warm_cache, *OPTIONS)
     assert searched.code == 3, searched.err
-    assert [e.status for e in searched.run.evaluations()] == [Status.OK] * 3
+    first = json.loads(searched.run.evaluations_file.read_text().splitlines()[0])
+    assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
+    assert "more than the size budget 1.0 MB" in first["reason"]
+    assert [e.status for e in searched.run.evaluations()] == [Status.OK] * 2
