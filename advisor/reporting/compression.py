@@ -46,10 +46,6 @@ def _lost(cell: Callable[[RecipeResult], Cell]) -> Callable[[RecipeResult], Cell
     return lambda form: None if form.recipe == "float32" else cell(form)
 
 
-def _speed_ends(form: RecipeResult) -> str | None:
-    return text.span(form.speed.low, form.speed.high) if form.speed else None
-
-
 def _scaled(value: float | None, factor: float, digits: int, sign: str = "") -> str | None:
     return None if value is None else f"{factor * value:{sign}.{digits}f}"
 
