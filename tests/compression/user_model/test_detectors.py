@@ -12,6 +12,7 @@ from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.values import Detectors, TrueBoxes
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
+from advisor.measurement import average_precision
 from advisor.measurement.accuracy import Detections
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
@@ -23,6 +24,12 @@ from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 from tests.tflite.graphs import edited, repeat_last_operator
 
 HERE, THERE = (0.1, 0.1, 0.3, 0.3), (0.5, 0.5, 0.9, 0.9)
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intervals of few draws: each draw evaluates all images again, and no test looks at the ends."""
+    monkeypatch.setattr(average_precision, "RESAMPLES", 8)
 
 
 @pytest.fixture
