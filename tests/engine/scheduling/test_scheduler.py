@@ -49,10 +49,10 @@ def alike(card: str) -> tuple[float, float]:
 class Search:
     """A scheduler over a study that gets made-up results."""
 
-    def __init__(self, cores: int = 2, trials_left: int = 100, sampler: str = "advisor", plan: Plan = PLAN) -> None:
+    def __init__(self, cores: int = 2, sampler: str = "advisor", plan: Plan = PLAN) -> None:
         self.bound = FrontBound(Budget())
         self.study = Study(InMemoryStorage(), "scheduling", plan, Budget(), sampler, seed=0, done=())
-        self.scheduler = Scheduler(self.study, self.bound, plan, trials_left, cores)
+        self.scheduler = Scheduler(self.study, self.bound, plan, 100, cores)
         self.running: list[Configuration] = []
         self.started: list[Configuration] = []
 
@@ -95,12 +95,6 @@ def test_no_more_run_than_the_cores_can_use() -> None:
     search = Search(plan=changed(PLAN, threads=(1, 2)))
     search.start()
     assert len(search.running) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
-
-
-def test_no_more_start_than_trials_are_left() -> None:
-    search = Search(trials_left=3)
-    search.start()
-    assert len(search.started) == 3
 
 
 def test_a_card_that_cannot_reach_the_front_is_rejected_with_the_reason() -> None:
