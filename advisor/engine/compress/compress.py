@@ -62,7 +62,11 @@ class FileForms(FormInputs):
 
     def calibration(self, _materials: Materials) -> CalibrationImages | Samples:
         """See :class:`FormInputs`."""
-        return self.asked.calibration
+        asked = self.asked
+        if asked.samples is not None:
+            return asked.samples.calibration
+        assert asked.spec is not None, "without samples there are images"
+        return CalibrationImages(asked.images.calibration, asked.spec, asked.question.seed)
 
     def calibration_key(self, _materials: Materials) -> object:
         """See :class:`FormInputs`: the hashes of the images or of the samples."""
@@ -84,8 +88,7 @@ class FileForms(FormInputs):
 
     def recipe_key(self, materials: Materials) -> Inputs:
         """See :class:`FormInputs`."""
-        given, images = self.for_recipe(materials), self.asked.images.training
-        own = []
+        given, images, own = self.for_recipe(materials), self.asked.images.training, list[Any]()
         if images is not None:
             hashes = [list(map(sha256_file, paths)) for paths in (images.paths, images.validation_paths)]
             own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]

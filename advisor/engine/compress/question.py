@@ -6,18 +6,10 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from advisor.catalog.user_models.master import task_of
-from advisor.compression.calibration import (
-    CALIBRATION,
-    FEWEST,
-    CalibrationImages,
-    choose,
-    drawn,
-    find_images,
-    spec_of_file,
-)
+from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
-from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
+from advisor.compression.user_model.samples import SampleParts, read_samples
 from advisor.compression.user_model.values import KINDS, Classifiers, Detectors, TrueBoxes
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
@@ -89,14 +81,6 @@ class CompressionQuestion:
     accelerator: str = "xnnpack"
     learn_s: float = 600.0
     stem: str = ""
-
-    @property
-    def calibration(self) -> CalibrationImages | Samples:
-        """Source of the calibration of the forms."""
-        if self.samples is not None:
-            return self.samples.calibration
-        assert self.spec is not None, "without samples there are images"
-        return CalibrationImages(self.images.calibration, self.spec, self.question.seed)
 
     @property
     def kind(self) -> Classifiers | Detectors:
