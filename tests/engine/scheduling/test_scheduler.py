@@ -176,12 +176,12 @@ def holds_password(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
 
-def test_four_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(4) as threads:
-        names = list(threads.map(lambda place: studied(database, tmp_path / f"{place}"), range(4)))
-    assert len(set(names)) == 4
+def test_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        names = list(threads.map(lambda place: studied(database, tmp_path / f"{place}"), range(2)))
+    assert len(set(names)) == 2
     found = complete_trials(database)
-    assert [found[name] for name in names] == [4, 4, 4, 4]
+    assert [found[name] for name in names] == [4, 4]
 
 
 def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:

@@ -21,7 +21,9 @@ from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import overview_of
+from advisor.engine.progress import Progress
 from advisor.engine.question import Question, Request, resolve
+from advisor.engine.run import run_search
 from advisor.engine.scheduling.stopping import ended_early
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import (
@@ -36,7 +38,7 @@ from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
-from tests.engine.conftest import SMALLEST, Searched, searched_once
+from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 
@@ -254,19 +256,16 @@ def test_nothing_is_named_twice(run: RunFolder) -> None:
     assert len(run.evaluations()) == before
 
 
-OPTIONS = (
-    "--candidates", SMALLEST, "--compressions", "float32,int8", "--threads", "1", "--size-budget", "1MB",
-    "--budget", "1us",
-)  # fmt: skip
-
-
 def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(
-    shared_folder: Path, warm_cache: Path, without_images: Searched
+    tmp_path: Path, warm_cache: Path, without_images: Searched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert without_images.code == 3, without_images.err
-    searched = searched_once(shared_folder / "filter-unmet", warm_cache, *OPTIONS)
-    assert searched.code == 3, searched.err
-    first = json.loads(searched.run.evaluations_file.read_text().splitlines()[0])
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
+    options = {"candidates": [SMALLEST], "compressions": ["float32", "int8"], **limits}
+    run = run_search(resolve(options), Progress()).run
+    first = json.loads(run.evaluations_file.read_text().splitlines()[0])
     assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
     assert "more than the size budget 1.0 MB" in first["reason"]
-    assert [e.status for e in searched.run.evaluations()] == [Status.OK] * 2
+    found = {(e.configuration.compression, e.status) for e in run.evaluations()}
+    assert found == {("float32", Status.OK), ("int8", Status.OK)}

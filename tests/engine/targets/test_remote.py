@@ -19,8 +19,10 @@ from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quant
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.devices.profiles.values import ConnectionSettings
-from advisor.engine.history.loaded_run import load_run
 from advisor.engine.pipeline.stage import StageName
+from advisor.engine.progress import Progress
+from advisor.engine.question import resolve
+from advisor.engine.run import run_search
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
@@ -36,7 +38,7 @@ from tests.devices.conftest import (
     ssh_server,
 )
 from tests.devices.test_adb import PRINTED, TOOL
-from tests.engine.conftest import SMALLEST, Searched, search
+from tests.engine.conftest import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
 
@@ -197,9 +199,11 @@ def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Pat
 
 
 def test_a_search_over_three_devices_goes_on_where_one_vanishes(
-    phone: Phone, second_phone: Phone, own_ssh: None, warm_cache: Path, one_without_images: Searched, tmp_path: Path
-) -> None:
+    phone: Phone, second_phone: Phone, own_ssh: None, warm_cache: Path, one_without_images: Searched, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     assert one_without_images.code == 3, one_without_images.err
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     for each in (phone, second_phone):
         (each.root / "data" / "local" / "tmp").mkdir(parents=True)
     second_phone.daemon.vanish_on = "--graph="
@@ -209,10 +213,10 @@ def test_a_search_over_three_devices_goes_on_where_one_vanishes(
     write_phone(folder, "our-phone", phone.serial, tool)
     write_phone(folder, "our-second", second_phone.serial, tool)
     write_profile(folder, "our-board", "raspberry-pi-4", connection={"ssh": "device", "python": sys.executable})
-    arguments = ("--device", "our-phone,our-second,our-board", "--profiles", str(folder), "--candidates", SMALLEST)
-    done = search(warm_cache, tmp_path / "runs", *arguments, "--compressions", "float32", "--budget", "500ms")
-    assert done.returncode == 3, done.stderr
-    rows = {row.configuration.target.device: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
+    devices = {"device": "our-phone,our-second,our-board", "profiles": [str(folder)], "out": str(tmp_path / "runs")}
+    options = {"candidates": [SMALLEST], "compressions": ["float32"], "budget": "500ms", **devices}
+    evaluations = run_search(resolve(options), Progress()).run.evaluations()
+    rows = {row.configuration.target.device: row for row in evaluations}
     one, other, board = (rows[name] for name in ("our-phone", "our-second", "our-board"))
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
     assert one.remote.delegated == (60, 66)
