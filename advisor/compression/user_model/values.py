@@ -18,7 +18,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Interval, paired_difference, paired_shares, wilson
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import Detector, predict, predict_arrays, true_boxes
+from advisor.measurement.accuracy import Detector, predict, predict_arrays
 from advisor.measurement.average_precision import require_coco, score, shares
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
@@ -27,24 +27,14 @@ if TYPE_CHECKING:
     from advisor.measurement.accuracy import Detections
 
 
+TrueBoxes = tuple["Detections", tuple[int, int]]
+"""The true boxes in an image, their classes in the order of the model, and its height and width in pixels."""
+
 ANY = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
 
 NAMED = 4
 """Operators left in float that a note names."""
-
-
-@dataclass(frozen=True)
-class TrueBoxes:
-    """The true boxes in an image.
-
-    Attributes:
-        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
-        size: height and width of the image in pixels.
-    """
-
-    rows: tuple[tuple[int, float, float, float, float], ...]
-    size: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -267,7 +257,7 @@ class Detectors:
         alike = FileAgreement(len(own), _precision(expected, own))
         if not labels:
             return alike
-        true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]
+        true, sizes = [boxes for boxes, _ in labels], [size for _, size in labels]
         places = _places(true)
         renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
         reached = score(wanted, renamed, sizes, len(places)).half

@@ -10,7 +10,7 @@ from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, 
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
 from advisor.compression.user_model.samples import SampleParts, read_samples
-from advisor.compression.user_model.values import KINDS, Classifiers, Detectors, TrueBoxes
+from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.core.options import CompressKeywords, completed
@@ -21,6 +21,7 @@ from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.engine.question.values import Question
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators import accelerator
+from advisor.measurement.accuracy import true_boxes
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
@@ -217,10 +218,8 @@ def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
     if images.boxes is None:
         return tuple(order[label] for label in part.labels)
     sizes = (images.boxes.sizes[index] for index in part.indices)
-    return tuple(
-        TrueBoxes(tuple((order[row[0]], *row[1:]) for row in rows), size[::-1])
-        for rows, size in zip(part.objects, sizes, strict=True)
-    )
+    places, each = dict(enumerate(order)), zip(part.objects, sizes, strict=True)
+    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in each)
 
 
 def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
