@@ -262,10 +262,9 @@ def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_pr
     assert without_images.code == 3, without_images.err
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
-    options = {"candidates": [SMALLEST], "compressions": ["float32", "int8"], **limits}
+    options = {"candidates": [SMALLEST], "compressions": ["float32", "float16"], "threads": [1], **limits}
     run = run_search(resolve(options), Progress()).run
     first = json.loads(run.evaluations_file.read_text().splitlines()[0])
     assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
     assert "more than the size budget 1.0 MB" in first["reason"]
-    found = {(e.configuration.compression, e.status) for e in run.evaluations()}
-    assert found == {("float32", Status.OK), ("int8", Status.OK)}
+    assert [e.status for e in run.evaluations()] == [Status.OK] * 2
