@@ -12,7 +12,7 @@ from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanV
 from advisor.reporting.blocks import DataTable, Paragraph, Span, TableColumn, Words, show
 from advisor.reporting.frames import Rows
 
-PLAN = Rows(COLUMNS, Forecast.to_row)
+PLAN = Rows(tuple(COLUMNS), Forecast.to_row)
 """Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Interval, paired_difference, paired_shares, wilson
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import Detector, predict, predict_arrays, true_boxes
+from advisor.measurement.accuracy import Detector, predict, predict_arrays
 from advisor.measurement.average_precision import require_coco, score, shares
 from advisor.tflite.model import Model
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR, cut_postprocess, post_processing, with_named_outputs
@@ -27,24 +27,14 @@ if TYPE_CHECKING:
     from advisor.measurement.accuracy import Detections
 
 
+TrueBoxes = tuple["Detections", tuple[int, int]]
+"""The true boxes in an image, their classes in the order of the model, and its height and width in pixels."""
+
 ANY = "any"
 """Stands for the task of a file that is judged by samples of its inputs."""
 
 NAMED = 4
 """Operators left in float that a note names."""
-
-
-@dataclass(frozen=True)
-class TrueBoxes:
-    """The true boxes in an image.
-
-    Attributes:
-        rows: class in the order of the model, then top, left, bottom and right in shares of the image.
-        size: height and width of the image in pixels.
-    """
-
-    rows: tuple[tuple[int, float, float, float, float], ...]
-    size: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -72,14 +62,10 @@ class FileAgreement:
 
 @dataclass(frozen=True)
 class Speed:
-    """Latency and memory of a file on this machine with one thread.
+    """Median latency of a run on this machine with one thread, and its 95 % interval.
 
-    Attributes:
-        latency_ms: median of a run.
-        low: lower end of its 95 % interval.
-        high: upper end.
-        memory_bytes: private memory that loading and the first run add; None if the system does not report it.
-        verdict: whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
+    ``memory_bytes`` is the private memory that loading and the first run add; None if the system does not report it.
+    ``verdict`` says whether the figure can be trusted: ``stable``, ``unstable`` or ``contended``.
     """
 
     latency_ms: float
@@ -91,14 +77,9 @@ class Speed:
 
 @dataclass(frozen=True)
 class DelegatedPart:
-    """Part of a file that the target's accelerator runs.
+    """Part of a file's operators that the target's accelerator runs, in a number of ``pieces``.
 
-    Attributes:
-        taken: operators that it runs.
-        operators: operators of the file.
-        share: share of the arithmetic that it runs, 0-1.
-        pieces: number of partitions.
-        left: number of operators left to the builtin kernels, by reason.
+    ``share`` is that of the arithmetic (0-1); ``left`` counts the operators left to the builtin kernels, by reason.
     """
 
     taken: int
@@ -113,15 +94,10 @@ class RecipeResult:
     """One recipe and its result.
 
     Attributes:
-        recipe: its name.
         status: ``ok``, ``skipped`` (does not apply) or ``failed``.
         reason: why it is not ``ok``, or why it could not be scored or timed.
         path: the file; empty if there is none.
         seconds: time to make it.
-        sizes: its sizes.
-        taken: its delegation.
-        agreement: accuracy, or agreement with float.
-        speed: latency and memory; None if it was not timed.
         notes: what the recipe did and found.
     """
 
@@ -138,10 +114,8 @@ class RecipeResult:
 
     def within(self, max_drop_points: float | None) -> bool:
         """Return whether the loss is within the limit; without a limit, whether there is a file."""
-        if self.status != "ok":
-            return False
-        if max_drop_points is None:
-            return True
+        if self.status != "ok" or max_drop_points is None:
+            return self.status == "ok"
         drop = self.agreement.drop if self.agreement else None
         return drop is not None and 100 * drop.value <= max_drop_points + 1e-9
 
@@ -151,14 +125,11 @@ class Compression:
     """The result of ``advisor compress``.
 
     Attributes:
-        model: the float file as given.
-        folder: where the files are.
         calibration: the images that activations were calibrated on, in words.
         scored: the images that the files were scored on, in words.
         accelerator: the accelerator that ``taken`` is about.
         max_drop_points: points that a file may lose against float; None for no limit.
         forms: float32 first, then the recipes in the order asked.
-        notes: what the reader must know.
         task: name of the task, see :data:`advisor.core.tasks.TASKS`; ``ANY`` with samples.
     """
 
@@ -221,28 +192,11 @@ SIDES = (100, 100)
 """Sides of an image without true boxes; the overlap of boxes does not depend on them."""
 
 
-class TaskFiles(Protocol):
-    """The files of one task."""
-
-    def classes(self, data: bytes, model: Model, name: str) -> int:
-        """Return the number of classes; a UsageError if the outputs are not those of the task."""
-
-    def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
-        """Return the answers of a file to images, or to the bundled photographs if there are none."""
-
-    def compare(self, own: Any, floats: Any, labels: Sequence[Any]) -> FileAgreement:
-        """Compare answers with the float file's, and with the truth if it is known."""
-
-    def notes(self, _model: Model) -> Iterator[str]:
-        """Yield remarks on the forms of a file."""
-        yield from ()
-
-
-class Classifiers(TaskFiles):
+class Classifiers:
     """Files that give one row of scores."""
 
     def classes(self, _data: bytes, model: Model, name: str) -> int:
-        """See :class:`TaskFiles`."""
+        """Return the number of classes; a UsageError if the outputs are not those of the task."""
         outputs = model.outputs
         if len(outputs) != 1 or len(outputs[0].shape) < 2 or outputs[0].elements != outputs[0].shape[-1]:
             shapes = ", ".join("x".join(map(str, tensor.shape)) for tensor in outputs)
@@ -250,7 +204,10 @@ class Classifiers(TaskFiles):
         return outputs[0].shape[-1]
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> NDArray[np.float32]:
-        """Return the scores, float32 (n, classes); one that is not finite is a StageError."""
+        """Return the scores of images, or of the bundled photographs if there are none, float32 (n, classes).
+
+        One that is not finite is a StageError.
+        """
         crops = () if images else from_photographs(spec, seed + SCORING_SEED)
         rows = predict(path, images, spec) if images else predict_arrays(path, crops)
         if not np.isfinite(rows).all():
@@ -258,7 +215,7 @@ class Classifiers(TaskFiles):
         return rows
 
     def compare(self, own: NDArray[np.float32], floats: NDArray[np.float32], labels: Sequence[int]) -> FileAgreement:
-        """See :class:`TaskFiles`; answers are float32 (n, classes), and labels are empty if they are not known."""
+        """Compare scores, float32 (n, classes), with the float file's, and with the labels if they are known."""
         answers, expected = own.argmax(axis=1), floats.argmax(axis=1)
         same = int((answers == expected).sum())
         signal, noise = (float((values.astype(np.float64) ** 2).sum()) for values in (floats, own - floats))
@@ -268,17 +225,21 @@ class Classifiers(TaskFiles):
         right, float_right = ((row == np.asarray(labels)).tolist() for row in (answers, expected))
         return replace(alike, accuracy=wilson(sum(right), len(right)), drop=paired_difference(float_right, right))
 
+    def notes(self, _model: Model) -> Iterator[str]:
+        """Yield remarks on the forms of a file."""
+        yield from ()
 
-class Detectors(TaskFiles):
+
+class Detectors:
     """Files that end in post-processing."""
 
     def classes(self, data: bytes, _model: Model, name: str) -> int:
-        """See :class:`TaskFiles`."""
+        """Return the number of classes; a UsageError if the file does not end in post-processing."""
         require_coco()
         return cut_postprocess(data, name)[1].classes
 
     def answers(self, path: Path, images: Sequence[Path], spec: InputSpec, seed: int) -> list[Detections]:
-        """See :class:`TaskFiles`."""
+        """Return what is found in images, or in the bundled photographs if there are none."""
         with tempfile.TemporaryDirectory() as folder:
             named = Path(folder) / path.name
             named.write_bytes(with_named_outputs(path.read_bytes(), path.name))
@@ -288,7 +249,7 @@ class Detectors(TaskFiles):
             return [detector.found_in(array) for array in from_photographs(spec, seed + SCORING_SEED)]
 
     def compare(self, own: list[Detections], floats: list[Detections], labels: Sequence[TrueBoxes]) -> FileAgreement:
-        """See :class:`TaskFiles`.
+        """Compare boxes with the float file's, and with the true ones if they are known.
 
         Agreement is the mAP@0.5 where the boxes that the float file is sure of are the true ones.
         """
@@ -296,7 +257,7 @@ class Detectors(TaskFiles):
         alike = FileAgreement(len(own), _precision(expected, own))
         if not labels:
             return alike
-        true, sizes = [true_boxes(one.rows) for one in labels], [one.size for one in labels]
+        true, sizes = [boxes for boxes, _ in labels], [size for _, size in labels]
         places = _places(true)
         renamed, wanted, of_float = ([one.relabelled(places) for one in rows] for rows in (own, true, floats))
         reached = score(wanted, renamed, sizes, len(places)).half
@@ -304,7 +265,7 @@ class Detectors(TaskFiles):
         return replace(alike, accuracy=reached, drop=paired_shares(of_floats, each))
 
     def notes(self, model: Model) -> Iterator[str]:
-        """See :class:`TaskFiles`."""
+        """Yield remarks on the forms of a file."""
         yield f"each form has the post-processing of the file ({OPERATOR})"
         order = [model.subgraphs[0].outputs.index(tensor) for tensor in post_processing(model).outputs]
         if order != sorted(order):
@@ -325,10 +286,10 @@ def _places(true: list[Detections]) -> Mapping[int, int]:
     return {label: place for place, label in enumerate(sorted({int(label) for one in true for label in one.labels}))}
 
 
-KINDS: Mapping[str, TaskFiles] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
+KINDS: Mapping[str, Classifiers | Detectors] = dict(zip(TASKS, (Classifiers(), Detectors()), strict=False))
 """The files of each task."""
 
 
 def answer(path: Path, task: str, images: Sequence[Path], spec: InputSpec, seed: int) -> Any:
-    """Return the answers to images, or to bundled photographs, in a child process; see :meth:`TaskFiles.answers`."""
+    """Return the answers to images, or to bundled photographs, in a child process."""
     return KINDS[task].answers(path, images, spec, seed)

@@ -1,16 +1,16 @@
 """Answer a question about the forms of one file: make them by the stages of a search, then score and time them."""
 
-import asyncio
 import contextlib
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from advisor.compression.calibration import PHOTOGRAPHS_VERSION, CalibrationImages
-from advisor.compression.recipes import Recipe, Sizes, sizes_of
+from advisor.compression.recipes import Recipe, sizes_of
 from advisor.compression.recipes.base import Needs, RecipeInputs
 from advisor.compression.user_model.samples import ALIKE_DB, Samples, compare
 from advisor.compression.user_model.values import (
@@ -28,7 +28,7 @@ from advisor.engine.compress.question import FLOAT, CompressionQuestion
 from advisor.engine.execution import executor_for
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
 from advisor.engine.pipeline.stage import Inputs, Scope, StageAborted
-from advisor.engine.pipeline.stages.artefacts import calibrated, compressed, shares_calibration
+from advisor.engine.pipeline.stages.artefacts import FormInputs, calibrated, compressed, shares_calibration
 from advisor.engine.pipeline.stages.figures import THOROUGH
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question.values import Execution
@@ -46,26 +46,30 @@ Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
-class FileForms:
-    """Inputs of the forms of a user's file; see :class:`advisor.engine.pipeline.stages.artefacts.FormInputs`."""
+class FileForms(FormInputs):
+    """Inputs of the forms of a user's file."""
 
     asked: CompressionQuestion
 
     @property
     def spec(self) -> InputSpec | None:
-        """The size and normalisation of the file's input image; None with samples."""
+        """See :class:`FormInputs`."""
         return self.asked.spec
 
     def stands_in(self, _materials: Materials) -> bool:
-        """Return False: the weights are the user's."""
+        """See :class:`FormInputs`: the weights are the user's."""
         return False
 
     def calibration(self, _materials: Materials) -> CalibrationImages | Samples:
-        """Return the images or the samples to calibrate on."""
-        return self.asked.calibration
+        """See :class:`FormInputs`."""
+        asked = self.asked
+        if asked.samples is not None:
+            return asked.samples.calibration
+        assert asked.spec is not None, "without samples there are images"
+        return CalibrationImages(asked.images.calibration, asked.spec, asked.question.seed)
 
     def calibration_key(self, _materials: Materials) -> object:
-        """Return the hashes of the images or of the samples."""
+        """See :class:`FormInputs`: the hashes of the images or of the samples."""
         samples, paths = self.asked.samples, self.asked.images.calibration
         if samples is not None:
             return ["samples", sha256_file(samples.calibration.path), samples.calibration.rows]
@@ -74,86 +78,21 @@ class FileForms:
         return ["images", *map(sha256_file, paths)]
 
     def metadata(self, _materials: Materials) -> Metadata | None:
-        """Return the metadata of the file."""
+        """See :class:`FormInputs`."""
         return self.asked.metadata
 
     def for_recipe(self, _materials: Materials) -> RecipeInputs:
-        """Return the labelled images, the limit of the loss and the time limit."""
+        """See :class:`FormInputs`."""
         limit = self.asked.question.limits.max_drop_points
         return RecipeInputs(None, self.asked.images.training, limit, self.asked.learn_s)
 
     def recipe_key(self, materials: Materials) -> Inputs:
-        """Return what names these in a cache key."""
-        given, images = self.for_recipe(materials), self.asked.images.training
-        own = []
+        """See :class:`FormInputs`."""
+        given, images, own = self.for_recipe(materials), self.asked.images.training, list[Any]()
         if images is not None:
             hashes = [list(map(sha256_file, paths)) for paths in (images.paths, images.validation_paths)]
             own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
         return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
-
-
-def make_forms(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
-    """Make each form of the question; a failure becomes the row of that recipe and does not stop the others.
-
-    ``log`` takes the output of child processes.
-    """
-    executor = executor_for(Execution(), lambda: log)
-    with contextlib.closing(executor):
-        materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
-        walker = Walker(materials, Workers(executor.machine, executor.pools))
-
-        async def rows() -> list[RecipeResult]:
-            return [await _row(asked, walker, one, tell) for one in asked.recipes]
-
-        return run_coroutine(rows())
-
-
-async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
-    path, start = asked.path_of(one.name), time.monotonic()
-    notes: Mapping[str, Any] = {}
-    try:
-        if one.name != FLOAT:
-            _require_learnable(asked, one)
-            tell(f"making {one.name}")
-            notes = await _form(asked, walker, one.name, path)
-        sizes, taken = await asyncio.to_thread(_described, path, asked.accelerator)
-    except AdvisorError as error:
-        cause = error.__cause__ if isinstance(error, StageAborted) else error
-        reason = cause.message if isinstance(cause, AdvisorError) else error.message
-        skipped = isinstance(cause, UnsupportedRecipe | RuntimeRefusal)
-        return RecipeResult(one.name, "skipped" if skipped else "failed", reason)
-    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
-
-
-def _require_learnable(asked: CompressionQuestion, one: Recipe) -> None:
-    if one.needs < Needs.SCORING:
-        return
-    if asked.samples or not asked.question.of_task.labelled:
-        file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
-        raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
-
-
-async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
-    given, names = FileForms(asked), [one.name for one in asked.recipes]
-    card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
-    shared = None
-    if asked.samples is None and shares_calibration(name, names):
-        shared = calibrated(Scope(card), source, given, names)
-    made: Artefact = await walker.run(compressed(Scope(card, compression=name), source, given, None, shared))
-    unfinished = path.with_suffix(".part")
-    try:
-        await asyncio.to_thread(shutil.copyfile, made.path, unfinished)
-        unfinished.replace(path)
-    except OSError as error:
-        raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
-    finally:
-        unfinished.unlink(missing_ok=True)
-    return made.notes
-
-
-def _described(path: Path, target: str) -> tuple[Sizes, DelegatedPart]:
-    found = delegate(read(path.read_bytes(), path.name), accelerator(target))
-    return sizes_of(path), DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
 
 
 LIMITS = CallLimits(seconds=3600, memory_bytes=10_000_000_000)
@@ -172,14 +111,11 @@ def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Co
     """
     require_cache()
     with Scratch() as folder:
-        forms = make_forms(asked, folder / "log.txt", tell)
+        forms = _made(asked, folder / "log.txt", tell)
         with trainers(folder / "log.txt") as pool:
             forms = _scored(pool, asked, forms, tell)
-    notes: tuple[str, ...] = ()
-    if latency:
-        forms, notes = time_forms(forms, tell)
-    images = asked.images
-    calibrated = any(one.needs_calibration for one in asked.recipes)
+    forms, notes = time_forms(forms, tell) if latency else (forms, ())
+    images, calibrated = asked.images, any(one.needs_calibration for one in asked.recipes)
     return Compression(
         model=str(asked.model),
         folder=str(asked.folder),
@@ -201,42 +137,93 @@ def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     return form.agreement
 
 
-def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
-    reference = forms[0]
-    if reference.status != "ok":
-        raise UsageError(f"{asked.model.name} cannot be compressed: {reference.reason}", "see advisor profile")
-    tell("scoring float32")
+def _made(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
+    """Make each form of the question, in child processes that write to ``log``."""
+    executor = executor_for(Execution(), lambda: log)
+    with contextlib.closing(executor):
+        materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
+        walker = Walker(materials, Workers(executor.machine, executor.pools))
+
+        async def rows() -> list[RecipeResult]:
+            return [await _row(asked, walker, one, tell) for one in asked.recipes]
+
+        return run_coroutine(rows())
+
+
+async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Tell) -> RecipeResult:
+    path, start = asked.path_of(one.name), time.monotonic()
+    notes: Mapping[str, Any] = {}
     try:
-        agreement = _judge(pool, asked)
-        scored = [replace(reference, agreement=agreement(asked.model))]
-    except StageError as error:
-        raise UsageError(error.message, error.hint) from error
-    for form in forms[1:]:
-        if form.status != "ok":
-            scored.append(form)
-            continue
-        tell(f"scoring {form.recipe}")
-        try:
-            scored.append(replace(form, agreement=agreement(Path(form.path))))
-        except RuntimeRefusal as error:
-            scored.append(replace(form, status="skipped", reason=f"this runtime cannot run it: {error.message}"))
-        except StageError as error:
-            scored.append(replace(form, status="failed", reason=error.message))
-    return scored
+        if one.name != FLOAT:
+            if one.needs >= Needs.SCORING and (asked.samples or not asked.question.of_task.labelled):
+                file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
+                raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
+            tell(f"making {one.name}")
+            notes = await _form(asked, walker, one.name, path)
+        found = delegate(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+    except AdvisorError as error:
+        cause = error.__cause__ if isinstance(error, StageAborted) else error
+        return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
+    taken = DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
+    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes_of(path), taken, notes=notes)
 
 
-def _judge(pool: Children, asked: CompressionQuestion) -> Callable[[Path], FileAgreement]:
-    """Return the function that compares a file with the float file, which it runs once where it keeps its answers."""
-    images, samples = asked.images, asked.samples
-    if samples:
-        return lambda path: pool.call(f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS)
+def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
+    """Return the row of a form that an error left out: skipped if the recipe or the runtime refused it."""
+    refused = isinstance(error, UnsupportedRecipe | RuntimeRefusal)
+    reason = f"{before}{error.message}" if refused else error.message
+    return replace(form, status="skipped" if refused else "failed", reason=reason)
 
+
+async def _form(asked: CompressionQuestion, walker: Walker, name: str, path: Path) -> Mapping[str, Any]:
+    given, names = FileForms(asked), [one.name for one in asked.recipes]
+    card, source = asked.stem or asked.model.stem, FloatModel(asked.model, sha256_file(asked.model))
+    shared = None
+    if asked.samples is None and shares_calibration(name, names):
+        shared = calibrated(Scope(card), source, given, names)
+    made: Artefact = await walker.run(compressed(Scope(card, compression=name), source, given, None, shared))
+    unfinished = path.with_suffix(".part")
+    try:
+        shutil.copyfile(made.path, unfinished)
+        unfinished.replace(path)
+    except OSError as error:
+        raise StageError(f"{path} cannot be written: {error.strerror or error}") from None
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return made.notes
+
+
+def _scored(pool: Children, asked: CompressionQuestion, forms: list[RecipeResult], tell: Tell) -> list[RecipeResult]:
+    """Return the rows with what differs from the float file, the first one, which runs once if its answers are kept."""
+    images, samples, scored = asked.images, asked.samples, list[RecipeResult]()
+    if forms[0].status != "ok":
+        raise UsageError(f"{asked.model.name} cannot be compressed: {forms[0].reason}", "see advisor profile")
+
+    @lru_cache(maxsize=2)
     def answers(path: Path) -> Any:
         given = (path, asked.question.task, images.scored, asked.spec, asked.question.seed)
         return pool.call(f"{answer.__module__}:answer", *given, limits=LIMITS)
 
-    floats = answers(asked.model)
-    return lambda path: asked.kind.compare(floats if path == asked.model else answers(path), floats, images.labels)
+    def agreement(path: Path) -> FileAgreement:
+        if not samples:
+            floats = answers(asked.model)
+            return asked.kind.compare(answers(path), floats, images.labels)
+        of_samples: FileAgreement = pool.call(
+            f"{compare.__module__}:compare", path, asked.model, samples.scored, limits=LIMITS
+        )
+        return of_samples
+
+    for form in forms:
+        if form.status == "ok":
+            tell(f"scoring {form.recipe}")
+            try:
+                form = replace(form, agreement=agreement(Path(form.path)))
+            except StageError as error:
+                if form is forms[0]:
+                    raise UsageError(error.message, error.hint) from error
+                form = _without(form, error, "this runtime cannot run it: ")
+        scored.append(form)
+    return scored
 
 
 def time_forms(forms: list[RecipeResult], tell: Tell) -> tuple[list[RecipeResult], tuple[str, ...]]:

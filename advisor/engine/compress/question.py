@@ -1,24 +1,16 @@
 """Check the arguments of ``advisor compress`` and choose its images, before any work starts."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from advisor.catalog.user_models.master import task_of
-from advisor.compression.calibration import (
-    CALIBRATION,
-    FEWEST,
-    CalibrationImages,
-    choose,
-    drawn,
-    find_images,
-    spec_of_file,
-)
+from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
 from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
-from advisor.compression.user_model.samples import SampleParts, Samples, read_samples
-from advisor.compression.user_model.values import KINDS, TaskFiles, TrueBoxes
+from advisor.compression.user_model.samples import SampleParts, read_samples
+from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.core.options import CompressKeywords, completed
@@ -29,6 +21,7 @@ from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.engine.question.values import Question
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators import accelerator
+from advisor.measurement.accuracy import true_boxes
 from advisor.store.files import ensure_output_dir
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
@@ -52,97 +45,12 @@ class CompressionImages:
         training: for recipes that score or train; None without labelled images.
     """
 
-    calibration: tuple[Path, ...]
-    calibration_source: str
-    scored: tuple[Path, ...]
-    labels: tuple[int, ...] | tuple[TrueBoxes, ...]
-    scored_source: str
+    calibration: tuple[Path, ...] = ()
+    scored: tuple[Path, ...] = ()
+    calibration_source: str = PHOTOGRAPHS
+    scored_source: str = PHOTOGRAPHS
+    labels: tuple[Any, ...] = ()
     training: TrainingImages | None = None
-
-
-NO_IMAGES = CompressionImages((), PHOTOGRAPHS, (), (), PHOTOGRAPHS)
-
-
-def images_for(
-    question: Question,
-    calibration: Path | None,
-    spec: InputSpec,
-    names: Sequence[str],
-    classes: int,
-    needs: Collection[Needs],
-) -> CompressionImages:
-    """Read the user's folders, or none. The model has ``classes`` classes, and the labels ``names`` if it has any.
-
-    With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
-    scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
-    recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
-
-    Raises:
-        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
-    """
-    data, seed, labelled = question.data, question.seed, question.of_task.labelled
-    own = find_images(calibration) if calibration else ()
-    whole = bool(own) and not (labelled and max(needs) >= Needs.SCORING)
-    read = _read(replace(question, judged_whole=whole))
-    if read is None:
-        return _unlabelled(own, calibration, seed)
-    order = class_order(read.classes, names, classes)
-    halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
-    scored, held = halves.part(Role.HOLDOUT), len(read.split.holdout)
-    judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
-    if len(scored.paths) < held:
-        judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
-    train, source = read.part(Role.TRAIN), f"images of {calibration}" if own else f"training images of {data}"
-    chosen = drawn(own or (() if labelled else train.paths), CALIBRATION, seed)
-    if not chosen:
-        chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
-    found = CompressionImages(chosen, f"{len(chosen)} {source}", scored.paths, _truth(halves, scored, order), judged)
-    if whole or not labelled:
-        return found
-    validation = halves.part(Role.VALIDATION)
-    learnt, judging = (tuple(order[label] for label in part.labels) for part in (train, validation))
-    training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
-    return replace(found, training=training)
-
-
-def _read(question: Question) -> Images | None:
-    try:
-        return read_images(question, lambda _text: None)
-    except UsageError as error:
-        hint, other, _ = error.hint.partition(": add --task ")
-        raise UsageError(
-            error.message, f"{hint}; the model is a classifier: give class folders" if other else hint
-        ) from None
-
-
-def _for_choosing(images: Images) -> Images:
-    """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
-    split, together = images.split, dict[int, list[int]]()
-    for index, group in enumerate(images.groups):
-        together.setdefault(group, []).append(index)
-    chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
-    return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
-
-
-def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[int, ...] | tuple[TrueBoxes, ...]:
-    if images.boxes is None:
-        return tuple(order[label] for label in part.labels)
-    sizes = (images.boxes.sizes[index] for index in part.indices)
-    return tuple(
-        TrueBoxes(tuple((order[row[0]], *row[1:]) for row in rows), size[::-1])
-        for rows, size in zip(part.objects, sizes, strict=True)
-    )
-
-
-def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
-    if not own:
-        return NO_IMAGES
-    chosen = drawn(own, CALIBRATION, seed)
-    others = tuple(path for path in own if path not in set(chosen))
-    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
-    new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
-    source = f"{len(chosen)} images of {folder}"
-    return CompressionImages(chosen, source, scored, (), f"{len(scored)} images of {folder} {new}")
 
 
 FLOAT = "float32"
@@ -169,22 +77,14 @@ class CompressionQuestion:
     folder: Path
     spec: InputSpec | None = None
     metadata: Metadata | None = None
-    images: CompressionImages = NO_IMAGES
+    images: CompressionImages = CompressionImages()
     samples: SampleParts | None = None
     accelerator: str = "xnnpack"
     learn_s: float = 600.0
     stem: str = ""
 
     @property
-    def calibration(self) -> CalibrationImages | Samples:
-        """Source of the calibration of the forms."""
-        if self.samples is not None:
-            return self.samples.calibration
-        assert self.spec is not None, "without samples there are images"
-        return CalibrationImages(self.images.calibration, self.spec, self.question.seed)
-
-    @property
-    def kind(self) -> TaskFiles:
+    def kind(self) -> Classifiers | Detectors:
         """The kind of files of the task."""
         return KINDS[self.question.task]
 
@@ -222,9 +122,8 @@ def ask(
         question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
         accelerator=options["accelerator"], learn_s=options["learn_s"],
     )  # fmt: skip
-    samples = options["samples"]
-    if samples is not None:
-        asked = _of_samples(asked, Path(samples), plain, options)
+    if options["samples"] is not None:
+        asked = _of_samples(asked, Path(options["samples"]), plain, options)
     else:
         asked = _of_images(asked, data, options, judged_only)
     return asked if judged_only else _with_folder(asked, data, plain, options["force"])
@@ -241,8 +140,8 @@ def _of_samples(
     if not asked.question.of_task.probabilities:
         raise UsageError(f"--samples: {name} is a detector, and boxes have no SNR", "give images with --calibration")
     parts = read_samples(samples, read(plain, name), asked.question.seed)
-    images = CompressionImages((), parts.calibration_source, (), (), parts.scored_source)
-    return replace(asked, samples=parts, images=images)
+    sources = CompressionImages(calibration_source=parts.calibration_source, scored_source=parts.scored_source)
+    return replace(asked, samples=parts, images=sources)
 
 
 def _of_images(
@@ -258,22 +157,89 @@ def _of_images(
     labels = metadata.labels if metadata else ()
     if labels and len(labels) != classes:
         raise UsageError(f"{model.name} has {len(labels)} labels and {classes} classes", "correct its metadata")
-    needs = {one.needs for one in asked.recipes}
-    calibration = None if folder is None else Path(folder)
-    images = images_for(asked.question, calibration, spec, labels, classes, needs)
     kept = replace(metadata, mean=spec.mean, std=spec.std) if metadata and labels else None
-    return replace(asked, spec=spec, metadata=kept, images=images)
+    asked = replace(asked, spec=spec, metadata=kept)
+    return replace(asked, images=_images_for(asked, None if folder is None else Path(folder), spec, classes))
+
+
+def _images_for(
+    asked: CompressionQuestion, calibration: Path | None, spec: InputSpec, classes: int
+) -> CompressionImages:
+    """Read the user's folders, or none. The model has ``classes`` classes, and the labels of its metadata if any.
+
+    With both folders and no recipe that uses labels, all labelled images score the files. Otherwise their hold-out
+    scores them, split off as in a search. A model that a search exported was trained on everything but the hold-out. A
+    recipe that chooses by labels gets half of the hold-out, and the other half scores the files.
+
+    Raises:
+        UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
+    """
+    question, needs = asked.question, {one.needs for one in asked.recipes}
+    data, seed, labelled = question.data, question.seed, question.of_task.labelled
+    own = find_images(calibration) if calibration else ()
+    whole = bool(own) and not (labelled and max(needs) >= Needs.SCORING)
+    try:
+        read = read_images(replace(question, judged_whole=whole), lambda _text: None)
+    except UsageError as error:
+        hint, other, _ = error.hint.partition(": add --task ")
+        classifier = "; the model is a classifier: give class folders" if other else ""
+        raise UsageError(error.message, f"{hint}{classifier}") from None
+    if read is None:
+        return _unlabelled(own, calibration, seed) if own else CompressionImages()
+    order = class_order(read.classes, asked.metadata.labels if asked.metadata else (), classes)
+    halves = _for_choosing(read) if labelled and Needs.SCORING in needs and not whole else read
+    train, scored, held = read.part(Role.TRAIN), halves.part(Role.HOLDOUT), len(read.split.holdout)
+    judged = f"all {held} images of {data}" if whole else f"the {held} images held out of {data}"
+    if len(scored.paths) < held:
+        judged = f"{len(scored.paths)} of the {held} images held out of {data}; a recipe used the others to choose"
+    source = f"images of {calibration}" if own else f"training images of {data}"
+    chosen = drawn(own or (() if labelled else train.paths), CALIBRATION, seed)
+    if not chosen:
+        chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
+    training = None
+    if labelled and not whole:
+        validation = halves.part(Role.VALIDATION)
+        learnt, judging = (tuple(order[label] for label in part.labels) for part in (train, validation))
+        training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
+    truth = _truth(halves, scored, order)
+    return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)
+
+
+def _for_choosing(images: Images) -> Images:
+    """Return the images with half of their hold-out as validation part, if the hold-out is large enough."""
+    split, together = images.split, dict[int, list[int]]()
+    for index, group in enumerate(images.groups):
+        together.setdefault(group, []).append(index)
+    chosen_on, scored = halved(images.dataset, split.holdout, split.seed, list(together.values()))
+    return replace(images, split=replace(split, validation=chosen_on, holdout=scored)) if chosen_on else images
+
+
+def _truth(images: Images, part: Part, order: Sequence[int]) -> tuple[Any, ...]:
+    if images.boxes is None:
+        return tuple(order[label] for label in part.labels)
+    sizes = (images.boxes.sizes[index] for index in part.indices)
+    places, each = dict(enumerate(order)), zip(part.objects, sizes, strict=True)
+    return tuple((true_boxes(rows).relabelled(places), size[::-1]) for rows, size in each)
+
+
+def _unlabelled(own: tuple[Path, ...], folder: Path | None, seed: int) -> CompressionImages:
+    chosen = drawn(own, CALIBRATION, seed)
+    others = tuple(path for path in own if path not in set(chosen))
+    scored = drawn(others, SCORED, seed) if len(others) >= 2 * FEWEST else chosen
+    new = "that were not calibrated on" if scored is not chosen else "that were calibrated on, too"
+    return CompressionImages(
+        chosen, scored, f"{len(chosen)} images of {folder}", f"{len(scored)} images of {folder} {new}"
+    )
 
 
 def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: bool) -> CompressionQuestion:
     """Create the folder, and write the float file that recipes start from if it is another than the user's."""
     model, folder = asked.model, asked.folder
-    made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
-    if plain == data:
-        ensure_output_dir(folder, made, force)
-        return asked
     copy = folder / f"{model.stem}-{FLOAT}.tflite"
-    ensure_output_dir(folder, [*made, copy.name], force)
+    made = [asked.path_of(one.name).name for one in asked.recipes[1:]]
+    ensure_output_dir(folder, made if plain == data else [*made, copy.name], force)
+    if plain == data:
+        return asked
     copy.write_bytes(write_metadata(plain, asked.metadata) if asked.metadata else plain)
     return replace(asked, model=copy, stem=model.stem)
 

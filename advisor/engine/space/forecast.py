@@ -11,18 +11,25 @@ from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Quantity
 from advisor.datasets.division import Overview
 from advisor.engine.question import Request
+from advisor.store.jsonfile import frame, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
 
 SCHEMA_VERSION = 1
 
-COLUMNS = (
-    "key", "card", "training", "compression", "device", "threads", "latency_median_ms", "latency_low_ms",
-    "latency_high_ms", "latency_provenance", "latency_budget_probability", "size_bytes", "size_low_bytes",
-    "size_provenance", "top1_percent", "price_s", "skipped_because",
-)  # fmt: skip
-"""Columns of :meth:`PlanView.to_frame`."""
+COLUMNS = {
+    "key": "configuration.key", "card": "configuration.card", "training": "configuration.training",
+    "compression": "configuration.compression", "device": "configuration.target.device",
+    "threads": "configuration.target.threads", "latency_median_ms": "latency.value", "latency_low_ms": "latency.low",
+    "latency_high_ms": "latency.high", "latency_provenance": "latency.provenance",
+    "latency_budget_probability": "chance", "size_bytes": "size.value", "size_low_bytes": "size.low",
+    "size_provenance": "size.provenance", "top1_percent": "accuracy.value", "price_s": "price_s",
+    "skipped_because": "filtered",
+}  # fmt: skip
+"""Columns of :meth:`PlanView.to_frame`, and what of a forecast each shows."""
+
+IDENTITY = ("key", "card", "training", "compression")
 
 
 @dataclass(frozen=True)
@@ -50,7 +57,7 @@ class Forecast:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""
         return {
-            **self._identity(),
+            **{name: getattr(self.configuration, name) for name in IDENTITY},
             "threads": self.configuration.target.threads,
             "latency": self.latency.to_json(),
             "meets_latency_budget": self.chance,
@@ -60,28 +67,11 @@ class Forecast:
             "filtered": self.filtered,
         }
 
-    def _identity(self) -> dict[str, str]:
-        return {name: getattr(self.configuration, name) for name in ("key", "card", "training", "compression")}
-
     def to_row(self) -> dict[str, object]:
-        """Return a row of a table, with the names of :data:`COLUMNS`."""
-        configuration, latency, size = self.configuration, self.latency, self.size
-        return {
-            **self._identity(),
-            "device": configuration.target.device,
-            "threads": configuration.target.threads,
-            "latency_median_ms": latency.value,
-            "latency_low_ms": latency.low,
-            "latency_high_ms": latency.high,
-            "latency_provenance": latency.provenance,
-            "latency_budget_probability": self.chance,
-            "size_bytes": round(size.value),
-            "size_low_bytes": None if size.low is None else round(size.low),
-            "size_provenance": size.provenance,
-            "top1_percent": self.accuracy.value if self.accuracy else None,
-            "price_s": self.price_s,
-            "skipped_because": self.filtered or None,
-        }
+        """Return a row of a table, with the names of :data:`COLUMNS`; sizes in whole bytes, no reason as None."""
+        row = {name: value_at(self, path) for name, path in COLUMNS.items()}
+        sizes = {name: None if row[name] is None else round(row[name]) for name in ("size_bytes", "size_low_bytes")}
+        return {**row, **sizes, "skipped_because": self.filtered or None}
 
 
 @dataclass(frozen=True)
@@ -185,9 +175,7 @@ class PlanView:
 
     def to_frame(self) -> pd.DataFrame:
         """Return every configuration as a row of a table, the most promising cards first; units are in the names."""
-        from advisor.store.jsonfile import frame
-
-        return frame(COLUMNS, (forecast.to_row() for forecast in self.forecasts))
+        return frame(tuple(COLUMNS), (forecast.to_row() for forecast in self.forecasts))
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object."""

@@ -151,10 +151,15 @@ class MultiDeviceEvaluator:
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation on the leading device; evaluations on the other devices go into the run."""
+        from advisor.devices.latency.features import read_features
+
         made = await self._evaluator.evaluate(configuration)
         if made.status is not Status.OK:
             return made
-        made = await self._with_file_features(made)
+        if made.artefact_sha256 not in self._features:
+            features = await asyncio.to_thread(read_features, self._run.path / made.artefact)
+            self._features[made.artefact_sha256] = features
+        made = replace(made, file_features=self._features[made.artefact_sha256])
         if not self._targets.devices:
             return made
         artefact = variant_of(made)  # once for all thread counts of this machine
@@ -203,20 +208,8 @@ class MultiDeviceEvaluator:
         if predicted.status is not Status.OK or device.profile.connection is None:
             return predicted
         name, path = device.profile.name, self._run.path / made.artefact
-        with self._doing(f"measuring {subject_of(made)} on {device.label}"):
+        subject = f"{made.configuration.variant_name} of {made.configuration.card}"
+        with self._doing(f"measuring {subject} on {device.label}"):
             return await asyncio.to_thread(
                 self._executor.on_device, name, measured_over_connection, predicted, device, path
             )
-
-    async def _with_file_features(self, made: Evaluation) -> Evaluation:
-        from advisor.devices.latency.features import read_features
-
-        if made.artefact_sha256 not in self._features:
-            found = await asyncio.to_thread(read_features, self._run.path / made.artefact)
-            self._features[made.artefact_sha256] = found
-        return replace(made, file_features=self._features[made.artefact_sha256])
-
-
-def subject_of(evaluation: Evaluation) -> str:
-    """Return an artefact in a few words for the progress: its form and its card."""
-    return f"{evaluation.configuration.variant_name} of {evaluation.configuration.card}"

@@ -1,13 +1,26 @@
+import io
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
-from advisor.compression.user_model.values import Classifiers, RecipeResult
+from advisor.compression.recipes import Sizes
+from advisor.compression.user_model.values import (
+    Classifiers,
+    Compression,
+    DelegatedPart,
+    FileAgreement,
+    RecipeResult,
+    Speed,
+)
+from advisor.core.quantity import Interval
 from advisor.engine.compress.compress import _scored, compress
 from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
+from advisor.reporting.compression import print_compression
 from advisor.tflite.metadata import read_metadata
 from tests.compression.user_model.conftest import CLASSES
 from tests.measurement.small_models import of_a_newer_runtime
@@ -65,6 +78,22 @@ def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path:
     assert agreement.snr_db is not None
     assert agreement.snr_db > 30
     assert any("agreement with float is no accuracy" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("columns", [80, 130])
+def test_the_table_fits_into_the_terminal(columns: int) -> None:
+    share = Interval(0.987, 0.972, 0.994)
+    whole = RecipeResult(
+        "int8", "ok", "", "forms/net-int8.tflite", 1.0, Sizes(3_456_789, 2_345_678, 2_234_567, 1_000_000),
+        DelegatedPart(66, 66, 1.0, 1, {}), FileAgreement(500, share, 31.0, share, share),
+        Speed(12.34, 12.1, 12.6, 46_000_000, "stable"),
+    )  # fmt: skip
+    said = Console(file=io.StringIO(), width=columns)
+    forms = (replace(whole, recipe="float32"), whole)
+    print_compression(Compression("net.tflite", "forms", "photos", "photos", "xnnpack", 0.5, forms), said)
+    lines = said.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert max(map(len, lines)) <= columns
+    assert ("memory MB" in "".join(lines)) == (columns == 130)
 
 
 def test_answers_are_judged_against_float_and_truth() -> None:

@@ -46,6 +46,16 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"stop_below": "0.5"}, "has no unit"),
     ({"min_precision": "101%", "data": "photos"}, "--min-precision: '101%' is above 100%"),
     ({"min_precision": "100%", "data": "photos"}, "--min-precision: '100%' is not between 50% and 99.5%"),
+    ({"min_precision": ["trash=90%", "trash=95%"], **PHOTOS}, "--min-precision: a share for 'trash' is given twice"),
+    ({"min_precision": ["90%,95%"], **PHOTOS}, "--min-precision: a share for all classes is given twice"),
+    ({"min_precision": "trash=101%", **PHOTOS}, "--min-precision: '101%' is above 100%"),
+    ({"min_precision": "trash=100%", **PHOTOS}, "--min-precision: '100%' is not between 50% and 99.5%"),
+    ({"min_precision": "trash=0%", **PHOTOS}, "--min-precision: '0%' is not above zero"),
+    ({"min_precision": "trash=90", **PHOTOS}, "--min-precision: '90' has no unit"),
+    ({"min_precision": "trash", **PHOTOS}, "--min-precision: 'trash' is not a number with a unit"),
+    ({"min_precision": "trash=", **PHOTOS}, "--min-precision: '' is not a number with a unit"),
+    ({"min_coverage": "0%", **PHOTOS}, "not above zero"),
+    ({"min_coverage": "100%", **PHOTOS}, "not between 1% and 99.5%"),
     (
         {**BOXES, "min_precision": "95%"},
         "--min-precision: models for --task object-detection have no probability of a class",
@@ -157,32 +167,6 @@ def test_a_class_has_its_own_share_before_that_of_all() -> None:
     assert (shares.of("trash"), shares.of("glass"), Shares().of("glass")) == (0.95, 0.9, None)
     assert (bool(shares), bool(Shares())) == (True, False)
     assert Guarantees(recall=shares, coverage=0.8).options == ("--min-recall", "--min-coverage")
-
-
-@pytest.mark.parametrize(
-    ("texts", "words"),
-    [
-        (["trash=90%", "trash=95%"], "--min-precision: a share for 'trash' is given twice"),
-        (["90%,95%"], "--min-precision: a share for all classes is given twice"),
-        (["trash=101%"], "--min-precision: '101%' is above 100%"),
-        (["trash=100%"], "--min-precision: '100%' is not between 50% and 99.5%"),
-        (["trash=0%"], "--min-precision: '0%' is not above zero"),
-        (["trash=90"], "--min-precision: '90' has no unit"),
-        (["trash"], "--min-precision: 'trash' is not a number with a unit"),
-        (["trash="], "--min-precision: '' is not a number with a unit"),
-    ],
-)
-def test_what_cannot_be_guaranteed_is_refused(texts: list[str], words: str) -> None:
-    with pytest.raises(UsageError) as refused:
-        precision(*texts)
-    assert refused.value.message == words
-    assert refused.value.hint
-
-
-@pytest.mark.parametrize(("text", "words"), [("0%", "not above zero"), ("100%", "not between 1% and 99.5%")])
-def test_a_coverage_that_cannot_be_guaranteed_is_refused(text: str, words: str) -> None:
-    with pytest.raises(UsageError, match=words):
-        parse_guarantees((), (), text)
 
 
 @pytest.mark.parametrize("option", ["min_precision", "min_recall"])

@@ -232,10 +232,6 @@ def test_the_example_of_the_docstring_holds() -> None:
     assert result.failed == 0
 
 
-def test_at_first_every_card_may_start_on_the_lowest_rung_only() -> None:
-    assert SuccessiveHalving(SPACE).runnable() == [(card, "head") for card in CARDS]
-
-
 def test_a_card_is_blocked_until_every_configuration_below_is_done() -> None:
     halving = SuccessiveHalving(SPACE)
     *first, last = of(CARDS[0], "head")

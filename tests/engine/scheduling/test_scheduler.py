@@ -4,8 +4,8 @@ Studies in a journal, in SQLite and in a real PostgreSQL; a database at fault is
 """
 
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +17,9 @@ from advisor.core.budget import Budget
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.names import RANDOM
+from advisor.engine.progress import Progress
+from advisor.engine.question import resolve
+from advisor.engine.run import run_search
 from advisor.engine.scheduling.halving import CardTraining
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
@@ -26,7 +29,7 @@ from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.engine import postgres
-from tests.engine.conftest import SMALLEST, command, environment, search
+from tests.engine.conftest import SMALLEST, Searched, command, environment, search
 from tests.engine.plans import changed, planned
 from tests.requirements import skip_or_fail
 
@@ -46,10 +49,10 @@ def alike(card: str) -> tuple[float, float]:
 class Search:
     """A scheduler over a study that gets made-up results."""
 
-    def __init__(self, cores: int = 2, trials_left: int = 100, sampler: str = "advisor", plan: Plan = PLAN) -> None:
+    def __init__(self, cores: int = 2, sampler: str = "advisor", plan: Plan = PLAN) -> None:
         self.bound = FrontBound(Budget())
         self.study = Study(InMemoryStorage(), "scheduling", plan, Budget(), sampler, seed=0, done=())
-        self.scheduler = Scheduler(self.study, self.bound, plan, trials_left, cores)
+        self.scheduler = Scheduler(self.study, self.bound, plan, 100, cores)
         self.running: list[Configuration] = []
         self.started: list[Configuration] = []
 
@@ -92,12 +95,6 @@ def test_no_more_run_than_the_cores_can_use() -> None:
     search = Search(plan=changed(PLAN, threads=(1, 2)))
     search.start()
     assert len(search.running) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
-
-
-def test_no_more_start_than_trials_are_left() -> None:
-    search = Search(trials_left=3)
-    search.start()
-    assert len(search.started) == 3
 
 
 def test_a_card_that_cannot_reach_the_front_is_rejected_with_the_reason() -> None:
@@ -145,9 +142,6 @@ def _tuned(running: list[Configuration]) -> set[str]:
     return {each.card for each in running if each.training == "finetune_top"}
 
 
-PROJECT = Path(__file__).resolve().parents[3]
-
-
 @pytest.fixture(scope="module")
 def database(starts_processes: None) -> Iterator[str]:
     """Address of a PostgreSQL that runs for these tests alone."""
@@ -158,20 +152,16 @@ def database(starts_processes: None) -> Iterator[str]:
         yield address
 
 
-def study_process(storage: str, out: Path, name: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.engine.scheduling.study_process", storage, str(out), name],
-        cwd=PROJECT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finished(process: subprocess.Popen[str]) -> str:
-    out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    return out.strip()
+def studied(storage: str, out: Path) -> str:
+    """Evaluate a whole study with stated figures, as a search does, and return its name."""
+    plan = replace(PLAN, cards=PLAN.cards[:1])
+    check_storage(storage)
+    run = RunFolder.create(out, "same-name")
+    with open_storage(storage, run) as (kept, name):
+        study = Study(kept, name, plan, Budget(latency_ms=50), "advisor", 0, done=())
+        while (configuration := study.ask()) is not None:
+            study.tell(replace(evaluation(), configuration=configuration))
+    return name
 
 
 def complete_trials(address: str) -> dict[str, int]:
@@ -186,12 +176,12 @@ def holds_password(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
 
 
-def test_four_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
-    processes = [study_process(database, tmp_path / f"{place}", "same-name") for place in range(4)]
-    names = [finished(process) for process in processes]
-    assert len(set(names)) == 4
+def test_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
+    with ThreadPoolExecutor(2) as threads:
+        names = list(threads.map(lambda place: studied(database, tmp_path / f"{place}"), range(2)))
+    assert len(set(names)) == 2
     found = complete_trials(database)
-    assert [found[name] for name in names] == [12, 12, 12, 12]
+    assert [found[name] for name in names] == [4, 4]
 
 
 def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
@@ -205,8 +195,9 @@ def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
 
 
 def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
-    database: str, warm_cache: Path, tmp_path: Path
+    database: str, warm_cache: Path, one_without_images: Searched, tmp_path: Path
 ) -> None:
+    assert one_without_images.code == 3, one_without_images.err
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
     done = search(warm_cache, tmp_path / "runs", *options)
     assert done.returncode == 0, done.stderr
@@ -255,22 +246,19 @@ def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(d
     assert "wrong-Wort" not in said
 
 
-@pytest.mark.integration
-def test_an_unreachable_database_ends_the_command_before_anything_is_spent(tmp_path: Path) -> None:
-    out, address = tmp_path / "runs", "postgresql://me:hidden-word@127.0.0.1:1/db"
-    done = search(tmp_path / "cache", out, "--storage", address, "--budget", "50ms")
-    assert done.returncode == 2, done.stderr
-    assert "postgresql://me@127.0.0.1:1/db" in done.stderr
-    assert "hidden-word" not in done.stderr
-    assert not out.exists()
+@pytest.mark.usefixtures("own_folders")
+def test_an_unreachable_database_ends_the_search_before_anything_is_spent(tmp_path: Path) -> None:
+    address = "postgresql://me:hidden-word@127.0.0.1:1/db"
+    request = resolve({"storage": address, "candidates": [SMALLEST], "out": str(tmp_path / "runs")})
+    with pytest.raises(UsageError, match="postgresql://me@127.0.0.1:1/db") as caught:
+        run_search(request, Progress())
+    assert "hidden-word" not in caught.value.message + caught.value.hint
+    assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.integration
 def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:
-    name = finished(study_process("sqlite", tmp_path, "run"))
-    run = (tmp_path / "latest").resolve()
-    assert name == "advisor"
-    assert (run / "study.sqlite").is_file()
+    assert studied("sqlite", tmp_path) == "advisor"
+    assert ((tmp_path / "latest").resolve() / "study.sqlite").is_file()
 
 
 def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:

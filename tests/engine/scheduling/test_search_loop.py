@@ -15,6 +15,7 @@ from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.evaluation_facts import TimeSummary, TimingFacts, UnknownFacts
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
 from advisor.engine.rules import rules_of
@@ -472,3 +473,15 @@ def test_where_every_card_is_too_slow_the_fastest_are_evaluated_all_the_same(tmp
     fastest = sorted(search.plan.cards, key=lambda card: card.macs)[:2]
     found = {e.configuration.card for e in search.run.evaluations() if e.status is Status.OK}
     assert found == {card.name for card in fastest}
+
+
+@pytest.mark.parametrize(("budget", "again"), [("1ms", True), ("50ms", False)])
+def test_files_over_the_size_budget_are_evaluated_only_where_nothing_meets_the_budget(
+    tmp_path: Path, budget: str, again: bool
+) -> None:
+    search, evaluator = Search(tmp_path, plan(), budget=budget), MadeUp()
+    large, small = (search.plan.configuration(BEST, form, 1) for form in ("float32", "int8"))
+    search.run.append(search.plan.skipped(large, "too large", StageName.PLAN))
+    search.run.append(ok(small))
+    asyncio.run(search.loop().rescue(evaluator, search.plan))
+    assert evaluator.started == ([large] if again else [])

@@ -32,12 +32,11 @@ from advisor.engine.scheduling.storage import journal
 from advisor.engine.scheduling.study import Study, configuration_of
 from advisor.engine.scheduling.suggesting import Suggester, make_suggester
 from advisor.engine.space.plan import Plan
-from tests.builders import RUNTIME as BUILDERS_RUNTIME, evaluation, present
+from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
 from tests.processes import PATIENCE_S, free_port, until
 
-CARDS = ["mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227"]
-RUNTIME = "ai-edge-litert==2.3.0"
+CARDS = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
 
 
 @pytest.fixture
@@ -79,17 +78,6 @@ def test_the_same_seed_gives_the_same_order(tmp_path: Path, plan: Plan) -> None:
     assert first == second
 
 
-def test_what_was_in_flight_when_the_process_died_is_asked_again(tmp_path: Path, plan: Plan) -> None:
-    first = study(tmp_path / "journal", plan)
-    done, lost = first.ask(), first.ask()
-    assert done is not None
-    assert lost is not None
-    first.tell(result(done))
-    rest = all_asked(study(tmp_path / "journal", plan, done=(result(done),)))
-    assert lost in rest
-    assert sorted([done, *rest]) == sorted(plan.configurations())
-
-
 def test_failed_and_skipped_evaluations_are_told_too(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
     for status in (Status.FAILED, Status.SKIPPED):
@@ -109,28 +97,17 @@ def test_a_result_kept_just_before_a_kill_is_neither_lost_nor_asked_again(tmp_pa
 
 
 def test_a_study_that_was_lost_is_made_again_from_the_evaluations(tmp_path: Path, plan: Plan) -> None:
-    done = tuple(result(configuration) for configuration in plan.configurations()[:4])
+    done = tuple(result(configuration) for configuration in plan.configurations()[:2])
     rest = all_asked(study(tmp_path / "journal", plan, done=done))
     assert sorted([*(each.configuration for each in done), *rest]) == sorted(plan.configurations())
     assert sum(trial.state.name == "COMPLETE" for trial in trials(tmp_path / "journal")) == plan.size
 
 
-def test_what_failed_can_be_asked_again(tmp_path: Path, plan: Plan) -> None:
-    first = study(tmp_path / "journal", plan)
-    failed = present(first.ask())
-    first.tell(Evaluation(failed, Status.FAILED, reason="killed", stage="convert"))
-    assert failed in all_asked(study(tmp_path / "journal", plan))
-
-
-def test_taking_up_twice_asks_for_nothing_twice(tmp_path: Path, plan: Plan) -> None:
-    assert study(tmp_path / "journal", plan).ask() is not None
-    assert study(tmp_path / "journal", plan).ask() is not None
-    found = all_asked(study(tmp_path / "journal", plan))
-    assert sorted(found) == sorted(plan.configurations())
-
-
 def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Plan) -> None:
-    """A process may be killed in each line: the first one that works, and the second one that asks again."""
+    """A process may be killed in each line: the first one that works, and the second one that asks again.
+
+    What was in flight or failed is asked again, and nothing twice.
+    """
     first = study(tmp_path / "journal", plan)
     done = result(asked(first))
     first.tell(done)
@@ -139,11 +116,12 @@ def test_a_study_goes_on_from_every_line_of_its_journal(tmp_path: Path, plan: Pl
     second.tell(Evaluation(asked(second), Status.FAILED, reason="killed", stage="convert"))
     asked(second)
     lines = (tmp_path / "journal").read_bytes().splitlines(keepends=True)
-    for count in range(0, len(lines), 3):
+    torn = [b"".join(lines[:count]) + lines[count][:-5] for count in range(0, len(lines), 3)]
+    for count, content in enumerate([*torn, b"".join(lines)]):
         file = tmp_path / f"journal-{count}"
-        file.write_bytes(b"".join(lines[:count]) + lines[count][:-5])
+        file.write_bytes(content)
         rest = all_asked(study(file, plan, done=(done,)))
-        assert sorted([done.configuration, *rest]) == sorted(plan.configurations()), lines[count]
+        assert sorted([done.configuration, *rest]) == sorted(plan.configurations()), content[-200:]
 
 
 def asked(of: Study) -> Configuration:
@@ -179,10 +157,7 @@ def test_an_unknown_sampler_is_refused_with_the_nearest() -> None:
         resolve({"sampler": "nsga3"})
 
 
-CARDS_OF_SUGGESTING = ["mobilenet_v2_1.0_224", "squeezenet_1.1_227"]
-PLAN = planned(
-    load_catalogue().select(CARDS_OF_SUGGESTING), ("float32", "int8"), (1,), ("head", "finetune_top"), BUILDERS_RUNTIME
-)
+PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
 
 
 def suggester(name: str = ADVISOR) -> Suggester:
@@ -204,10 +179,10 @@ def test_the_advisors_sampler_suggests_only_what_may_start() -> None:
     made = suggester()
     trials = study_of_suggesting(made)
     assert isinstance(made.sampler, AdvisorSampler)
-    made.prepare(lambda unit: unit.card == CARDS_OF_SUGGESTING[1])
+    made.prepare(lambda unit: unit.card == CARDS[1])
     asked = [trials.ask({**made.sampler.distributions}) for _ in PLAN.recipes]
     found = {configuration_of(PLAN, trial.params) for trial in asked}
-    assert {(each.card, each.training) for each in found} == {(CARDS_OF_SUGGESTING[1], "head")}
+    assert {(each.card, each.training) for each in found} == {(CARDS[1], "head")}
     with pytest.raises(CandidatesExhausted):
         trials.ask({**made.sampler.distributions})
 
@@ -217,12 +192,12 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
     for slower in (1.0, 1e6):
         made = suggester()
         for recipe in PLAN.recipes:
-            configuration = PLAN.configuration(CARDS_OF_SUGGESTING[0], recipe, 1)
+            configuration = PLAN.configuration(CARDS[0], recipe, 1)
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
         made.prepare(lambda _: True)
         assert isinstance(made.sampler, AdvisorSampler)
         order.append(study_of_suggesting(made).ask({**made.sampler.distributions}).params["card"])
-    assert order == CARDS_OF_SUGGESTING
+    assert order == CARDS
 
 
 @contextmanager

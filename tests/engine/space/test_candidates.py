@@ -5,6 +5,7 @@ where the run goes on. Forms whose file cannot meet the size budget are not eval
 budget.
 """
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,9 @@ from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import overview_of
+from advisor.engine.progress import Progress
 from advisor.engine.question import Question, Request, resolve
+from advisor.engine.run import run_search
 from advisor.engine.scheduling.stopping import ended_early
 from advisor.engine.space.plan import record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import (
@@ -35,7 +38,7 @@ from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
-from tests.engine.conftest import SMALLEST, searched_once
+from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 
@@ -253,21 +256,15 @@ def test_nothing_is_named_twice(run: RunFolder) -> None:
     assert len(run.evaluations()) == before
 
 
-OPTIONS = ("--candidates", SMALLEST, "--compressions", "float32,float16,int8", "--threads", "1", "--size-budget", "1MB")
-
-
-def test_they_are_skipped_with_the_reason(shared_folder: Path, warm_cache: Path) -> None:
-    searched = searched_once(shared_folder / "filter-met", warm_cache, *OPTIONS)
-    rows = {e.configuration.compression: e for e in searched.run.evaluations()}
-    assert searched.code == 0, searched.err
-    assert (rows["float32"].status, rows["float32"].stage) == (Status.SKIPPED, "plan")
-    assert "more than the size budget 1.0 MB" in rows["float32"].reason
-    assert [rows[name].status for name in ("float16", "int8")] == [Status.OK] * 2
-
-
-def test_where_nothing_meets_the_budget_they_are_evaluated_for_the_price_of_relaxing_it(
-    shared_folder: Path, warm_cache: Path
+def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(
+    tmp_path: Path, warm_cache: Path, without_images: Searched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    searched = searched_once(shared_folder / "filter-unmet", warm_cache, *OPTIONS, "--budget", "1us")
-    assert searched.code == 3, searched.err
-    assert [e.status for e in searched.run.evaluations()] == [Status.OK] * 3
+    assert without_images.code == 3, without_images.err
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
+    options = {"candidates": [SMALLEST], "compressions": ["float32", "float16"], "threads": [1], **limits}
+    run = run_search(resolve(options), Progress()).run
+    first = json.loads(run.evaluations_file.read_text().splitlines()[0])
+    assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")
+    assert "more than the size budget 1.0 MB" in first["reason"]
+    assert [e.status for e in run.evaluations()] == [Status.OK] * 2

@@ -1,12 +1,16 @@
 """Files among the candidates become cards of finished files; the other candidates stay."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from pkgutil import resolve_name
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.user_models import import_model
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.engine.pipeline.materials import Images
@@ -29,6 +33,12 @@ CARD = "mobilenet_v2_1.0_224"
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 
+@contextmanager
+def in_process(*_: object) -> Iterator[SimpleNamespace]:
+    """Stand for the child that reads a user's file: its limits are not the subject here."""
+    yield SimpleNamespace(call=lambda function, *given, **_limits: resolve_name(function)(*given))
+
+
 @pytest.fixture(scope="module")
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Settings and a cache of this module: the file becomes a card once."""
@@ -37,6 +47,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.setenv("ADVISOR_CONFIG_DIR", str(folder / "config"))
         patch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
         patch.delenv("ADVISOR_MIRROR", raising=False)
+        patch.setattr(import_model, "ChildPool", in_process)
         yield
 
 

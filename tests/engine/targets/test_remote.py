@@ -19,8 +19,10 @@ from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quant
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.devices.profiles.values import ConnectionSettings
-from advisor.engine.history.loaded_run import load_run
 from advisor.engine.pipeline.stage import StageName
+from advisor.engine.progress import Progress
+from advisor.engine.question import resolve
+from advisor.engine.run import run_search
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
@@ -36,7 +38,7 @@ from tests.devices.conftest import (
     ssh_server,
 )
 from tests.devices.test_adb import PRINTED, TOOL
-from tests.engine.conftest import SMALLEST, command, environment
+from tests.engine.conftest import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
 
@@ -152,11 +154,14 @@ def test_hostile_options_of_a_profile_reach_no_shell(own_ssh: None, model: Path,
     assert not trap.exists()
 
 
+def write_profile(folder: Path, name: str, of: str, **changes: object) -> None:
+    profile = yaml.safe_load((shipped_profiles() / f"{of}.yaml").read_text(encoding="utf-8"))
+    (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, "name": name, **changes}), encoding="utf-8")
+
+
 def write_phone(folder: Path, name: str, serial: str, tool: Path) -> None:
-    profile = yaml.safe_load((shipped_profiles() / "pixel-4.yaml").read_text(encoding="utf-8"))
     reached = {"adb": serial, "benchmark_model": str(tool), "cores": "1"}
-    changed = {"name": name, "targets": [GPU], "default_target": GPU["name"], "connection": reached}
-    (folder / f"{name}.yaml").write_text(yaml.safe_dump({**profile, **changed}), encoding="utf-8")
+    write_profile(folder, name, "pixel-4", targets=[GPU], default_target=GPU["name"], connection=reached)
 
 
 @dataclass(frozen=True)
@@ -193,9 +198,12 @@ def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Pat
     assert first.overlaps == second.overlaps == []
 
 
-def test_a_search_over_two_phones_goes_on_where_one_vanishes(
-    phone: Phone, second_phone: Phone, warm_cache: Path, tmp_path: Path
-) -> None:
+def test_a_search_over_three_devices_goes_on_where_one_vanishes(
+    phone: Phone, second_phone: Phone, own_ssh: None, warm_cache: Path, one_without_images: Searched, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    assert one_without_images.code == 3, one_without_images.err
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     for each in (phone, second_phone):
         (each.root / "data" / "local" / "tmp").mkdir(parents=True)
     second_phone.daemon.vanish_on = "--graph="
@@ -204,16 +212,16 @@ def test_a_search_over_two_phones_goes_on_where_one_vanishes(
     tool = tool_printing(tmp_path / "tool", PRINTED)
     write_phone(folder, "our-phone", phone.serial, tool)
     write_phone(folder, "our-second", second_phone.serial, tool)
-    arguments = ("--device", "our-phone,our-second", "--profiles", str(folder), "--candidates", SMALLEST)
-    done = subprocess.run(
-        command("--out", str(tmp_path / "runs"), *arguments, "--compressions", "float32", "--budget", "50ms"),
-        env=environment(warm_cache), capture_output=True, text=True, timeout=540, cwd=tmp_path,
-    )  # fmt: skip
-    assert done.returncode == 3, done.stderr
-    rows = {row.configuration.target.device: row for row in load_run(next((tmp_path / "runs").glob("2*"))).evaluations}
-    one, other = rows["our-phone"], rows["our-second"]
+    write_profile(folder, "our-board", "raspberry-pi-4", connection={"ssh": "device", "python": sys.executable})
+    devices = {"device": "our-phone,our-second,our-board", "profiles": [str(folder)], "out": str(tmp_path / "runs")}
+    options = {"candidates": [SMALLEST], "compressions": ["float32"], "budget": "500ms", **devices}
+    evaluations = run_search(resolve(options), Progress()).run.evaluations()
+    rows = {row.configuration.target.device: row for row in evaluations}
+    one, other, board = (rows[name] for name in ("our-phone", "our-second", "our-board"))
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
     assert one.remote.delegated == (60, 66)
     assert (other.status, other.stage) == (Status.FAILED, StageName.TIMING)
     assert second_phone.serial in other.reason
     assert any(text.startswith("taskset 1 ") and "--use_gpu=true" in text for text in phone.daemon.commands)
+    assert (board.status, board.latency.provenance) == (Status.OK, Provenance.MEASURED), board.reason
+    assert "ai-edge-litert" in board.latency.source
