@@ -160,9 +160,7 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 
 
 def read(folder: Path, **counts: int) -> Images:
-    images = read_images(resolve({"data": str(make(folder, **counts))}).question, lambda _: None)
-    assert images is not None
-    return images
+    return read_images(resolve({"data": str(make(folder, **counts))}).question, lambda _: None)
 
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
@@ -221,31 +219,18 @@ def test_an_answer_that_is_no_class_is_wrong() -> None:
     assert found.confusion == ((1, 0), (0, 2))
 
 
-SCOPE = Scope("card", "none", "float32")
-
-
-@pytest.fixture(scope="module")
-def artefact(tmp_path_factory: pytest.TempPathFactory) -> Artefact:
-    from advisor.catalog.catalogue import load_catalogue
-    from advisor.catalog.convert import convert
-    from advisor.engine.pipeline.stages import jobs
-
-    folder = tmp_path_factory.mktemp("timing")
-    convert(load_catalogue()["mobilenet_v1_0.25_128"], None, folder / "master.tflite")
-    path = folder / "model.tflite"
-    jobs.cut(folder / "master.tflite", "probabilities", path)
-    return Artefact(path, sha256_file(path), path.stat().st_size, {})
-
-
 def test_hundreds_of_configurations_are_timed_briefly() -> None:
     assert (effort_for(SURVEYED_FROM - 1), effort_for(SURVEYED_FROM)) == (THOROUGH, SURVEY)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("effort", [SURVEY, THOROUGH])
-def test_a_timing_says_how_long_it_took_its_time(artefact: Artefact, tmp_path: Path, effort: str) -> None:
-    events: list[StageEvent] = []
-    found = walk(timing(SCOPE, artefact), materials(tmp_path, effort=effort), listen=events.append)[1]
+def test_a_timing_says_how_long_it_took_its_time(tmp_path: Path, effort: str) -> None:
+    path, events = small_models.saved(tmp_path, small_models.classifier()), list[StageEvent]()
+    artefact = Artefact(path, sha256_file(path), path.stat().st_size)
+    found = walk(
+        timing(Scope("card", "none", "float32"), artefact), materials(tmp_path, effort=effort), listen=events.append
+    )[1]
     assert present(found.timing).effort == effort
     assert present(found.latency).value > 0
     assert [event.kind for event in events] == [EventKind.STARTED, EventKind.DONE]
