@@ -63,9 +63,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 def cells(tmp_path: Path, *names: str) -> Images:
     """Images on disk with coloured cells, under these names of red, green and blue."""
     table = write_cells(tmp_path / "cells", names=names or COLOURS)
-    found = read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
-    assert found is not None
-    return found
+    return read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
 
 
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
@@ -110,9 +108,8 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
 
 def named(path: Path) -> Path:
     """Name the outputs of a detector in its file."""
-    said = read_metadata(path.read_bytes())
-    assert said is not None
-    path.write_bytes(write_metadata(with_named_outputs(path.read_bytes()), said))
+    content = path.read_bytes()
+    path.write_bytes(write_metadata(with_named_outputs(content), read_metadata(content)))
     return path
 
 
@@ -126,7 +123,6 @@ def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     stage = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
     assert stage.resources.pool is Pool.TRAINERS
-    assert stage.reads is not None
     assert stage.reads(given) == given.part(Role.TRAIN)
 
 
@@ -134,10 +130,7 @@ def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path
 def images(tmp_path: Path) -> Images:
     """Images on disk with a box of each of two classes."""
     table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
-    question = resolve({"task": DETECTION.name, "data": str(table)}).question
-    found = read_images(question, lambda _: None)
-    assert found is not None
-    return found
+    return read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
 
 
 def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
