@@ -106,13 +106,9 @@ class Task(ABC):
     def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
         """Return the faults in a set of images.
 
-        Args:
-            data: a folder or a file.
-            checker: finds wrong labels and crops by a network's features; None to look for neither.
-            say: called with a line about each step.
-
-        Raises:
-            UsageError: the path cannot be read as images of the task, or there are no checks for it.
+        ``data`` is a folder or a file. ``checker`` finds wrong labels and crops by a network's features; None to look
+        for neither. ``say`` is called with a line about each step. UsageError: the path cannot be read as images of the
+        task, or there are no checks for it.
         """
         raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
 
@@ -129,11 +125,7 @@ class Task(ABC):
         """Return what turns these answers into figures."""
 
     def shipping(self) -> Shipping:
-        """Return the content of a bundle.
-
-        Raises:
-            UsageError: there is none for the task.
-        """
+        """Return the content of a bundle; a UsageError if there is none for the task."""
         raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:

@@ -22,7 +22,6 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import (
     Artefact,
-    FloatModel,
     LocalTarget,
     Purpose,
     Role,
@@ -48,11 +47,6 @@ from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 FLOAT = "float32"
 
 
-def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that makes the card's float file for the task."""
-    return workload.question.of_task.model(card, training, purpose, workload)
-
-
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
     if not workload.trained_twice(training):
@@ -60,7 +54,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     compared = None
     if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
-    source = float_model(card, training, purpose, workload)
+    source = workload.question.of_task.model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
     return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
@@ -68,9 +62,10 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
     """Return the stage that makes what all forms of a float file share."""
-    source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
+    source = workload.question.of_task.model(card, training, purpose, workload)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
+    scope = Scope(card.name, training, purpose=purpose)
     return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
 
 

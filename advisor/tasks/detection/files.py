@@ -177,21 +177,17 @@ class ByBoxes:
     metric: str
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
-        """See :class:`Criterion`."""
         reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
         return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        """See :class:`Criterion`."""
         shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
-        """See :class:`Criterion`."""
         return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        """See :class:`Criterion`."""
         return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
 
 
@@ -253,7 +249,6 @@ class Detected:
     by: Criterion  # rule by which an object counts as found
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """See :class:`Judge`."""
         given, of_float = (_answered(path, images, Role.VALIDATION) for path in (scored.own, scored.floats))
         reached, shares = self.by.figures(given), self.by.shares(given)
         by_class = dict(zip(images.classes, reached.by_class, strict=True))
@@ -265,7 +260,6 @@ class Detected:
         )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        """See :class:`Judge`."""
         given = _answered(own, images, Role.HOLDOUT)
         reached, boxes = self.by.figures(given), None
         if chosen := evaluation.answers.boxes:

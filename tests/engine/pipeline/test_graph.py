@@ -16,7 +16,7 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
-from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
+from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
 from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import MODEL, Results, StageName
 from advisor.engine.preview import overview_of
@@ -161,7 +161,7 @@ def test_the_float_file_of_a_detector_needs_no_calibration() -> None:
 
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    stages = {purpose: float_model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    stages = {purpose: DETECTION.model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
     learnt = {purpose: stage.inputs(given, Results({}))["pictures"] for purpose, stage in stages.items()}
     assert learnt == {
         Purpose.COMPARE: given.part(Role.TRAIN).fingerprint,
@@ -174,7 +174,7 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
 def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     small, large = (
-        float_model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
+        DETECTION.model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
     )
     assert small != large
 

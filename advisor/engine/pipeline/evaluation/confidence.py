@@ -43,11 +43,8 @@ if TYPE_CHECKING:
     Whole = NDArray[np.integer[Any]]
 
 
-MISTAKES = 24
-"""Wrong answers of the hold-out that are kept."""
-
-GUARANTEE = 0.95
-"""Share of right answers that thresholds guarantee if the user asks for none."""
+MISTAKES = 24  # Wrong answers of the hold-out that are kept
+GUARANTEE = 0.95  # Share of right answers that thresholds guarantee if the user asks for none
 
 
 ALIKE = 0.95
@@ -55,12 +52,9 @@ ALIKE = 0.95
 compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
 
 
-@dataclass(frozen=True)
-class Folds:
-    """Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``."""
-
-    answers: Path
-    floats: Path
+Folds = tuple[Path, Path]
+"""Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``; there are
+none without cross-validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +126,7 @@ def chosen(
     like the float head that gave them.
 
     ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
-    thresholds; those for a precision are chosen without a wish too. There are no ``folds`` without cross-validation.
+    thresholds; those for a precision are chosen without a wish too.
     """
 
     from advisor.measurement.confidence import threshold
@@ -171,8 +165,8 @@ def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: F
     """Return the answers on validation, and those on the training part if the file answers like the float head."""
     if folds is None:
         return seen
-    same = np.load(folds.floats, allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
-    answers, labels = np.load(folds.answers, allow_pickle=False), np.asarray(images.part(Role.TRAIN).labels)
+    same = np.load(folds[1], allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
+    answers, labels = np.load(folds[0], allow_pickle=False), np.asarray(images.part(Role.TRAIN).labels)
     known = answers.any(axis=1)
     if same.mean() < ALIKE or not known.any():
         return seen

@@ -14,7 +14,7 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
+from advisor.engine.pipeline.graph import FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageAborted
@@ -75,7 +75,7 @@ class Evaluator:
         stages = self.stages_of(configuration)
         await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
-            await self.walker.run(float_model(card, training, Purpose.SHIP, self._workload))
+            await self.walker.run(self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)

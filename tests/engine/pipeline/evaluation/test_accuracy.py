@@ -15,7 +15,7 @@ from advisor.datasets.capture import TESTS
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
-from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
+from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
 from advisor.engine.pipeline.materials import Images
 from advisor.measurement.confidence import tempered
@@ -228,7 +228,7 @@ def fold_answers(folder: Path, seed: int = 2) -> Path:
 def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
-    more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))
+    more = chosen(validation, images, asking(0.85), (fold_answers(tmp_path), validation))
     assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
@@ -239,7 +239,7 @@ def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validati
     tmp_path: Path, images: Images
 ) -> None:
     validation, other = scores(tmp_path, "validation", 0, 1.0), scores(tmp_path, "floats", 3, 1.0)
-    found = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), other))
+    found = chosen(validation, images, asking(0.85), (fold_answers(tmp_path), other))
     assert found == chosen(validation, images, asking(0.85))
 
 
@@ -248,7 +248,7 @@ def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> Non
     rows = np.load(fold_answers(tmp_path))
     rows[::3] = 0
     np.save(tmp_path / "folds.npy", rows)
-    found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
+    found = chosen(validation, images, asking(0.85), (tmp_path / "folds.npy", validation))
     assert found.threshold.of == EACH + EACH * 2 // 3
 
 
