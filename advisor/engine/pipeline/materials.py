@@ -28,11 +28,8 @@ from advisor.store.files import sha256_file, sha256_json
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
 
-LARGE = 5000
-"""Sets with more images than this get a first look at some of the images."""
-
-SUBSET_IMAGES = 2000
-"""Images of the first look at a large set, at most."""
+LARGE = 5000  # Sets with more images than this get a first look at some of the images
+SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
@@ -41,20 +38,13 @@ CAPTURED_IMAGES = 100
 class Role(StrEnum):
     """The purpose of some of the user's images."""
 
-    TRAIN = "train"
-    """The training part: fitted while candidates are compared."""
-    VALIDATION = "validation"
-    """The validation part: candidates are compared on it."""
-    LEARNT = "learnt"
-    """Everything but the hold-out: fitted by the model that ships."""
-    SUBSET = "subset"
-    """Some of the training part, for a first look at a large set."""
-    HOLDOUT = "holdout"
-    """The hold-out: only finalists are judged on it."""
-    OTHERS = "others"
-    """Images of other things than the classes, which the user gave: finalists are judged on them."""
-    CAPTURED = "captured"
-    """Some of the hold-out, judged under capture conditions."""
+    TRAIN = "train"  # The training part: fitted while candidates are compared
+    VALIDATION = "validation"  # The validation part: candidates are compared on it
+    LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
+    SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
+    OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
+    CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
 
 
 @dataclass(frozen=True)
@@ -202,8 +192,7 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
     )
 
 
-Variant = tuple[str, str]
-"""A training recipe and a compression recipe: of one card, one artefact."""
+Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""

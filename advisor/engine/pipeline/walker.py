@@ -35,11 +35,8 @@ from advisor.isolation import Children, Pause, Scratch
 
 Result = TypeVar("Result")
 
-SO_FAR = "so-far"
-"""Folder beside checkpoints: the result of a job that a time limit ended."""
-
-EPOCHS_EVERY_S = 2.0
-"""Seconds between two counts of a long stage's epochs."""
+SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
+EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
 
 
 @dataclass(frozen=True)

@@ -18,13 +18,11 @@ from advisor.engine.pipeline.materials import Materials, Role, read_result, vers
 from advisor.engine.pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine.pipeline.stages import jobs
 
-Answer = tuple[int, float]
-"""A label and its probability."""
+Answer = tuple[int, float]  # A label and its probability
 
 PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
 
-THOROUGH, SURVEY = "search", "survey"
-"""Efforts of a timing: full, or brief if there are hundreds of files."""
+THOROUGH, SURVEY = "search", "survey"  # Efforts of a timing: full, or brief if there are hundreds of files
 
 SURVEYED_FROM = 300
 """From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
@@ -51,8 +49,7 @@ class ThreadTiming:
     timing: TimingFacts | None = None
 
 
-Timings = Mapping[int, ThreadTiming]
-"""Timings of one file by number of CPU threads."""
+Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU threads
 
 
 def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:

@@ -209,11 +209,8 @@ def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
     )
 
 
-ANSWERS_FILE = "answers.npy"
-"""Out-of-fold answers of a head, beside it."""
-
-MOST_ANSWERS = 10_000_000
-"""Probabilities in that file, at most: a set with more of them has enough validation images."""
+ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
+MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
 
 
 def train_head(

@@ -16,8 +16,7 @@ from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, ru
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
-NearTo = Callable[[Rows], Neighbours]
-"""Finds the neighbours among the features of some images."""
+NearTo = Callable[[Rows], Neighbours]  # Finds the neighbours among the features of some images
 
 LEAST_CLASSES, MOST_LEFT_OUT, LEAST_IMAGES = 3, 8, 5
 """Classes for one to be left out; classes that are left out at most, those with most validation images; validation
