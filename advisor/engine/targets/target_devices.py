@@ -14,14 +14,13 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import (
     MICRO_RUNTIME,
-    TFLITE_RUNTIMES,
     DeviceProfile,
     DeviceTarget,
     Profiles,
     runtime_remark,
 )
 from advisor.devices.profiles.listing import known_devices, remarks
-from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes, require_runtime
+from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question.values import Question
 from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
@@ -121,21 +120,12 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
 
 def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
     try:
-        profile, target = profiles.select(selector)
+        profile, target = profiles.installed(selector)
         if profile.name == HOST:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
-        require_runtime(profile)
-        return TargetDevice(selector, *prefer_tflite(selector, profile, target))
+        return TargetDevice(selector, profile, target)
     except UsageError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None
-
-
-def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
-    """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
-    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
-        return profile, target
-    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
-    return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
 def remark_of(device: TargetDevice) -> str:
