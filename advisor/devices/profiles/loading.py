@@ -10,14 +10,7 @@ from statistics import median
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
-from advisor.devices.profiles.runtimes import (
-    CORES_FILE,
-    LITERT,
-    canonical,
-    host_profile,
-    local_runtimes,
-    require_runtime,
-)
+from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
 from advisor.devices.profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
@@ -77,7 +70,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
     """
     shipped = read_folder(shipped_profiles())
-    found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
+    found = {**profiles_here(), **shipped}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
         for name, profile in read_folder(folder, tuple(shipped.values())).items():

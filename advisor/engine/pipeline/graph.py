@@ -20,15 +20,7 @@ from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import (
-    Artefact,
-    LocalTarget,
-    Purpose,
-    Role,
-    Variant,
-    Workload,
-    input_spec,
-)
+from advisor.engine.pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,

@@ -12,13 +12,7 @@ from advisor.core.evaluation import HOST, Evaluation, Target
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.profiles import (
-    MICRO_RUNTIME,
-    DeviceProfile,
-    DeviceTarget,
-    Profiles,
-    runtime_remark,
-)
+from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, runtime_remark
 from advisor.devices.profiles.listing import known_devices, remarks
 from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes
 from advisor.engine.pipeline.materials import LocalTarget
