@@ -49,23 +49,16 @@ class Role(StrEnum):
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the user's images: their places in the dataset (sorted), files and classes.
+    """Some of the user's images."""
 
-    Attributes:
-        fingerprint: hash of the images in their order and with their labels.
-        stamps: size and modification time of each file when it was read.
-        hashes: SHA-256 of each file, in hexadecimal.
-        groups: number of the group of each image; empty if each image is one. ``objects`` in each image with boxes.
-    """
-
-    indices: tuple[int, ...]
+    indices: tuple[int, ...]  # their places in the dataset, sorted
     paths: tuple[Path, ...]
-    labels: tuple[int, ...]
-    fingerprint: str
-    stamps: tuple[tuple[int, int], ...] = ()
-    hashes: tuple[str, ...] = ()
-    groups: tuple[int, ...] = ()
-    objects: tuple[tuple[Object, ...], ...] = ()
+    labels: tuple[int, ...]  # their classes
+    fingerprint: str  # hash of the images in their order and with their labels
+    stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
+    hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
+    groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
+    objects: tuple[tuple[Object, ...], ...] = ()  # in each image with boxes
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
@@ -101,25 +94,17 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Images:
-    """The user's images and their split.
-
-    Attributes:
-        leaks: groups of images that belong together, and that the user's own split puts into several parts.
-        groups: number of the group of each image: copies, near duplicates and ``grouping`` together; empty for none.
-        grouping: the groups that the split keeps whole, each taken on one occasion.
-        notes: a sentence about each thing that a reader may not expect of the split.
-        others: images of things that are none of the classes; nothing is fitted to them.
-    """
+    """The user's images and their split."""
 
     dataset: Dataset
     split: Split
-    leaks: tuple[tuple[int, ...], ...] = ()
+    leaks: tuple[tuple[int, ...], ...] = ()  # images that belong together, in several parts of the user's own split
     subset_images: int = SUBSET_IMAGES
-    groups: tuple[int, ...] = ()
-    grouping: Grouping = UNGROUPED
-    notes: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
+    grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
+    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
-    others: tuple[LabelledImage, ...] = ()
+    others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -253,21 +238,15 @@ class Workload:
 
 @dataclass(frozen=True)
 class Materials:
-    """Inputs that the stages of a search share.
-
-    Attributes:
-        weights: weights file of each card by name; None for fixed-seed random weights.
-        host: the machine that measures.
-        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
-        training_left_s: returns the seconds that are left for fine-tuning the card of this name; None for no limit.
-    """
+    """Inputs that the stages of a search share."""
 
     cache: ArtifactCache
     images: Images | None
-    weights: Mapping[str, WeightsFile | None]
-    host: Host
+    weights: Mapping[str, WeightsFile | None]  # weights file of each card by name; None for fixed-seed random weights
+    host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
-    effort: str = "search"
+    effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`
+    # returns the seconds that are left for fine-tuning the card of this name; None for no limit
     training_left_s: Callable[[str], float | None] = lambda _: None
 
     def require_images(self) -> Images:

@@ -156,12 +156,8 @@ class Stage(Generic[Result]):
     version and inputs have the same result: it is kept in the artifact cache for the next search.
 
     Attributes:
-        version: raised whenever the same inputs would give another result.
-        doing: what progress says, before the card's name.
-        after: the stages whose results it needs.
         inputs: everything that its result depends on.
         job: the work, as a function with its arguments; what it returns is kept as ``result.json``.
-        read: reads the result from the folder.
         cost_s: rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`.
         reads: the images that the job reads; they must not change while it runs.
         unsupported: why the card cannot have this stage; empty where it can.
@@ -174,12 +170,12 @@ class Stage(Generic[Result]):
 
     name: StageName
     scope: Scope
-    version: str = field(compare=False)
-    doing: str = field(compare=False, repr=False)
-    after: tuple[Stage[Any], ...] = field(compare=False, repr=False)
+    version: str = field(compare=False)  # raised whenever the same inputs would give another result
+    doing: str = field(compare=False, repr=False)  # what progress says, before the card's name
+    after: tuple[Stage[Any], ...] = field(compare=False, repr=False)  # the stages whose results it needs
     inputs: Callable[[Materials, Results], Inputs] = field(compare=False, repr=False)
     job: Callable[[Materials, Results, Folders], Job] = field(compare=False, repr=False)
-    read: Callable[[Path], Result] = field(compare=False, repr=False)
+    read: Callable[[Path], Result] = field(compare=False, repr=False)  # reads the result from the folder
     cost_s: float = field(default=0.0, compare=False, repr=False)
     resources: Resources = field(default=Resources(), compare=False, repr=False)
     reads: Callable[[Materials], Part] | None = field(default=None, compare=False, repr=False)
