@@ -169,15 +169,6 @@ def test_webgpu_without_a_gpu_gives_no_speed(given: Materials, tmp_path: Path) -
     pytest.skip("this machine's browser has a GPU")
 
 
-def test_a_file_that_the_browser_cannot_run_fails_with_its_operator(given: Materials, tmp_path: Path) -> None:
-    chromium()
-    require_runtime(LITERT)
-    stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target("chromium", "litert-wasm"))
-    with pytest.raises(StageAborted, match="unresolved custom op: Nobody") as end:
-        walk(stage, given)
-    assert end.value.status is Status.FAILED
-
-
 def test_an_arena_is_measured_once(tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
