@@ -14,8 +14,7 @@ from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import evaluation
-from tests.engine.pipeline.boxed import boxed_images, save_found
-from tests.engine.pipeline.evaluation.test_evaluator import images
+from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.space.test_metric_needs import SITES, images_of
 
 COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
@@ -35,7 +34,7 @@ def answered(path: Path, labels: list[int]) -> Path:
 
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFIED.verdict(Scored(own, floats), images(), run, "net-head-int8")
+    verdict = CLASSIFIED.verdict(Scored(own, floats), two_classes(), run, "net-head-int8")
     plain = accuracy.measured([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.confusion == plain.answers.confusion
@@ -46,17 +45,17 @@ def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, 
 
 def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    answers = CLASSIFIED.verdict(Scored(own, own), images(), run, "net").answers
+    answers = CLASSIFIED.verdict(Scored(own, own), two_classes(), run, "net").answers
     assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
     assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
-    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, images())
+    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, two_classes())
     assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
     assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
 
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
+    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), two_classes(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
@@ -68,7 +67,7 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
     judge = CLASSIFICATION.judge(Question(metric=COST_SAVED, costs=COSTS))
-    judged, kept = judge.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
+    judged, kept = judge.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
     assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
     assert judged.holdout_answers.shares == "answers/holdout-net-shares.npy"
     assert set(kept) == {judged.holdout_answers.file, judged.holdout_answers.shares}
@@ -92,7 +91,7 @@ def test_objects_have_one_metric() -> None:
 
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    judged, kept = CLASSIFIED.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
+    judged, kept = CLASSIFIED.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
     assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (75.0, accuracy.HELD_OUT)
     assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
     assert judged.holdout_answers.file == "answers/holdout-net.npy"

@@ -82,15 +82,12 @@ def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int 
     return passes * images * rough_latency_ms(card, "float32") / 1e3
 
 
-def detector_s(card: Card, images: int) -> float:
-    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them."""
-    maps = DETECTOR_MAPS * rough_latency_ms(card, "float32") / 1e3
-    return FINETUNE_START_S + images * (maps + DETECTOR_IMAGE_S)
+def detector_s(card: Card, images: int, tuning: bool = False) -> float:
+    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them.
 
-
-def detector_tuning_s(card: Card, images: int) -> float:
-    """Return the seconds of fine-tuning a detector, after the training of its head."""
-    backbone = DETECTOR_TUNING * rough_latency_ms(card, "float32") / 1e3
+    ``tuning``: the seconds of fine-tuning it, after the training of its head.
+    """
+    backbone = (DETECTOR_TUNING if tuning else DETECTOR_MAPS) * rough_latency_ms(card, "float32") / 1e3
     return FINETUNE_START_S + images * (backbone + DETECTOR_IMAGE_S)
 
 

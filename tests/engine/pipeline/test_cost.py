@@ -15,13 +15,12 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
-from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s, detector_tuning_s
+from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Images, Workload
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune import WEIGHTS
+from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 
@@ -40,8 +39,8 @@ def test_training_a_detector_costs_more_with_a_larger_input() -> None:
 
 
 def test_fine_tuning_a_detector_costs_more_than_its_head() -> None:
-    assert detector_tuning_s(CARD, 0) == FINETUNE_START_S
-    assert detector_tuning_s(CARD, 100) > detector_s(CARD, 100)
+    assert detector_s(CARD, 0, tuning=True) == FINETUNE_START_S
+    assert detector_s(CARD, 100, tuning=True) > detector_s(CARD, 100)
 
 
 RECIPES = ("float32", "int8")
@@ -197,12 +196,6 @@ GOLDEN = Path(__file__).with_name("cache_keys.json")
 TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
 
 
-def _images() -> Images:
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n:064x}") for n in range(12))
-    dataset = Dataset(Path("data"), ("cat", "dog"), made, (), fingerprint(("cat", "dog"), made))
-    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
-
-
 class _Made(dict[Stage[Any], Any]):
     """Results of stages that were never run: files and hashes that are always the same."""
 
@@ -221,7 +214,11 @@ class _Made(dict[Stage[Any], Any]):
 
 def _keys(folder: Path) -> dict[str, list[str]]:
     workload = Workload(TRAININGS, ("float32", "int8", "float16"), image_counts(1000, 200, 250))
-    given, made, found = materials(folder, _images(), weights={CARD.name: None}), _Made(folder), dict[str, list[str]]()
+    given, made, found = (
+        materials(folder, two_classes(), weights={CARD.name: None}),
+        _Made(folder),
+        dict[str, list[str]](),
+    )
     for training, form in ((each, form) for each in TRAININGS for form in workload.recipes_of(each)):
         for stage in with_all_before(VariantStages(CARD, training, form, workload).evaluation):
             words = sorted(stage.inputs(given, Results(made)))

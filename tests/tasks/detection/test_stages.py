@@ -16,7 +16,7 @@ from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import Pool, Scope, StageAborted, StageName
-from advisor.engine.pipeline.stages.artefacts import metadata_of
+from advisor.engine.pipeline.stages.artefacts import CardForms
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import CentreFinder, Detector, load
@@ -114,7 +114,9 @@ def named(path: Path) -> Path:
 
 
 def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
-    said = metadata_of(own, cells(tmp_path), HEAD, DETECTION.name)
+    given = materials(tmp_path, cells(tmp_path), weights={own.name: None})
+    asked = replace(given, question=Question(DETECTION.name))
+    said = CardForms(own, HEAD, Purpose.SHIP).metadata(asked)
     assert said.labels == COLOURS
     assert said.description.startswith("Object detector cells, not retrained")
 

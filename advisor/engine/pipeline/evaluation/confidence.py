@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core.confidence_facts import (
-    NO_GUARANTEES,
-    ConfidenceFacts,
-    Guarantees,
-    Mistake,
-    ShippedThresholds,
-    Threshold,
-)
+from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Mistake, ShippedThresholds, Threshold
 from advisor.core.metrics import LOG_LOSS, METRICS, Costs
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.evaluation.accuracy import percent
@@ -71,20 +64,17 @@ class ClassProbabilities:
     @property
     def sure(self) -> Floats:
         """The probability of each answer, (N,)."""
-        highest: Floats = self.rows.max(axis=1)
-        return highest
+        return np.asarray(self.rows.max(axis=1))
 
     @property
     def answers(self) -> Whole:
         """The class of each answer, (N,)."""
-        places: Whole = self.rows.argmax(axis=1)
-        return places
+        return np.asarray(self.rows.argmax(axis=1))
 
     @property
     def right(self) -> Flags:
         """A mask of the right answers, (N,)."""
-        same: Flags = self.answers == self.labels
-        return same
+        return np.asarray(self.answers == self.labels)
 
     def of(self, name: str) -> tuple[Floats, Flags]:
         """Return the answers of one class: their probabilities, and whether they are right."""
@@ -116,9 +106,7 @@ class ClassProbabilities:
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 
 
-def chosen(
-    probabilities: Path, images: Images, guarantees: Guarantees = NO_GUARANTEES, folds: Folds | None = None
-) -> ConfidenceFacts:
+def chosen(probabilities: Path, images: Images, guarantees: Guarantees, folds: Folds | None = None) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
 
     Figures with the temperature come from cross-fitting: each image is calibrated by others. They are those of the

@@ -54,8 +54,7 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 def _scores(probabilities: Floats) -> Floats:
     """Return by how much the logit of unknown exceeds the largest other one."""
     logits = np.log(np.maximum(probabilities, 1e-12))
-    found: Floats = logits[:, -1] - logits[:, :-1].max(axis=1)
-    return found
+    return np.asarray(logits[:, -1] - logits[:, :-1].max(axis=1))
 
 
 class Scorer:

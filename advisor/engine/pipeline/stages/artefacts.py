@@ -11,20 +11,10 @@ from advisor.catalog.catalogue import published_labels
 from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
 from advisor.compression.recipes import CalibrationSource, recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
-from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import (
-    Artefact,
-    FloatModel,
-    Images,
-    Materials,
-    Purpose,
-    Role,
-    input_spec,
-    versions,
-)
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, versions
 from advisor.engine.pipeline.stage import (
     RESULT,
     WORK_LIMITS,
@@ -117,7 +107,20 @@ class CardForms(FormInputs):
         return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION, materials.question.seed]
 
     def metadata(self, materials: Materials) -> Metadata:
-        return metadata_of(self.card, materials.images, self.training, materials.question.task)
+        """Return labels, normalisation and licence, and what the file was trained on."""
+        card, images, kind = self.card, materials.images, materials.question.of_task.model_kind
+        labels = images.classes if images and not card.as_it_is else published_labels(card)
+        data = "ImageNet"
+        if card.as_it_is:
+            data = "not retrained"
+        elif images:
+            recipe = recipe_of(self.training)
+            role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
+        description = f"{kind} {card.name}, {data}; made by advisor"
+        return Metadata(
+            card.name, labels, card.preprocessing.mean, card.preprocessing.std, description, licence=card.licence
+        )
 
     def for_recipe(self, materials: Materials) -> RecipeInputs:
         """A recipe may learn from the images unless the file is compared by them."""
@@ -246,23 +249,3 @@ def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
     """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
-
-
-def metadata_of(card: Card, images: Images | None, training: str, task: str = DEFAULT_TASK) -> Metadata:
-    """Return the metadata of each file of the card: labels, normalisation, licence."""
-    labels = images.classes if images and not card.as_it_is else published_labels(card)
-    data = "ImageNet"
-    if card.as_it_is:
-        data = "not retrained"
-    elif images:
-        recipe = recipe_of(training)
-        role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
-        data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
-    return Metadata(
-        name=card.name,
-        description=f"{TASKS[task].model_kind} {card.name}, {data}; made by advisor",
-        labels=labels,
-        mean=card.preprocessing.mean,
-        std=card.preprocessing.std,
-        licence=card.licence,
-    )

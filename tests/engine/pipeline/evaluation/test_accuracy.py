@@ -12,14 +12,13 @@ from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
 from advisor.core.evaluation_facts import ConditionAccuracy, UnknownFacts
 from advisor.core.quantity import Provenance, wilson
 from advisor.datasets.capture import TESTS
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
 from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
 from advisor.engine.pipeline.materials import Images
 from advisor.measurement.confidence import tempered
 from tests.builders import present
+from tests.engine.pipeline.boxed import two_classes
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -101,9 +100,7 @@ EACH = 300
 
 @pytest.fixture
 def images() -> Images:
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(3 * EACH))
-    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
-    return Images(dataset, Split(*(tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)), 0))
+    return two_classes(EACH)
 
 
 def scores(folder: Path, name: str, seed: int, degrees: float) -> Path:
@@ -123,7 +120,7 @@ def asking(precision: float | None = None, **others: Any) -> Guarantees:
 
 
 def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images)
+    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking())
     assert facts.temperature > 1.8
     assert facts.error.value < facts.error_before.value
     assert facts.brier.value < facts.brier_before.value
@@ -162,7 +159,7 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
 
 
 def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images)
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, asking())
     shipped = scores(tmp_path, "shipped", 1, 1.0)
     rows = np.load(shipped)
     kept = verified(shipped, images, facts).mistakes

@@ -16,8 +16,6 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
@@ -29,7 +27,7 @@ from advisor.engine.question import Question
 from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from tests.engine.pipeline.boxed import boxed_images, save_found
+from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.pipeline.walking import materials
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -40,20 +38,13 @@ EXPECTED = NewConditions(0.8, 0.6, 0.9, 0.05, 0.3, 3, 8)
 MS = Quantity(10.0, "ms", Provenance.MEASURED)
 
 
-def images() -> Images:
-    """Four images of each part; every second one is of the other class."""
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(12))
-    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
-    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
-
-
 class Prepared(Walker):
     """Gives results that are there; notes which stages were asked for."""
 
     def __init__(
         self, folder: Path, right: Mapping[str, int], screen_ms: float = 1.0, given: Images | None = None
     ) -> None:
-        self.materials = materials(folder / "cache", given or images(), weights={CARD.name: None})
+        self.materials = materials(folder / "cache", given or two_classes(), weights={CARD.name: None})
         self.asked: list[str] = []
         self.failing: dict[str, Exception] = {}
         self._folder, self._right, self._screen_ms = folder, right, screen_ms
@@ -122,7 +113,7 @@ def evaluated(
     keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
-    workload = Workload((HEAD,), NAMES, images().counts, question)
+    workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
     rules = Rules(question.limits, rules_when(limits is not None and timed, dominated))
