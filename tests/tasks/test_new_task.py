@@ -23,9 +23,9 @@ TOY = Path(__file__).with_name("toy")
 
 @pytest.fixture
 def photographs(tmp_path: Path) -> Path:
-    """Noise of 60 mean values."""
+    """Noise of 40 mean values."""
     rng = np.random.default_rng(0)
-    for count, level in enumerate(np.linspace(30, 220, 60)):
+    for count, level in enumerate(np.linspace(30, 220, 40)):
         folder = tmp_path / "photographs" / ("dark" if level < 125 else "light")
         folder.mkdir(parents=True, exist_ok=True)
         pixels = np.clip(rng.normal(level, 20, (64, 64, 3)), 0, 255).astype(np.uint8)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -148,42 +148,38 @@ class Folders:
         return self.out / MODEL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stage(Generic[Result]):
     """One piece of work: a node of the graph of a variant.
 
     Two stages with the same name and scope are the same stage: it runs once in a search. Two stages with the same
     version and inputs have the same result: it is kept in the artifact cache for the next search.
-
-    Attributes:
-        inputs: everything that its result depends on.
-        job: the work, as a function with its arguments; what it returns is kept as ``result.json``.
-        cost_s: rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`.
-        reads: the images that the job reads; they must not change while it runs.
-        unsupported: why the card cannot have this stage; empty where it can.
-        keep_if: called with the job's return value; False if the result must not be cached. None caches every result. A
-            result that is not cached lies with the job's checkpoints, from which a later search continues.
-        also_kept_as: other inputs under which a cached result is as good.
-        when_done: called with the folder once it is there.
-        epochs: how far a long job is.
     """
 
     name: StageName
     scope: Scope
-    version: str = field(compare=False)  # raised whenever the same inputs would give another result
-    doing: str = field(compare=False, repr=False)  # what progress says, before the card's name
-    after: tuple[Stage[Any], ...] = field(compare=False, repr=False)  # the stages whose results it needs
-    inputs: Callable[[Materials, Results], Inputs] = field(compare=False, repr=False)
-    job: Callable[[Materials, Results, Folders], Job] = field(compare=False, repr=False)
-    read: Callable[[Path], Result] = field(compare=False, repr=False)  # reads the result from the folder
-    cost_s: float = field(default=0.0, compare=False, repr=False)
-    resources: Resources = field(default=Resources(), compare=False, repr=False)
-    reads: Callable[[Materials], Part] | None = field(default=None, compare=False, repr=False)
-    unsupported: str = field(default="", compare=False, repr=False)
-    keep_if: Callable[[Any], bool] | None = field(default=None, compare=False, repr=False)
-    also_kept_as: Callable[[Materials, Results], Inputs] | None = field(default=None, compare=False, repr=False)
-    when_done: Callable[[Materials, Results, Path], None] | None = field(default=None, compare=False, repr=False)
-    epochs: Callable[[Materials, Results], Epochs] | None = field(default=None, compare=False, repr=False)
+    version: str  # raised whenever the same inputs would give another result
+    doing: str  # what progress says, before the card's name
+    after: tuple[Stage[Any], ...]  # the stages whose results it needs
+    inputs: Callable[[Materials, Results], Inputs]  # everything that its result depends on
+    job: Callable[[Materials, Results, Folders], Job]  # the work; what it returns is kept as ``result.json``
+    read: Callable[[Path], Result]  # reads the result from the folder
+    cost_s: float = 0.0  # rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`
+    resources: Resources = Resources()
+    reads: Callable[[Materials], Part] | None = None  # the images that the job reads; they must not change meanwhile
+    unsupported: str = ""  # why the card cannot have this stage; empty where it can
+    # called with the job's return value; False if the result must not be cached. None caches every result. A result
+    # that is not cached lies with the job's checkpoints, from which a later search continues.
+    keep_if: Callable[[Any], bool] | None = None
+    also_kept_as: Callable[[Materials, Results], Inputs] | None = None  # inputs under which a cached result is as good
+    when_done: Callable[[Materials, Results, Path], None] | None = None  # called with the folder once it is there
+    epochs: Callable[[Materials, Results], Epochs] | None = None  # how far a long job is
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and (self.name, self.scope) == (other.name, other.scope)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.scope))
 
     @property
     def folder(self) -> str:

@@ -17,7 +17,7 @@ SIZE = (200, 100)
 
 def two_classes(each: int = 4) -> Images:
     """Return so many images in each part; every second one is of the other class."""
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(3 * each))
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n:064x}") for n in range(3 * each))
     dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
     return Images(dataset, Split(*(tuple(range(place * each, (place + 1) * each)) for place in range(3)), 0))
 

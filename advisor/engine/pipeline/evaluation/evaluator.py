@@ -29,10 +29,6 @@ class Evaluator:
 
     Recipes that the workload's question names are tried even if lighter ones lose little. Files are ``timed`` here if
     this machine is a device of the question.
-
-    Attributes:
-        keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
-        screening: leave out what cannot meet the latency budget or reach the front.
     """
 
     def __init__(
@@ -48,7 +44,9 @@ class Evaluator:
         self.walker, self._workload, self._run, question = walker, workload, run, workload.question
         self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
         self._cards, self._recipes, self._rules = cards, recipes, rules
-        self._timed, self.screening = timed, True
+        self._timed = timed
+        self.screening = True  # leave out what cannot meet the latency budget or reach the front
+        # called with the result of a float32 file that a form needed, perhaps before the search asked for it
         self.keep: Callable[[Evaluation], object] = lambda _: None
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 

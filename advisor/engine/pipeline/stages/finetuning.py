@@ -29,7 +29,6 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Stage,
     StageName,
-    after,
 )
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
@@ -140,7 +139,7 @@ def _finetuned(
 
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, head, *trials, *after(compared)), inputs, job, FloatModel.within, cost_s, LONG,
+        (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
