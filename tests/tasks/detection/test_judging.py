@@ -15,8 +15,7 @@ from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.accuracy import Detections, load, save
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.counting import ByCentres
-from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, Criterion, Detected
+from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, ByCentres, Criterion, Detected
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
