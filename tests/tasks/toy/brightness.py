@@ -43,30 +43,19 @@ class Brightness(Task):
             images = materials.part(role).fingerprint
             return {**identity(materials, card), "backbone": results[backbone].sha256, "pictures": images}
 
-        def job(materials: Any, results: Any, folders: Any) -> Any:
-            paths = materials.part(role).paths
-            return partial(train, results[backbone].path, paths, input_spec(card), folders.model)
-
         return Stage(
             StageName.HEAD, Scope(card.name, training, purpose=purpose), "1", "fitting the brightness of", (backbone,),
-            inputs, job, FloatModel.within, reads=lambda materials: materials.part(role),
+            inputs, lambda materials, results, folders: partial(
+                train, results[backbone].path, materials.part(role).paths, input_spec(card), folders.model
+            ),
+            FloatModel.within, reads=lambda materials: materials.part(role),
         )  # fmt: skip
 
     def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
-        from advisor.engine.pipeline.stage import Stage, StageName, after, result_of
-        from advisor.engine.pipeline.stages.figures import with_detail
+        from advisor.engine.pipeline.stage import StageName
+        from advisor.engine.pipeline.stages.figures import over_images
 
-        def inputs(materials: Any, results: Any) -> Any:
-            return {"artefact": result_of(source, results).sha256, "pictures": materials.part(role).fingerprint}
-
-        def job(materials: Any, results: Any, folders: Any) -> Any:
-            path = result_of(source, results).path
-            return partial(answer, path, materials.part(role).paths, spec, folders.out / "answers.npy")
-
-        return Stage(
-            StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
-            lambda folder: folder / "answers.npy", cost_s, reads=lambda materials: materials.part(role),
-        )  # fmt: skip
+        return over_images(StageName.SCORE, answer, "answers.npy", scope, spec, source, role, cost_s)
 
     def judge(self, question: Question) -> Judge:
         return Within()
@@ -111,7 +100,7 @@ def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     path.write_bytes(pack(model))
 
 
-def answer(model: Path, images: Any, spec: Any, path: Path) -> None:
+def answer(model: Path, images: Any, spec: Any, path: Path, _classes: Any) -> None:
     from advisor.measurement.accuracy import predict
 
     np.save(path, predict(model, images, spec))

@@ -12,7 +12,7 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
 from advisor.engine.pipeline.graph import FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
@@ -57,20 +57,20 @@ class Evaluator:
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
-        card = self._cards[configuration.card]
         try:
-            return await self._evaluate(configuration, card)
+            return await self._evaluate(configuration)
         except StageAborted as end:
-            return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
+            family = self._cards[configuration.card].family
+            return Evaluation(configuration, end.status, family, end.reason, end.stage)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
         return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
 
-    async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
-        training, compression = configuration.training, configuration.compression
-        stages = self.stages_of(configuration)
+    async def _evaluate(self, configuration: Configuration) -> Evaluation:
+        training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
+        card = stages.card
         await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
             await self.walker.run(self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload))
@@ -83,9 +83,8 @@ class Evaluator:
         expectation = None
         if stages.expected:
             expectation = await self.walker.run(stages.expected)
-        timed = ThreadTiming()
-        if self._timed:
-            timed = (await self.walker.run(stages.timed))[configuration.target.threads]
+        threads = configuration.target.threads
+        timed = (await self.walker.run(stages.timed))[threads] if self._timed else ThreadTiming()
         if stages.ships != stages.made:
             artefact = await self.walker.run(stages.ships)
         path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
@@ -180,7 +179,8 @@ class Evaluator:
         if not self._workload.question.robust:
             return verdict
         validation = images.part(Role.VALIDATION)
-        labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))
+        captured = await asyncio.gather(*(self.walker.run(each.captured) for each in (stages, stages.reference)))
+        labels, float_labels = map(accuracy.read_labels, captured)
         chosen = accuracy.robust(labels, float_labels, validation.labels)
         by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
@@ -192,6 +192,3 @@ class Evaluator:
             return accuracy.quoted(stages.card, stages.compression)
         own, floats = await asyncio.gather(self.walker.run(stages.answered), self.walker.run(stages.reference.answered))
         return accuracy.published(stages.card, stages.compression, own, floats)
-
-    async def _captured(self, stages: VariantStages) -> Captured:
-        return accuracy.read_labels(await self.walker.run(stages.captured))

@@ -248,12 +248,11 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
         assert chosen.labels.count(label) == pytest.approx(share * train.labels.count(label), abs=2)
 
 
-@given(st.lists(st.integers(8, 60), min_size=2, max_size=5), st.integers(10, 30))
-def test_the_plan_reads_as_many_images_as_the_first_look_has(counts: list[int], wanted: int) -> None:
+def test_the_plan_reads_as_many_images_as_the_first_look_has() -> None:
     """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
-    images = _images(counts, wanted)
+    images = _images([8, 60, 30, 9, 8], 4)
     plan = replace(_asked(), images=images).plan(Candidates((SMALL,), {}, {}))
-    assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices)
+    assert plan.workload.images[Role.SUBSET] == len(images.part(Role.SUBSET).indices) > 4
 
 
 def test_a_small_set_needs_no_first_look() -> None:
