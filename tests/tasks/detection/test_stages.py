@@ -1,5 +1,6 @@
 """Stages of a detector, without training."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -135,28 +136,21 @@ def images(tmp_path: Path) -> Images:
     return read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
 
 
-def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
+def suppressed() -> bytes:
+    return append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+
+
+@pytest.mark.parametrize(("content", "finder"), [(suppressed, Detector), (tiny_marker, CentreFinder)])
+def test_what_a_file_finds_in_each_image_of_a_part_is_written(
+    tmp_path: Path, images: Images, content: Callable[[], bytes], finder: type[Detector | CentreFinder]
+) -> None:
     path = tmp_path / "model.tflite"
-    path.write_bytes(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0)))
-    artefact = Artefact.at(path, sha256_file(path))
-    stage = detections(Scope("tiny"), VIEW, artefact, Role.HOLDOUT, 1.0)
-    found = load(walk(stage, materials(tmp_path / "cache", images)))
-    run = Detector(path, VIEW)
+    path.write_bytes(content())
+    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
+    found, run = load(walk(stage, materials(tmp_path / "cache", images))), finder(path, VIEW)
     for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
         assert one.boxes.tolist() == run(image).boxes.tolist()
         assert one.labels.tolist() == run(image).labels.tolist()
-    assert any(len(one.labels) for one in found)
-
-
-def test_the_centres_in_each_image_of_a_part_are_written(tmp_path: Path, images: Images) -> None:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(tiny_marker())
-    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
-    found = load(walk(stage, materials(tmp_path / "cache", images)))
-    run = CentreFinder(path, VIEW)
-    assert [one.boxes.tolist() for one in found] == [
-        run(file).boxes.tolist() for file in images.part(Role.HOLDOUT).paths
-    ]
     assert any(len(one.labels) for one in found)
 
 
