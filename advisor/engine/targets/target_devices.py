@@ -82,11 +82,11 @@ def select_targets(question: Question) -> TargetDevices:
     for folder in question.profiles:
         if not folder.is_dir():
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
-    names = [device for device in question.devices if device != HOST]
-    required = [device for device in question.limits.must_run_on if device not in question.devices]
-    devices = select_devices(names, question.profiles, "--device")
-    also = select_devices(required, question.profiles, "--must-run-on")
-    found = (each for device in (*devices, *also) for each in at_threads(device, question.thread_counts))
+    asked = [(device, "--device") for device in question.devices if device != HOST]
+    asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
+    profiles = known_devices(question.profiles) if asked else Profiles(())
+    devices = [_select(device, profiles, option) for device, option in asked]
+    found = (each for device in devices for each in at_threads(device, question.thread_counts))
     return TargetDevices(HOST in question.devices, tuple(found))
 
 
