@@ -44,7 +44,7 @@ def test_a_search_trains_judges_compresses_and_reports_it(tmp_path: Path, photog
     runs = tmp_path / "runs"
     paths = os.pathsep.join([str(TOY), os.environ.get("PYTHONPATH", "")])  # an environment that has the package
     done = subprocess.run(
-        command(*options, "--compressions", "float32,int8", "--out", str(runs)),
+        command(*options, "--compressions", "float32,int8", "--workers", "1", "--out", str(runs)),
         env={**environment(warm_cache), "PYTHONPATH": paths}, capture_output=True, text=True, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -265,7 +265,7 @@ def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     monkeypatch.setattr(images_module, "LARGE", 20)
     monkeypatch.setattr(reading, "SUBSET_IMAGES", 12)
-    few = {"candidates": [SMALLEST], "compressions": ["float16"], "threads": [1], "training": ["head"]}
+    few = {"candidates": [SMALLEST], "compressions": ["float16"], "threads": [1], "training": ["head"], "workers": 1}
     options = {"data": str(photos), **few}
     run = run_search(resolve({**options, "out": str(tmp_path)}), Progress()).run
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
