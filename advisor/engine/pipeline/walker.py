@@ -244,9 +244,9 @@ class CachedResults:
     """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
 
     done: frozenset[Stage[Any]] = frozenset()
-    latency_p90: dict[Point, Quantity] = field(default_factory=dict)
-    latency: dict[Point, Quantity] = field(default_factory=dict)
-    size_bytes: dict[str, int] = field(default_factory=dict)
+    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
+    latency: Mapping[Point, Quantity] = field(default_factory=dict)
+    size_bytes: Mapping[str, int] = field(default_factory=dict)
 
 
 class Lookup:
@@ -274,16 +274,16 @@ class Lookup:
         judged = {stage for each in variants if each.answers in done for stage in each.judging}
         if remeasure:
             done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
-        found = CachedResults(done | judged)
+        latency, latency_p90, size_bytes = dict[Point, Quantity](), dict[Point, Quantity](), dict[str, int]()
         for each in variants:  # the lightest training first, whose figures are kept
             artefact, timed = self.find(each.ships), self.find(each.timed)
             if artefact is not None:
-                found.size_bytes.setdefault(each.compression, artefact.size_bytes)
+                size_bytes.setdefault(each.compression, artefact.size_bytes)
             for threads, timing in (timed or {}).items():
                 if timing.latency is not None and timing.latency_p90 is not None:
-                    found.latency.setdefault((each.compression, threads), timing.latency)
-                    found.latency_p90.setdefault((each.compression, threads), timing.latency_p90)
-        return found
+                    latency.setdefault((each.compression, threads), timing.latency)
+                    latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+        return CachedResults(done | judged, latency_p90, latency, size_bytes)
 
     def _find(self, stage: Stage[Any]) -> object | None:
         if stage.unsupported:
