@@ -39,17 +39,20 @@ def names(stages: VariantStages) -> Counter[str]:
     return Counter(stage.name.value for stage in with_all_before(stages.evaluation))
 
 
-def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
-    assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
-        "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
-        "compress": 2, "score": 1, "confidence": 1, "timing": 1,
-    }  # fmt: skip
-
-
-def test_without_images_the_published_classifier_is_compressed_once() -> None:
-    assert names(VariantStages(CARD, NONE, "int8", PUBLISHED)) == {
-        "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("training", "form", "workload", "expected"),
+    [
+        (HEAD, "int8", TRAINED, {
+            "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
+            "compress": 2, "score": 1, "confidence": 1, "timing": 1,
+        }),
+        (NONE, "int8", PUBLISHED, {"convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1}),
+        (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "timing": 1}),
+    ],
+    ids=["head fitted and file made twice", "published classifier compressed once", "detector not calibrated"],
+)  # fmt: skip
+def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
+    assert names(VariantStages(CARD, training, form, workload)) == expected
 
 
 def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
@@ -153,10 +156,6 @@ def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_ti
         ("head", "compare"), ("calibrate", "compare"), ("compress", "compare"), ("score", ""),
         ("head", "ship"), ("calibrate", "ship"), ("compress", "ship"), ("timing", ""),
     ]  # fmt: skip
-
-
-def test_the_float_file_of_a_detector_needs_no_calibration() -> None:
-    assert names(VariantStages(CARD, HEAD, "float32", BOXED)) == {"head": 2, "compress": 2, "score": 1, "timing": 1}
 
 
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:

@@ -93,6 +93,7 @@ def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
     found, answers = held_out(path, IMAGES)
     assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, f"mAP@0.5 {HELD_OUT}")
     assert answers.per_class_recall == {"cat": 0.0, "dog": 0.0}
+    assert answers.boxes is None, "without a threshold boxes are not counted"
 
 
 def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) -> None:
@@ -146,11 +147,6 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
         "dog": ClassBoxes(0, 0, None, None, None),
     }
     assert at(path, images, 0.2).by_class["cat"].count_error == pytest.approx(2 / 4)
-
-
-def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
-    path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
-    assert held_out(path, IMAGES)[1].boxes is None
 
 
 def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:

@@ -110,10 +110,10 @@ class Evaluator:
         """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""
         if not self.screening:
             return
-        self._rules.require_none(RuleNeeds.PREDICTION, configuration, self._rules.known)
+        self._rules.require_none(RuleNeeds.PREDICTION, configuration)
         if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
-            known = replace(self._rules.known, backbone_ms=await self.walker.run(screen(card)))
-            self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
+            backbone_ms = await self.walker.run(screen(card))
+            self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 
     async def _require_chance(self, configuration: Configuration) -> None:
         if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
@@ -124,10 +124,9 @@ class Evaluator:
         floats = await asyncio.shield(self._floats[reference])
         if floats.status is not Status.OK or floats.latency is None:
             return
-        known = replace(self._rules.known, floats=floats)
-        self._rules.require_none(RuleNeeds.FLOAT32, configuration, known)
+        self._rules.require_none(RuleNeeds.FLOAT32, configuration, floats=floats)
         self.keep(floats)
-        self._rules.require_none(RuleNeeds.RIVALS, configuration, known)
+        self._rules.require_none(RuleNeeds.RIVALS, configuration, floats=floats)
 
     async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:
         """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""
@@ -136,8 +135,7 @@ class Evaluator:
         timings = (await self.walker.run(stages.timed)).values()
         latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
         if len(latencies) == len(timings):
-            known = replace(self._rules.known, latency_ms=min(latencies))
-            self._rules.require_none(RuleNeeds.TIMING, configuration, known)
+            self._rules.require_none(RuleNeeds.TIMING, configuration, latency_ms=min(latencies))
 
     def _may_leave_out(self, needs: RuleNeeds, configuration: Configuration) -> bool:
         """Return whether rules decide on a form; those that the user named, and float32, are made and scored anyhow."""
@@ -150,8 +148,7 @@ class Evaluator:
         verdicts = await asyncio.gather(*(self._outcome(replace(configuration, compression=each)) for each in waited))
         scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
         drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
-        known = replace(self._rules.known, lighter=waited, drops=drops)
-        self._rules.require_none(RuleNeeds.LIGHTER, configuration, known)
+        self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
 
     async def _outcome(self, configuration: Configuration) -> AccuracyVerdict | None:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""

@@ -211,23 +211,16 @@ def test_nothing_is_screened_where_that_is_off_or_this_machine_is_no_device(
     assert ("timing float32" in walker.asked) == timed
 
 
-def test_a_heavier_recipe_waits_for_the_lighter_one_and_is_skipped_where_that_loses_little(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "int8": 4, "mixed_int8": 4})
-    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0))
-    assert (found.status, found.stage) == (Status.SKIPPED, "compress")
-    assert "compress mixed_int8" not in walker.asked
-
-
-def test_a_heavier_recipe_is_tried_where_the_lighter_one_loses_too_much(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "int8": 2, "mixed_int8": 4})
-    assert evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0)).status is Status.OK
-
-
-def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4})
-    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=("mixed_int8",))
-    assert found.status is Status.OK
-    assert not any("compress int8" in stage for stage in walker.asked)
+@pytest.mark.parametrize(
+    ("int8", "named", "status"), [(4, (), Status.SKIPPED), (2, (), Status.OK), (None, ("mixed_int8",), Status.OK)]
+)
+def test_a_heavier_recipe_waits_for_lighter_ones_to_lose_too_much_unless_it_is_named(
+    tmp_path: Path, int8: int | None, named: tuple[str, ...], status: Status
+) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4} | ({} if int8 is None else {"int8": int8}))
+    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=named)
+    assert (found.status, found.stage) == (status, "compress" if status is Status.SKIPPED else "")
+    assert ("compress mixed_int8" in walker.asked, "compress int8" in walker.asked) == (status is Status.OK, not named)
 
 
 def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:
