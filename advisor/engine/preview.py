@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +24,10 @@ from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.cost import CostCalibration, rough_ms, rough_size
 from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.materials import Images, Materials, Variant, Workload
+from advisor.engine.pipeline.materials import Images, Variant
 from advisor.engine.pipeline.rule import RuleNeeds
-from advisor.engine.pipeline.stage import Stage, StageName
-from advisor.engine.pipeline.walker import Lookup
+from advisor.engine.pipeline.stage import Stage
+from advisor.engine.pipeline.walker import CachedResults, Lookup, Point
 from advisor.engine.question import Request
 from advisor.engine.rules import rules_of
 from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
@@ -43,9 +43,6 @@ THIS_MACHINE = "this-machine"
 
 Key = tuple[str, str, int]
 """Card, recipe, threads."""
-
-Point = tuple[str, int]
-"""Compression recipe and thread count."""
 
 
 def preview(request: Request) -> PlanView:
@@ -170,7 +167,11 @@ def _look_up(resolved: Resolved) -> _SearchSpace | None:
         return None
     plan = resolved.plan(candidates, CostCalibration().pace)
     materials = resolved.materials(candidates, plan)
-    cached = cached_results(materials, plan.workload, plan.cards_by_name, resolved.execution.remeasure)
+    lookup, remeasure, unknown = Lookup(materials), resolved.execution.remeasure, CachedResults()
+    cached = {
+        card.name: lookup.of_card(card, plan.workload, remeasure) if card.name in materials.weights else unknown
+        for card in plan.cards
+    }  # cards without weights on this machine have no results
     prefilter = Prefilter(resolved.targets, resolved.question.limits, plan.cards_by_name)
     rules = rules_of(plan, prefilter)
     filtered = ruled_out(plan, rules)
@@ -205,48 +206,6 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
         else:
             missing[card.name] = "weights not on this machine" + (" (--offline)" if execution.offline else "")
     return Candidates(tuple(card for card in resolved.cards if card.name in downloads), files, missing), downloads
-
-
-@dataclass(frozen=True)
-class CachedResults:
-    """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
-
-    done: frozenset[Stage[Any]] = frozenset()
-    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
-    latency: Mapping[Point, Quantity] = field(default_factory=dict)
-    size_bytes: Mapping[str, int] = field(default_factory=dict)
-
-
-def cached_results(
-    materials: Materials, workload: Workload, cards: Mapping[str, Card], remeasure: bool = False
-) -> dict[str, CachedResults]:
-    """Look up every stage of the cards in the artifact cache; cards without weights on this machine have no results."""
-    lookup = Lookup(materials)
-    return {
-        name: _of_card(lookup, workload, card, remeasure) if name in materials.weights else CachedResults()
-        for name, card in cards.items()
-    }
-
-
-def _of_card(lookup: Lookup, workload: Workload, card: Card, remeasure: bool) -> CachedResults:
-    variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
-    done = lookup.done(stage for each in variants for stage in each.evaluation)
-    # The search that scored a file has judged its finalists, which nearly all files are.
-    judged = {stage for each in variants if each.answers in done for stage in each.judging}
-    if remeasure:
-        done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
-    latency: dict[Point, Quantity] = {}
-    latency_p90: dict[Point, Quantity] = {}
-    size_bytes: dict[str, int] = {}
-    for each in variants:  # the lightest training first, whose figures are kept
-        artefact, timed = lookup.find(each.ships), lookup.find(each.timed)
-        if artefact is not None:
-            size_bytes.setdefault(each.compression, artefact.size_bytes)
-        for threads, timing in (timed or {}).items():
-            if timing.latency is not None and timing.latency_p90 is not None:
-                latency.setdefault((each.compression, threads), timing.latency)
-                latency_p90.setdefault((each.compression, threads), timing.latency_p90)
-    return CachedResults(done | judged, latency_p90, latency, size_bytes)
 
 
 def latency_estimates(

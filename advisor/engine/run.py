@@ -63,20 +63,18 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     if resume:
         run = RunFolder.open(resume)
         resolved = replace(resolved, cards=same_cards(run, resolved))
-        executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
     else:
         if request.execution.time_limit_s is not None:
             refuse_too_short(resolved)
         check_storage(request.execution.storage)
-        executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
-        run = RunFolder.create(request.folder, _slug(request))
+    executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
+    if not resume:
+        run = RunFolder.create(request.folder, request.run_name)
         keep_inputs(run, request.question)
         run.write_request(request.written)
     with contextlib.closing(executor), contextlib.ExitStack() as held:
         held.callback(run.hold().release)
         held.enter_context(progress.kept_in(run))
-        if resolved.images is not None:
-            write_images(run, resolved.images)
         return _Search(resolved, run, executor, progress, started).result(held.pop_all())
 
 
@@ -123,6 +121,8 @@ class _Search:
         """Run the search, and store an error for the caller's thread."""
         try:
             with held:
+                if self._resolved.images is not None:
+                    write_images(self._run, self._resolved.images)
                 candidates = find_weights(self._resolved, self._progress.say)
                 same_weights(self._run, candidates)
                 with one_blas_thread():
@@ -227,9 +227,3 @@ def _disturbed(evaluations: Sequence[Evaluation]) -> bool:
     """Return whether other work kept the machine busy: most timings of the run saw some."""
     timed = [evaluation.contended for evaluation in evaluations if evaluation.latency is not None]
     return sum(timed) * 2 > len(timed)
-
-
-def _slug(request: Request) -> str:
-    question, budget = request.question, request.written["budget"]
-    name = question.data.resolve().name if question.data else question.task
-    return f"{name}-{budget}" if budget else name

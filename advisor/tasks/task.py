@@ -26,17 +26,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OwnCards:
-    """The cards of users' own files.
+    """The cards of users' own files."""
 
-    Attributes:
-        architecture: on the card of a float file that every form can be made of.
-        finished: on the card of a file that keeps its form.
-        trained: a float file is trained on the user's images if it can be; otherwise it is judged as it is.
-    """
-
-    architecture: str
-    finished: str
-    trained: bool = False
+    architecture: str  # on the card of a float file that every form can be made of
+    finished: str  # on the card of a file that keeps its form
+    trained: bool = False  # a float file is trained on the user's images if it can be; otherwise it is judged as it is
 
 
 @dataclass(frozen=True)
@@ -44,42 +38,24 @@ class Task(ABC):
     """One task: facts that the rooms below read, and one method for each thing that is done for it.
 
     A subclass implements the abstract methods. Its module imports nothing heavy: methods import what they need.
-
-    Attributes:
-        name: as users write it.
-        model_kind: what a model of the task is, as its description begins.
-        metric: the figure that decides, which the code calls accuracy.
-        by_class: the figure of a single class.
-        by_class_is: what that figure is, in words.
-        default: training recipes of a search whose user chose none.
-        needs: the images that it needs, in words; empty for images of classes.
-        right_if: when a found object counts as right, as a sentence; empty where none is found.
-        published: cards have published figures of the metric, so a search needs no images.
-        conditions: models are also judged under capture conditions and for new conditions.
-        labelled: recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do.
-        probabilities: models answer with the probability of each class, which is calibrated.
-        tunable: fine-tuning has hyperparameters that ``--tune-training`` varies.
-        side: side of the input in pixels; 0 for that of each card.
-        cards: number of cards that a search tries if the user names none: the most promising ones with weights.
-        own_cards: cards of users' own files; None if there are none.
     """
 
-    name: str
-    model_kind: str
-    metric: str
-    by_class: str
-    by_class_is: str
-    default: tuple[str, ...]
-    needs: str = ""
-    right_if: str = ""
-    published: bool = False
-    conditions: bool = False
-    labelled: bool = False
-    probabilities: bool = False
-    tunable: bool = False
-    side: int = 0
-    cards: int = 12
-    own_cards: OwnCards | None = None
+    name: str  # as users write it
+    model_kind: str  # what a model of the task is, as its description begins
+    metric: str  # the figure that decides, which the code calls accuracy
+    by_class: str  # the figure of a single class
+    by_class_is: str  # what that figure is, in words
+    default: tuple[str, ...]  # training recipes of a search whose user chose none
+    needs: str = ""  # the images that it needs, in words; empty for images of classes
+    right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
+    published: bool = False  # cards have published figures of the metric, so a search needs no images
+    conditions: bool = False  # models are also judged under capture conditions and for new conditions
+    labelled: bool = False  # recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do
+    probabilities: bool = False  # models answer with the probability of each class, which is calibrated
+    tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
+    side: int = 0  # side of the input in pixels; 0 for that of each card
+    cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
+    own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -106,13 +82,9 @@ class Task(ABC):
     def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
         """Return the faults in a set of images.
 
-        Args:
-            data: a folder or a file.
-            checker: finds wrong labels and crops by a network's features; None to look for neither.
-            say: called with a line about each step.
-
-        Raises:
-            UsageError: the path cannot be read as images of the task, or there are no checks for it.
+        ``data`` is a folder or a file. ``checker`` finds wrong labels and crops by a network's features; None to look
+        for neither. ``say`` is called with a line about each step. UsageError: the path cannot be read as images of the
+        task, or there are no checks for it.
         """
         raise UsageError(f"--task: there are no checks for {self.name}", "search reports images that it cannot read")
 
@@ -129,11 +101,7 @@ class Task(ABC):
         """Return what turns these answers into figures."""
 
     def shipping(self) -> Shipping:
-        """Return the content of a bundle.
-
-        Raises:
-            UsageError: there is none for the task.
-        """
+        """Return the content of a bundle; a UsageError if there is none for the task."""
         raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:

@@ -28,7 +28,7 @@ from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.question import resolve
-from advisor.engine.run import _disturbed, _priorities, _slug
+from advisor.engine.run import _disturbed, _priorities
 from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.suggesting import CostEstimates, candidate_table
 from advisor.engine.space.plan import Plan
@@ -67,8 +67,8 @@ def test_a_machine_was_busy_where_most_timings_say_so() -> None:
 
 def test_a_run_is_named_for_its_images_and_its_budget(tmp_path: Path) -> None:
     (tmp_path / "photos").mkdir()
-    assert _slug(resolve({"data": str(tmp_path / "photos"), "budget": "50ms"})) == "photos-50ms"
-    assert _slug(resolve({})) == "image-classification"
+    assert resolve({"data": str(tmp_path / "photos"), "budget": "50ms"}).run_name == "photos-50ms"
+    assert resolve({}).run_name == "image-classification"
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import evaluation
-from tests.engine.pipeline.boxed import boxed_images, save_found
-from tests.engine.pipeline.evaluation.test_evaluator import images
+from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.space.test_metric_needs import SITES, images_of
 
 COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
@@ -35,7 +34,7 @@ def answered(path: Path, labels: list[int]) -> Path:
 
 def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFIED.verdict(Scored(own, floats), images(), run, "net-head-int8")
+    verdict = CLASSIFIED.verdict(Scored(own, floats), two_classes(), run, "net-head-int8")
     plain = accuracy.measured([0, 1, 1, 1], [0, 1, 0, 1], [0, 1, 0, 1], ("a", "b"))
     assert (verdict.accuracy, verdict.drop) == (plain.accuracy, plain.drop)
     assert verdict.answers.confusion == plain.answers.confusion
@@ -46,21 +45,19 @@ def test_a_classifier_is_judged_by_its_labels_and_they_are_kept(run: RunFolder, 
 
 def test_a_classifier_has_every_metric_that_its_images_allow(run: RunFolder, tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    answers = CLASSIFIED.verdict(Scored(own, own), images(), run, "net").answers
+    answers = CLASSIFIED.verdict(Scored(own, own), two_classes(), run, "net").answers
     assert set(answers.metrics) == {TOP1, BALANCED_ACCURACY, MACRO_F1, LOG_LOSS}
     assert (answers.metrics[TOP1].value, answers.metrics[TOP1].n) == (75.0, 4)
-    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, images())
-    assert judged.holdout_answers is not None
+    judged, _ = CLASSIFICATION.judge(Question(metric=TOP1, costs=COSTS)).held_out(evaluation(), own, two_classes())
     assert set(judged.holdout_answers.metrics) == {*answers.metrics, COST_SAVED}
     assert judged.holdout_accuracy == judged.holdout_answers.metrics[TOP1]
 
 
 def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path: Path) -> None:
     own, floats = answered(tmp_path / "own.npy", [0, 1, 1, 1]), answered(tmp_path / "float.npy", [0, 1, 0, 1])
-    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), images(), run, "net")
+    verdict = CLASSIFICATION.judge(Question(metric=MACRO_F1)).verdict(Scored(own, floats), two_classes(), run, "net")
     assert verdict.accuracy == verdict.answers.metrics[MACRO_F1]
     assert verdict.accuracy.value == pytest.approx(100 * (2 / 3 + 4 / 5) / 2)
-    assert verdict.drop is not None
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value)
     assert verdict.answers.compared_by == "answers/net-shares.npy"
     assert np.load(run.path / verdict.answers.file).tolist() == [0, 1, 1, 1]
@@ -70,10 +67,8 @@ def test_a_classifier_is_judged_by_the_metric_asked_for(run: RunFolder, tmp_path
 def test_the_hold_out_is_judged_by_the_metric_asked_for(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
     judge = CLASSIFICATION.judge(Question(metric=COST_SAVED, costs=COSTS))
-    judged, kept = judge.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
-    assert judged.holdout_accuracy is not None
+    judged, kept = judge.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
     assert judged.holdout_accuracy.value == pytest.approx(50)  # one answer costs 1; always answering "b" costs 2
-    assert judged.holdout_answers is not None
     assert judged.holdout_answers.shares == "answers/holdout-net-shares.npy"
     assert set(kept) == {judged.holdout_answers.file, judged.holdout_answers.shares}
     assert np.mean(kept[judged.holdout_answers.shares]) == pytest.approx(0.5)
@@ -84,7 +79,6 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     own = tmp_path / "own.npy"
     np.save(own, np.eye(2, dtype=np.float32)[[int(place >= 25) for place in range(60)]])
     judged, _ = CLASSIFICATION.judge(Question(metric=WORST_GROUP)).held_out(evaluation(), own, given)
-    assert judged.holdout_accuracy is not None
     assert judged.holdout_accuracy.n == 20
     assert judged.holdout_accuracy.source == (
         "group 'cellar' (20 images), the lowest of 2 groups, hold-out of --data, run in LiteRT"
@@ -97,10 +91,8 @@ def test_objects_have_one_metric() -> None:
 
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
-    judged, kept = CLASSIFIED.held_out(evaluation(), own, images(), "answers/holdout-net.npy")
-    assert judged.holdout_accuracy is not None
+    judged, kept = CLASSIFIED.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
     assert (judged.holdout_accuracy.value, judged.holdout_accuracy.source) == (75.0, accuracy.HELD_OUT)
-    assert judged.holdout_answers is not None
     assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
     assert judged.holdout_answers.file == "answers/holdout-net.npy"
     assert kept == {"answers/holdout-net.npy": (0, 1, 1, 1)}
@@ -112,7 +104,4 @@ def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(ru
     answers = DETECTED.verdict(Scored(own, own), boxed, run, "net-head-int8").answers
     held = save_found(tmp_path / "held.npz", boxed, Role.HOLDOUT)
     judged, _ = DETECTED.held_out(replace(evaluation(), answers=answers), held, boxed)
-    assert answers.boxes is not None
-    assert judged.holdout_answers is not None
-    assert judged.holdout_answers.boxes is not None
     assert judged.holdout_answers.boxes.threshold == answers.boxes.threshold

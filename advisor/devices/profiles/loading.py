@@ -11,8 +11,8 @@ from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
-from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, host_profile, local_runtimes
-from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
+from advisor.devices.profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
 
@@ -40,10 +40,24 @@ class Profiles(dict[str, DeviceProfile]):
             raise self._unknown(name)
         return profile, profile.target(target)
 
+    def installed(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
+        """Return a device and a target, by default one for ``.tflite`` files; refuse a runtime that is missing."""
+        profile, target = prefer_tflite(selector, *self.select(selector))
+        require_runtime(profile)
+        return profile, target
+
     def _unknown(self, name: str) -> UsageError:
         return UsageError(
             f"unknown device '{name}'{nearest(name, (LITERT, *self))}", "advisor devices list shows them all"
         )
+
+
+def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
+    """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
+    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
+        return profile, target
+    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
+    return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
 def shipped_profiles() -> Path:
@@ -56,7 +70,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
     """
-    found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped()}
+    found = {**profiles_here(), **shipped()}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
         for name, profile in _read_folder(folder, checked_profile).items():

@@ -108,6 +108,11 @@ def require_runtime(profile: DeviceProfile) -> LocalRuntime | None:
     return runtime
 
 
+def profiles_here() -> dict[str, DeviceProfile]:
+    """Return the profiles of this machine and of its runtimes by name."""
+    return {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}}
+
+
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _RUNTIME = "ai-edge-litert"

@@ -14,7 +14,7 @@ from advisor.core.expectation import on_device, with_new_conditions
 from advisor.datasets.split import HOLDOUT
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import OWN, known_devices, own_folder, provenance
-from advisor.devices.profiles.runtimes import canonical, require_runtime
+from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.execution import Machine
 from advisor.engine.history.changes import (
     Changes,
@@ -39,7 +39,7 @@ from advisor.engine.question import Request, resolve
 from advisor.engine.space.resolved import RUNTIME, read_images
 from advisor.engine.targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
 from advisor.engine.targets.multi_device import checked, measured_here
-from advisor.engine.targets.target_devices import TargetDevice, at_threads, prefer_tflite, remark_of
+from advisor.engine.targets.target_devices import TargetDevice, at_threads, remark_of
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
@@ -73,10 +73,7 @@ class Devices:
         names = selectors or [name for name, profile in profiles.items() if provenance(profile) == OWN]
         if HOST in map(canonical, names):
             raise UsageError("--device: 'host' is this machine, which is measured, not predicted", "leave it out")
-        found = [(name, *prefer_tflite(name, *profiles.select(name))) for name in names]
-        for _, profile, _ in found:
-            require_runtime(profile)
-        return cls(tuple(found))
+        return cls(tuple((name, *profiles.installed(name)) for name in names))
 
     @cached_property
     def predictor(self) -> DevicePredictor:

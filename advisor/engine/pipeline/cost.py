@@ -24,17 +24,11 @@ GMACS_PER_SECOND = 90.0
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
 2.3 with XNNPACK on an AMD EPYC."""
 
-CONVERT_S = 7.2
-HEAD_S = 5.0
-EXPECTATION_S = 1.5
-REFIT_S = 0.6
-REWRITE_S = 0.2
-TIMING_S = 1.4
-EXPORT_S, RUNTIME_S, ARENA_S = 8.0, 4.0, 3.0
+CONVERT_S, HEAD_S, EXPECTATION_S, REFIT_S, REWRITE_S = 7.2, 5.0, 1.5, 0.6, 0.2
+TIMING_S, EXPORT_S, RUNTIME_S, ARENA_S = 1.4, 8.0, 4.0, 3.0
 """Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
 
-EXPORT_BYTES = 1_200_000_000
-"""Memory of the converter to ONNX and its libraries."""
+EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
 CALIBRATE_S, CALIBRATE_AGAIN_S = 7.5, 2.5
 """Seconds of calibrating MobileNetV2 for all its forms, and of a model that shares all its layers but the head."""
@@ -46,20 +40,16 @@ READ_START_S, FINETUNE_START_S = 0.5, 40.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph and its
 compilation."""
 
-MAP_PASSES = 1.5
-"""Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image."""
+MAP_PASSES = 1.5  # Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image
 
-CAPTURE_TESTS = 14
-CAPTURE_S = 0.0012
-"""Tests of robust accuracy, and seconds that one change of an image takes."""
+CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
 
 DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING = 9.0, 0.7, 200.0
 """Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
 image; runs in LiteRT of all epochs of a backbone that learns too. BCCD's 205 training images took MobileNetV2 at 320
 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz."""
 
-PHOTOGRAPHS = 85
-FEATURE_PARTS = 2
+PHOTOGRAPHS, FEATURE_PARTS = 85, 2
 FEW_IMAGES, IMAGES_A_PART = 200, 2000
 """Images that are read in one part, and the largest part of more images: an interrupt loses one part."""
 
@@ -92,15 +82,12 @@ def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int 
     return passes * images * rough_latency_ms(card, "float32") / 1e3
 
 
-def detector_s(card: Card, images: int) -> float:
-    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them."""
-    maps = DETECTOR_MAPS * rough_latency_ms(card, "float32") / 1e3
-    return FINETUNE_START_S + images * (maps + DETECTOR_IMAGE_S)
+def detector_s(card: Card, images: int, tuning: bool = False) -> float:
+    """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them.
 
-
-def detector_tuning_s(card: Card, images: int) -> float:
-    """Return the seconds of fine-tuning a detector, after the training of its head."""
-    backbone = DETECTOR_TUNING * rough_latency_ms(card, "float32") / 1e3
+    ``tuning``: the seconds of fine-tuning it, after the training of its head.
+    """
+    backbone = (DETECTOR_TUNING if tuning else DETECTOR_MAPS) * rough_latency_ms(card, "float32") / 1e3
     return FINETUNE_START_S + images * (backbone + DETECTOR_IMAGE_S)
 
 
@@ -129,11 +116,8 @@ def rough_size(card: Card, recipe: str) -> float:
     return form_of(recipe).bytes * max(card.params, 1)
 
 
-MOST = 30.0
-"""A ratio beyond this says more about a disturbance than about the machine."""
-
-SEARCHES = 7
-"""Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing."""
+MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
+SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
 
 
 class CostRatio(NamedTuple):

@@ -20,16 +20,7 @@ from advisor.core.evaluation_facts import NewConditions
 from advisor.core.forms import form_of
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import (
-    Artefact,
-    FloatModel,
-    LocalTarget,
-    Purpose,
-    Role,
-    Variant,
-    Workload,
-    input_spec,
-)
+from advisor.engine.pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
@@ -48,11 +39,6 @@ from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 FLOAT = "float32"
 
 
-def float_model(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Return the stage that makes the card's float file for the task."""
-    return workload.question.of_task.model(card, training, purpose, workload)
-
-
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""
     if not workload.trained_twice(training):
@@ -60,7 +46,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     compared = None
     if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
-    source = float_model(card, training, purpose, workload)
+    source = workload.question.of_task.model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
     shared = calibration(card, training, purpose, workload) if shares_calibration(compression, recipes) else None
     return compressed(scope, source, CardForms(card, training, purpose), compared, shared)
@@ -68,9 +54,10 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
 
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
     """Return the stage that makes what all forms of a float file share."""
-    source, scope = float_model(card, training, purpose, workload), Scope(card.name, training, purpose=purpose)
+    source = workload.question.of_task.model(card, training, purpose, workload)
     twice = purpose is Purpose.SHIP and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
+    scope = Scope(card.name, training, purpose=purpose)
     return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
 
 

@@ -28,11 +28,8 @@ from advisor.store.files import sha256_file, sha256_json
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
 
-LARGE = 5000
-"""Sets with more images than this get a first look at some of the images."""
-
-SUBSET_IMAGES = 2000
-"""Images of the first look at a large set, at most."""
+LARGE = 5000  # Sets with more images than this get a first look at some of the images
+SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
@@ -41,41 +38,27 @@ CAPTURED_IMAGES = 100
 class Role(StrEnum):
     """The purpose of some of the user's images."""
 
-    TRAIN = "train"
-    """The training part: fitted while candidates are compared."""
-    VALIDATION = "validation"
-    """The validation part: candidates are compared on it."""
-    LEARNT = "learnt"
-    """Everything but the hold-out: fitted by the model that ships."""
-    SUBSET = "subset"
-    """Some of the training part, for a first look at a large set."""
-    HOLDOUT = "holdout"
-    """The hold-out: only finalists are judged on it."""
-    OTHERS = "others"
-    """Images of other things than the classes, which the user gave: finalists are judged on them."""
-    CAPTURED = "captured"
-    """Some of the hold-out, judged under capture conditions."""
+    TRAIN = "train"  # The training part: fitted while candidates are compared
+    VALIDATION = "validation"  # The validation part: candidates are compared on it
+    LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
+    SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
+    OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
+    CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some of the user's images: their places in the dataset (sorted), files and classes.
+    """Some of the user's images."""
 
-    Attributes:
-        fingerprint: hash of the images in their order and with their labels.
-        stamps: size and modification time of each file when it was read.
-        hashes: SHA-256 of each file, in hexadecimal.
-        groups: number of the group of each image; empty if each image is one. ``objects`` in each image with boxes.
-    """
-
-    indices: tuple[int, ...]
+    indices: tuple[int, ...]  # their places in the dataset, sorted
     paths: tuple[Path, ...]
-    labels: tuple[int, ...]
-    fingerprint: str
-    stamps: tuple[tuple[int, int], ...] = ()
-    hashes: tuple[str, ...] = ()
-    groups: tuple[int, ...] = ()
-    objects: tuple[tuple[Object, ...], ...] = ()
+    labels: tuple[int, ...]  # their classes
+    fingerprint: str  # hash of the images in their order and with their labels
+    stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
+    hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
+    groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
+    objects: tuple[tuple[Object, ...], ...] = ()  # in each image with boxes
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""
@@ -111,25 +94,17 @@ class Boxes:
 
 @dataclass(frozen=True)
 class Images:
-    """The user's images and their split.
-
-    Attributes:
-        leaks: groups of images that belong together, and that the user's own split puts into several parts.
-        groups: number of the group of each image: copies, near duplicates and ``grouping`` together; empty for none.
-        grouping: the groups that the split keeps whole, each taken on one occasion.
-        notes: a sentence about each thing that a reader may not expect of the split.
-        others: images of things that are none of the classes; nothing is fitted to them.
-    """
+    """The user's images and their split."""
 
     dataset: Dataset
     split: Split
-    leaks: tuple[tuple[int, ...], ...] = ()
+    leaks: tuple[tuple[int, ...], ...] = ()  # images that belong together, in several parts of the user's own split
     subset_images: int = SUBSET_IMAGES
-    groups: tuple[int, ...] = ()
-    grouping: Grouping = UNGROUPED
-    notes: tuple[str, ...] = ()
+    groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
+    grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
+    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
-    others: tuple[LabelledImage, ...] = ()
+    others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -202,8 +177,7 @@ def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...],
     )
 
 
-Variant = tuple[str, str]
-"""A training recipe and a compression recipe: of one card, one artefact."""
+Variant = tuple[str, str]  # A training recipe and a compression recipe: of one card, one artefact
 
 DAMAGED = (OSError, ValueError, KeyError, TypeError, EOFError, RecursionError)
 """Errors of a stage that reads a result whose files are missing or damaged."""
@@ -264,21 +238,15 @@ class Workload:
 
 @dataclass(frozen=True)
 class Materials:
-    """Inputs that the stages of a search share.
-
-    Attributes:
-        weights: weights file of each card by name; None for fixed-seed random weights.
-        host: the machine that measures.
-        effort: name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`.
-        training_left_s: returns the seconds that are left for fine-tuning the card of this name; None for no limit.
-    """
+    """Inputs that the stages of a search share."""
 
     cache: ArtifactCache
     images: Images | None
-    weights: Mapping[str, WeightsFile | None]
-    host: Host
+    weights: Mapping[str, WeightsFile | None]  # weights file of each card by name; None for fixed-seed random weights
+    host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
-    effort: str = "search"
+    effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`
+    # returns the seconds that are left for fine-tuning the card of this name; None for no limit
     training_left_s: Callable[[str], float | None] = lambda _: None
 
     def require_images(self) -> Images:

@@ -1,9 +1,9 @@
 """A rule that rejects configurations: what it knows, and when it is asked. ``advisor/engine/rules.py`` lists them."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
@@ -80,8 +80,9 @@ class Rules:
         """Return the first reason to reject a configuration by what is known of every one; empty if there is none."""
         return next(filter(None, (rule.reason(candidate, self.known) for rule in self.that_need(needs))), "")
 
-    def require_none(self, needs: RuleNeeds, candidate: Configuration, known: Known) -> None:
-        """Raise :class:`StageAborted` for the first reason to reject a configuration."""
+    def require_none(self, needs: RuleNeeds, candidate: Configuration, **facts: Any) -> None:
+        """Raise :class:`StageAborted` for the first reason to reject a configuration, of which ``facts`` are known."""
+        known = replace(self.known, **facts)
         for rule in self.that_need(needs):
             if reason := rule.reason(candidate, known):
                 raise StageAborted(Status.SKIPPED, rule.stage, reason)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -30,62 +30,36 @@ class StageName(StrEnum):
     decisions: they end an evaluation and run no job.
     """
 
-    PLAN = "plan"
-    """Ruled out by what is known beforehand: the size of the file or its licence."""
-    PREDICT = "predict"
-    """Predicted to be too slow, or not compatible with the device."""
-    PROMOTION = "promotion"
-    """Its training cannot reach the front."""
-    CONVERT = "convert"
-    """Keras graph to a float ``.tflite`` with two outputs."""
-    CUT = "cut"
-    """The float file with one of its outputs."""
-    SCREEN = "screen"
-    """CPU time of the backbone: a card that is far too slow is not trained."""
-    FEATURES = "features"
-    """The backbone's features of the images."""
-    LABELS = "labels"
-    """Likely wrong labels of a data set, for ``advisor data check``."""
+    PLAN = "plan"  # Ruled out by what is known beforehand: the size of the file or its licence
+    PREDICT = "predict"  # Predicted to be too slow, or not compatible with the device
+    PROMOTION = "promotion"  # Its training cannot reach the front
+    CONVERT = "convert"  # Keras graph to a float ``.tflite`` with two outputs
+    CUT = "cut"  # The float file with one of its outputs
+    SCREEN = "screen"  # CPU time of the backbone: a card that is far too slow is not trained
+    FEATURES = "features"  # The backbone's features of the images
+    LABELS = "labels"  # Likely wrong labels of a data set, for ``advisor data check``
     EXPECTATION = "expectation"
     """The share of right answers that the card keeps on images of another visit, camera or day."""
-    HEAD = "head"
-    """The head, fitted to the training part; a detector with its head, to compare or to ship."""
-    REFIT = "refit"
-    """The head that ships, fitted to everything but the hold-out."""
-    JOIN = "join"
-    """Backbone and head in one file."""
-    FINETUNE_CACHED = "finetune_cached"
-    """The last blocks fine-tuned on cached maps."""
-    FINETUNE_TOP = "finetune_top"
-    """The last layers fine-tuned."""
-    FINETUNE_ALL = "finetune_all"
-    """All layers fine-tuned."""
-    CALIBRATE = "calibrate"
-    """Activations on the calibration images, and the weights that all forms of a file share."""
-    COMPRESS = "compress"
-    """One compression recipe, labels and normalisation written into the file."""
-    SCORE = "score"
-    """Answers of the file on images."""
-    CONFIDENCE = "confidence"
-    """The temperature of the file's probabilities, folded into its head."""
-    PROBE = "probe"
-    """Features and logits of a classifier, to find images of unknown things."""
-    UNKNOWN = "unknown"
-    """A finalist with one more class, for things that are none of the classes."""
-    CAPTURE = "capture"
-    """Top-1 of the file on images under capture conditions."""
-    ANSWERS = "answers"
-    """Agreement with the float file on bundled photographs, if there are no images."""
-    TIMING = "timing"
-    """Latency and memory of the file on the target."""
+    HEAD = "head"  # The head, fitted to the training part; a detector with its head, to compare or to ship
+    REFIT = "refit"  # The head that ships, fitted to everything but the hold-out
+    JOIN = "join"  # Backbone and head in one file
+    FINETUNE_CACHED = "finetune_cached"  # The last blocks fine-tuned on cached maps
+    FINETUNE_TOP = "finetune_top"  # The last layers fine-tuned
+    FINETUNE_ALL = "finetune_all"  # All layers fine-tuned
+    CALIBRATE = "calibrate"  # Activations on the calibration images, and the weights that all forms of a file share
+    COMPRESS = "compress"  # One compression recipe, labels and normalisation written into the file
+    SCORE = "score"  # Answers of the file on images
+    CONFIDENCE = "confidence"  # The temperature of the file's probabilities, folded into its head
+    PROBE = "probe"  # Features and logits of a classifier, to find images of unknown things
+    UNKNOWN = "unknown"  # A finalist with one more class, for things that are none of the classes
+    CAPTURE = "capture"  # Top-1 of the file on images under capture conditions
+    ANSWERS = "answers"  # Agreement with the float file on bundled photographs, if there are no images
+    TIMING = "timing"  # Latency and memory of the file on the target
     ONNX = "twin"
     """The export for another runtime of this machine; the older name is in cache keys and in the durations of runs."""
-    RUNTIME = "runtime"
-    """Latency and memory of the file in another runtime of this machine."""
-    ARENA = "arena"
-    """The memory that the file needs in a microcontroller's interpreter, measured on this machine."""
-    STOP = "stop"
-    """Not evaluated before the search ended; a run that is resumed evaluates it."""
+    RUNTIME = "runtime"  # Latency and memory of the file in another runtime of this machine
+    ARENA = "arena"  # The memory that the file needs in a microcontroller's interpreter, measured on this machine
+    STOP = "stop"  # Not evaluated before the search ended; a run that is resumed evaluates it
 
 
 Result = TypeVar("Result")
@@ -93,8 +67,7 @@ Result = TypeVar("Result")
 Inputs = Mapping[str, object]
 """Everything that a stage's result depends on, as JSON values. Its hash is the key in the artifact cache."""
 
-Job = partial[Any]
-"""A function of a module with its arguments, to be called in a child process."""
+Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
 
 Epochs = Callable[[Path], tuple[int, int] | None]
 """Reads from a folder of checkpoints how many epochs of how many are done."""
@@ -105,14 +78,10 @@ WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
 class Pool(StrEnum):
     """The place of a job."""
 
-    LIGHT = "light"
-    """A child process without TensorFlow."""
-    HEAVY = "heavy"
-    """A child process with TensorFlow."""
-    TRAINERS = "trainers"
-    """A child process with TensorFlow that sees the GPU."""
-    DEVICE = "device"
-    """The machine that the device is attached to, with nothing else running on it."""
+    LIGHT = "light"  # A child process without TensorFlow
+    HEAVY = "heavy"  # A child process with TensorFlow
+    TRAINERS = "trainers"  # A child process with TensorFlow that sees the GPU
+    DEVICE = "device"  # The machine that the device is attached to, with nothing else running on it
 
 
 @dataclass(frozen=True)
@@ -179,46 +148,38 @@ class Folders:
         return self.out / MODEL
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Stage(Generic[Result]):
     """One piece of work: a node of the graph of a variant.
 
     Two stages with the same name and scope are the same stage: it runs once in a search. Two stages with the same
     version and inputs have the same result: it is kept in the artifact cache for the next search.
-
-    Attributes:
-        version: raised whenever the same inputs would give another result.
-        doing: what progress says, before the card's name.
-        after: the stages whose results it needs.
-        inputs: everything that its result depends on.
-        job: the work, as a function with its arguments; what it returns is kept as ``result.json``.
-        read: reads the result from the folder.
-        cost_s: rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`.
-        reads: the images that the job reads; they must not change while it runs.
-        unsupported: why the card cannot have this stage; empty where it can.
-        keep_if: called with the job's return value; False if the result must not be cached. None caches every result. A
-            result that is not cached lies with the job's checkpoints, from which a later search continues.
-        also_kept_as: other inputs under which a cached result is as good.
-        when_done: called with the folder once it is there.
-        epochs: how far a long job is.
     """
 
     name: StageName
     scope: Scope
-    version: str = field(compare=False)
-    doing: str = field(compare=False, repr=False)
-    after: tuple[Stage[Any], ...] = field(compare=False, repr=False)
-    inputs: Callable[[Materials, Results], Inputs] = field(compare=False, repr=False)
-    job: Callable[[Materials, Results, Folders], Job] = field(compare=False, repr=False)
-    read: Callable[[Path], Result] = field(compare=False, repr=False)
-    cost_s: float = field(default=0.0, compare=False, repr=False)
-    resources: Resources = field(default=Resources(), compare=False, repr=False)
-    reads: Callable[[Materials], Part] | None = field(default=None, compare=False, repr=False)
-    unsupported: str = field(default="", compare=False, repr=False)
-    keep_if: Callable[[Any], bool] | None = field(default=None, compare=False, repr=False)
-    also_kept_as: Callable[[Materials, Results], Inputs] | None = field(default=None, compare=False, repr=False)
-    when_done: Callable[[Materials, Results, Path], None] | None = field(default=None, compare=False, repr=False)
-    epochs: Callable[[Materials, Results], Epochs] | None = field(default=None, compare=False, repr=False)
+    version: str  # raised whenever the same inputs would give another result
+    doing: str  # what progress says, before the card's name
+    after: tuple[Stage[Any], ...]  # the stages whose results it needs
+    inputs: Callable[[Materials, Results], Inputs]  # everything that its result depends on
+    job: Callable[[Materials, Results, Folders], Job]  # the work; what it returns is kept as ``result.json``
+    read: Callable[[Path], Result]  # reads the result from the folder
+    cost_s: float = 0.0  # rough seconds on the reference machine, see :mod:`advisor.engine.pipeline.cost`
+    resources: Resources = Resources()
+    reads: Callable[[Materials], Part] | None = None  # the images that the job reads; they must not change meanwhile
+    unsupported: str = ""  # why the card cannot have this stage; empty where it can
+    # called with the job's return value; False if the result must not be cached. None caches every result. A result
+    # that is not cached lies with the job's checkpoints, from which a later search continues.
+    keep_if: Callable[[Any], bool] | None = None
+    also_kept_as: Callable[[Materials, Results], Inputs] | None = None  # inputs under which a cached result is as good
+    when_done: Callable[[Materials, Results, Path], None] | None = None  # called with the folder once it is there
+    epochs: Callable[[Materials, Results], Epochs] | None = None  # how far a long job is
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Stage) and (self.name, self.scope) == (other.name, other.scope)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.scope))
 
     @property
     def folder(self) -> str:
@@ -231,8 +192,7 @@ class Stage(Generic[Result]):
         return f"{self.doing} {self.scope.card}"
 
 
-Source: TypeAlias = "Stage[Artefact] | Artefact"
-"""A file that a stage will make, or one that is there."""
+Source: TypeAlias = "Stage[Artefact] | Artefact"  # A file that a stage will make, or one that is there
 
 
 def result_of(source: Stage[Result] | Result, results: Results) -> Result:
@@ -249,12 +209,10 @@ class EventKind(StrEnum):
     """The kind of an event."""
 
     STARTED = "started"
-    WAITING = "waiting"
-    """Another process makes the same result."""
+    WAITING = "waiting"  # Another process makes the same result
     EPOCH = "epoch"
     DONE = "done"
-    CACHED = "cached"
-    """Its result was there, or another process made it."""
+    CACHED = "cached"  # Its result was there, or another process made it
 
 
 @dataclass(frozen=True)
@@ -273,8 +231,7 @@ class StageEvent:
     epochs: tuple[int, int] = (0, 0)
 
 
-Listener = Callable[[StageEvent], None]
-"""Called with each event, from the thread of the search."""
+Listener = Callable[[StageEvent], None]  # Called with each event, from the thread of the search
 
 
 class Durations:

@@ -14,12 +14,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from advisor.catalog.cards import Card
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import HOST, Status
+from advisor.core.quantity import Quantity
 from advisor.datasets.images import require_unchanged
 from advisor.engine.execution import Machine, OnDevice, call_locally
-from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.materials import DAMAGED, Materials, read_result
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import DAMAGED, Materials, Workload, read_result
 from advisor.engine.pipeline.stage import (
     RESULT,
     EventKind,
@@ -29,17 +31,15 @@ from advisor.engine.pipeline.stage import (
     Stage,
     StageAborted,
     StageEvent,
+    StageName,
     aborted,
 )
 from advisor.isolation import Children, Pause, Scratch
 
 Result = TypeVar("Result")
 
-SO_FAR = "so-far"
-"""Folder beside checkpoints: the result of a job that a time limit ended."""
-
-EPOCHS_EVERY_S = 2.0
-"""Seconds between two counts of a long stage's epochs."""
+SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
+EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
 
 
 @dataclass(frozen=True)
@@ -236,6 +236,19 @@ class _StageRun:
         self.listener(StageEvent(self.stage, kind, **more))
 
 
+Point = tuple[str, int]  # Compression recipe and thread count
+
+
+@dataclass(frozen=True)
+class CachedResults:
+    """Results of one card that earlier searches have kept: finished stages, and figures measured on this machine."""
+
+    done: frozenset[Stage[Any]] = frozenset()
+    latency_p90: Mapping[Point, Quantity] = field(default_factory=dict)
+    latency: Mapping[Point, Quantity] = field(default_factory=dict)
+    size_bytes: Mapping[str, int] = field(default_factory=dict)
+
+
 class Lookup:
     """Looks up the cached results of a graph; nothing is run and nothing is written."""
 
@@ -252,6 +265,25 @@ class Lookup:
     def done(self, stages: Iterable[Stage[Any]]) -> frozenset[Stage[Any]]:
         """Return the given stages, and the stages that they need, if they are cached."""
         return frozenset(stage for stage in with_all_before(stages) if self.find(stage) is not None)
+
+    def of_card(self, card: Card, workload: Workload, remeasure: bool = False) -> CachedResults:
+        """Return what is cached of a card that has weights on this machine; no timing is if ``remeasure``."""
+        variants = [VariantStages(card, *variant, workload) for variant in workload.variants_of(card)]
+        done = self.done(stage for each in variants for stage in each.evaluation)
+        # The search that scored a file has judged its finalists, which nearly all files are.
+        judged = {stage for each in variants if each.answers in done for stage in each.judging}
+        if remeasure:
+            done = frozenset(stage for stage in done if stage.name is not StageName.TIMING)
+        latency, latency_p90, size_bytes = dict[Point, Quantity](), dict[Point, Quantity](), dict[str, int]()
+        for each in variants:  # the lightest training first, whose figures are kept
+            artefact, timed = self.find(each.ships), self.find(each.timed)
+            if artefact is not None:
+                size_bytes.setdefault(each.compression, artefact.size_bytes)
+            for threads, timing in (timed or {}).items():
+                if timing.latency is not None and timing.latency_p90 is not None:
+                    latency.setdefault((each.compression, threads), timing.latency)
+                    latency_p90.setdefault((each.compression, threads), timing.latency_p90)
+        return CachedResults(done | judged, latency_p90, latency, size_bytes)
 
     def _find(self, stage: Stage[Any]) -> object | None:
         if stage.unsupported:

@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
 
 from advisor.core import units
 from advisor.core.budget import Budget, parse_licences
-from advisor.core.errors import UsageError, install_extra
+from advisor.core.errors import UsageError
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, COST_SAVED, METRICS, TOP1, parse_costs
-from advisor.core.names import ADVISOR, ALL, GP, LOCAL, ROBUST, require_known
+from advisor.core.names import ADVISOR, ALL, LOCAL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
@@ -39,7 +38,6 @@ __all__ = [
     "Request",
     "parse_guarantees",
     "require_classes",
-    "require_sampler_installed",
     "resolve",
     "resolve_resumed",
 ]
@@ -199,15 +197,6 @@ def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[st
 def _require_costs(option: str, name: str, written: Options) -> None:
     if name == COST_SAVED and not written["costs"]:
         raise UsageError(f"{option}: {COST_SAVED} needs the cost of each answer", "add --costs costs.csv")
-
-
-def require_sampler_installed(name: str) -> None:
-    """Refuse a sampler whose library is not installed, without importing it."""
-    if name == GP and find_spec("torch") is None:
-        raise UsageError(
-            "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
-            f"{install_extra('gp')}, or use --sampler advisor",
-        )
 
 
 def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:

@@ -142,6 +142,13 @@ class Request:
     folder: Path
     written: Mapping[str, object]
 
+    @property
+    def run_name(self) -> str:
+        """The name of a run, without its time: the images or the task, and the budget."""
+        question, budget = self.question, self.written["budget"]
+        name = question.data.resolve().name if question.data else question.task
+        return f"{name}-{budget}" if budget else name
+
 
 SCHEMA_VERSION = 1
 """Version of request files; raised when a key changes its meaning."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import product
 from pathlib import Path
 
@@ -14,8 +15,9 @@ from advisor.catalog.user_models.import_model import is_file, shipped_card
 from advisor.catalog.weights.fetching import all_missing
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
-from advisor.core.errors import UsageError, WeightsError, nearest
+from advisor.core.errors import UsageError, WeightsError, install_extra, nearest
 from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP
+from advisor.core.names import GP
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset, class_order
@@ -25,7 +27,7 @@ from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.pipeline.materials import SUBSET_IMAGES, Images, Materials, Role, Workload
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
-from advisor.engine.question import Execution, Question, Request, require_classes, require_sampler_installed
+from advisor.engine.question import Execution, Question, Request, require_classes
 from advisor.engine.space.plan import Plan, most_promising_first
 from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
@@ -35,8 +37,7 @@ from advisor.measurement.metrics import FIRST
 from advisor.store import ArtifactCache
 
 DEFAULT_RECIPES = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
-HEAVIER_RECIPES = ("mixed_int8", "qat_int8")
-"""Tried if ``--max-drop`` is given, on cards whose lighter compressions lose more."""
+HEAVIER_RECIPES = ("mixed_int8", "qat_int8")  # Tried if ``--max-drop`` is given, where lighter compressions lose more
 
 RUNTIME = "ai-edge-litert"
 
@@ -134,7 +135,11 @@ class Resolved:
 
 def resolve_parts(request: Request, say: Say) -> Resolved:
     """Find and check all parts of a question; refuse one that is missing, unknown or damaged, or not installed."""
-    require_sampler_installed(request.execution.sampler)
+    if request.execution.sampler == GP and find_spec("torch") is None:
+        raise UsageError(
+            "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
+            f"{install_extra('gp')}, or use --sampler advisor",
+        )
     found = resolve_cards(request)
     images = read_images(request.question, say)
     require_known_classes(request.question, found.cards, images)
@@ -144,7 +149,7 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
 def resolve_cards(request: Request) -> Resolved:
     """Find all parts of a question but its images, which take longest."""
     question = request.question
-    targets, recipes, catalogue = select_targets(question), chosen_recipes(question), load_catalogue(question.catalog)
+    recipes, targets, catalogue = chosen_recipes(question), select_targets(question), load_catalogue(question.catalog)
     return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
 
 

@@ -11,8 +11,8 @@ from advisor.devices.connections.agent import HostConnection
 from advisor.devices.prediction import device_predictor
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import known_devices
+from advisor.devices.profiles.loading import prefer_tflite
 from advisor.devices.profiles.runtimes import LITERT, canonical, local_runtimes, require_runtime
-from advisor.engine.targets.target_devices import prefer_tflite
 from advisor.measurement.latency.timing import effort_named
 from advisor.measurement.on_device.benchmark import RuntimeHere, benchmark_in_runtimes, benchmark_on_device
 from advisor.measurement.on_device.gpu import benchmark_on_gpu

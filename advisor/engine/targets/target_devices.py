@@ -12,16 +12,9 @@ from advisor.core.evaluation import HOST, Evaluation, Target
 from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
-from advisor.devices.profiles import (
-    MICRO_RUNTIME,
-    TFLITE_RUNTIMES,
-    DeviceProfile,
-    DeviceTarget,
-    Profiles,
-    runtime_remark,
-)
+from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, runtime_remark
 from advisor.devices.profiles.listing import known_devices, remarks
-from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes, require_runtime
+from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question.values import Question
 from advisor.measurement.microcontrollers import installed_interpreter, interpreter_of
@@ -89,11 +82,11 @@ def select_targets(question: Question) -> TargetDevices:
     for folder in question.profiles:
         if not folder.is_dir():
             raise UsageError(f"--profiles: '{folder}' is not a folder", "give a folder that holds *.yaml files")
-    names = [device for device in question.devices if device != HOST]
-    required = [device for device in question.limits.must_run_on if device not in question.devices]
-    devices = select_devices(names, question.profiles, "--device")
-    also = select_devices(required, question.profiles, "--must-run-on")
-    found = (each for device in (*devices, *also) for each in at_threads(device, question.thread_counts))
+    asked = [(device, "--device") for device in question.devices if device != HOST]
+    asked += [(device, "--must-run-on") for device in question.limits.must_run_on if device not in question.devices]
+    profiles = known_devices(question.profiles) if asked else Profiles(())
+    devices = [_select(device, profiles, option) for device, option in asked]
+    found = (each for device in devices for each in at_threads(device, question.thread_counts))
     return TargetDevices(HOST in question.devices, tuple(found))
 
 
@@ -121,21 +114,12 @@ def select_devices(selectors: Sequence[str], folders: Sequence[Path], option: st
 
 def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
     try:
-        profile, target = profiles.select(selector)
+        profile, target = profiles.installed(selector)
         if profile.name == HOST:
             raise UsageError(f"'{selector}' is this machine, which is measured and not predicted", "remove it")
-        require_runtime(profile)
-        return TargetDevice(selector, *prefer_tflite(selector, profile, target))
+        return TargetDevice(selector, profile, target)
     except UsageError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None
-
-
-def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -> tuple[DeviceProfile, DeviceTarget]:
-    """Return a target that runs ``.tflite`` files if the selector names no target and the device has one."""
-    if ":" in selector or target.runtime in TFLITE_RUNTIMES:
-        return profile, target
-    tflite = [other for other in profile.targets if other.runtime in TFLITE_RUNTIMES]
-    return profile, max(tflite, key=lambda other: other.threads, default=target)
 
 
 def remark_of(device: TargetDevice) -> str:

@@ -22,7 +22,7 @@ from advisor.core.quantity import as_probabilities, paired_shares
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation import accuracy, confidence, confidence as metrics
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
-from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored, shares_name
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import Question
 from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, ShippedModel, Shipping
@@ -154,7 +154,6 @@ class Classified:
     question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """See :class:`Judge`."""
         (own, floats, folds), question, metric = scored, self.question, self.question.metric
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
@@ -162,9 +161,7 @@ class Classified:
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(
-                own, images, question.guarantees, confidence.Folds(folds, floats) if folds else None
-            ),
+            confidence=confidence.chosen(own, images, question.guarantees, (folds, floats) if folds else None),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if metric == TOP1:
@@ -175,11 +172,10 @@ class Classified:
             found,
             accuracy=by_class.metrics[metric],
             drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
-            answers=replace(by_class, shares=run.keep_answers(shares_name(name), shares)),
+            answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
         )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        """See :class:`Judge`."""
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)
         metric = self.question.metric
         scores = metrics.scored(own, images, Role.HOLDOUT, self.question.costs)
@@ -187,7 +183,7 @@ class Classified:
         by_class = replace(accuracy.per_class(answers, part.labels, images.classes, file), metrics=figures)
         kept: dict[str, Sequence[float]] = {file: answers} if file else {}
         if file and metric != TOP1:
-            by_class = replace(by_class, shares=answers_file(shares_name(Path(file).stem)))
+            by_class = replace(by_class, shares=answers_file(f"{Path(file).stem}-shares"))
             kept[by_class.shares] = scores[metric].shares.tolist()
         if evaluation.answers.confidence is not None:
             believed = confidence.verified(own, images, evaluation.answers.confidence)

@@ -1,4 +1,4 @@
-"""Files of detectors: ship them, and take users' own."""
+"""Files that find boxes or centres: judge them, ship them, and take users' own detectors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import Detections, load, true_boxes
+from advisor.measurement.accuracy import Detections, centres, load, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
@@ -125,6 +125,39 @@ SHIPPING = Shipping(
 )  # fmt: skip
 
 
+DIGITS = 4  # Digits of the scores of a map, which has thousands
+
+
+def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+    """Return the centres that the app shows."""
+    seen = centres(outputs[0], model.threshold or 0.0)
+    rows = zip(seen.labels.tolist(), seen.scores.tolist(), seen.boxes.tolist(), strict=True)
+    return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
+
+
+def marked(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the scores of a map of centres.
+
+    The tolerance is the smallest one of which half contains the difference between two kernels in enough images.
+    """
+    own, other = runners(model, images)
+    scores = [own(place)[0] for place in range(len(images))]
+    apart = [float(abs(values - other(place)[0]).max()) for place, values in enumerate(scores)]
+    order = sorted(range(len(images)), key=lambda place: -float(scores[place].max()))[:LOOKED_AT]
+    for tolerance in TOLERANCES:
+        same = [place for place in order if apart[place] <= tolerance / 2][:COUNT]
+        if len(same) == COUNT:
+            break
+    return tolerance, [(place, {"scores": scores[place].reshape(-1).round(DIGITS).tolist()}) for place in same]
+
+
+COUNTER = Shipping(
+    "counts objects in images", "scores", "counter_card.md.j2",
+    {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
+    "", marked, least=average_precision.LEAST_SCORE,
+)  # fmt: skip
+
+
 WORST = 10  # Images of the hold-out that are kept with their boxes
 
 VALIDATED = "on the validation part of --data, run in LiteRT"
@@ -177,22 +210,41 @@ class ByBoxes:
     metric: str
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
-        """See :class:`Criterion`."""
         reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
         return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: FoundObjects) -> list[float]:
-        """See :class:`Criterion`."""
         shares = average_precision.shares(given.true, given.found, given.sizes, given.classes)
         return list(map(float, shares))
 
     def threshold(self, given: FoundObjects) -> float:
-        """See :class:`Criterion`."""
         return average_precision.threshold(given.true, given.found, given.sizes, given.classes)
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
-        """See :class:`Criterion`."""
         return average_precision.match(given.true, given.found, given.sizes, given.classes, threshold)
+
+
+@dataclass(frozen=True)
+class ByCentres:
+    """See :class:`Criterion`: a found centre is inside the object's box."""
+
+    metric: str
+
+    def figures(self, given: FoundObjects) -> ObjectFigures:
+        """Return the F1 of the classes."""
+        reached = average_precision.centre_score(self.match(given, self.threshold(given)), given.classes)
+        return ObjectFigures(reached.mean, reached.by_class)
+
+    def shares(self, given: FoundObjects) -> list[float]:
+        matched = self.match(given, self.threshold(given))
+        return list(map(float, average_precision.centre_shares(matched, given.classes)))
+
+    def threshold(self, _given: FoundObjects) -> float:
+        """Return the score to which the training has moved the threshold: one half."""
+        return average_precision.LEAST_SCORE
+
+    def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
+        return average_precision.match_centres(given.true, given.found, threshold)
 
 
 def _at(
@@ -253,7 +305,6 @@ class Detected:
     by: Criterion  # rule by which an object counts as found
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """See :class:`Judge`."""
         given, of_float = (_answered(path, images, Role.VALIDATION) for path in (scored.own, scored.floats))
         reached, shares = self.by.figures(given), self.by.shares(given)
         by_class = dict(zip(images.classes, reached.by_class, strict=True))
@@ -265,7 +316,6 @@ class Detected:
         )
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        """See :class:`Judge`."""
         given = _answered(own, images, Role.HOLDOUT)
         reached, boxes = self.by.figures(given), None
         if chosen := evaluation.answers.boxes:

@@ -61,7 +61,7 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
     path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
 
 
-def detect(model: Path, images: Sequence[Path], view: InputSpec, classes: Sequence[str], path: Path) -> None:
+def detect(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]) -> None:
     """Run a file that finds boxes or marks centres over images; write what it finds, see :func:`.accuracy.save`.
 
     The file's labels may be more than the user's classes, in another order; without, they are these.

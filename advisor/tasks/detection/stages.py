@@ -20,11 +20,9 @@ from advisor.engine.pipeline.stage import (
     Source,
     Stage,
     StageName,
-    after,
-    result_of,
 )
 from advisor.engine.pipeline.stages.backbone import identity, require_classes
-from advisor.engine.pipeline.stages.figures import with_detail
+from advisor.engine.pipeline.stages.figures import over_images
 from advisor.isolation import CallLimits
 from advisor.tasks.detection import jobs
 
@@ -63,7 +61,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)
-    seconds = (cost.detector_tuning_s if head else cost.detector_s)(card, workload.images[role])
+    seconds = cost.detector_s(card, workload.images[role], tuning=head is not None)
     return Stage(
         StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the detector of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
@@ -89,17 +87,7 @@ def _own(card: Card) -> Stage[FloatModel]:
 def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
 
-    def inputs(materials: Materials, results: Results) -> Inputs:
-        images, classes = materials.part(role).fingerprint, materials.require_images().classes
-        own = {"artefact": result_of(source, results).sha256, "pictures": images, "view": spec.key, "classes": classes}
-        return {**own, **versions("ai-edge-litert", "pillow", "numpy")}
+    def own(materials: Materials) -> Inputs:
+        return {"classes": materials.require_images().classes}
 
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        path, images = result_of(source, results).path, materials.part(role).paths
-        classes = materials.require_images().classes
-        return partial(jobs.detect, path, images, spec, classes, folders.out / DETECTIONS_FILE)
-
-    return Stage(
-        StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
-        lambda folder: folder / DETECTIONS_FILE, cost_s, reads=lambda materials: materials.part(role),
-    )  # fmt: skip
+    return over_images(StageName.SCORE, jobs.detect, DETECTIONS_FILE, scope, spec, source, role, cost_s, own)

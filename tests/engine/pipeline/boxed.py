@@ -1,4 +1,4 @@
-"""Made-up images with boxes of two classes, and what a detector finds in them; no image file exists."""
+"""Made-up images of two classes, or with boxes of them, and what a detector finds in them; no image file exists."""
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -13,6 +13,13 @@ CLASSES = ("cat", "dog")
 CAT: Object = (0, 0.1, 0.1, 0.3, 0.3)
 DOG: Object = (1, 0.5, 0.5, 0.9, 0.9)
 SIZE = (200, 100)
+
+
+def two_classes(each: int = 4) -> Images:
+    """Return so many images in each part; every second one is of the other class."""
+    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n:064x}") for n in range(3 * each))
+    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
+    return Images(dataset, Split(*(tuple(range(place * each, (place + 1) * each)) for place in range(3)), 0))
 
 
 def boxed_images(objects: Sequence[Sequence[Object]] = ()) -> Images:

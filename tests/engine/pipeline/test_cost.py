@@ -15,33 +15,24 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
-from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s, detector_tuning_s
+from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
-from advisor.engine.pipeline.materials import Images, Workload
+from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
 from advisor.training.finetune import WEIGHTS
+from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 
 
-def test_training_a_detector_costs_more_with_every_image() -> None:
+def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tuned() -> None:
     none, some, more = (detector_s(CARD, images) for images in (0, 100, 200))
-    assert none == FINETUNE_START_S < some < more
+    assert none == detector_s(CARD, 0, tuning=True) == FINETUNE_START_S < some < more
     assert more - some == some - none
-
-
-def test_training_a_detector_costs_more_with_a_larger_input() -> None:
-    small, large = (detector_s(CARD.at(side), 100) for side in (224, 320))
-    assert small == detector_s(CARD, 100) < large
-
-
-def test_fine_tuning_a_detector_costs_more_than_its_head() -> None:
-    assert detector_tuning_s(CARD, 0) == FINETUNE_START_S
-    assert detector_tuning_s(CARD, 100) > detector_s(CARD, 100)
+    assert some == detector_s(CARD.at(224), 100) < detector_s(CARD.at(320), 100)
+    assert some < detector_s(CARD, 100, tuning=True)
 
 
 RECIPES = ("float32", "int8")
@@ -129,20 +120,22 @@ def test_one_disturbance_is_bounded(tmp_path: Path) -> None:
     assert CostCalibration(tmp_path / "pace.json").pace[StageName.CONVERT] == pytest.approx(MOST)
 
 
-def test_a_training_that_was_ended_teaches_what_its_epochs_took(tmp_path: Path) -> None:
-    book, stage = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
-    book.note(StageEvent(stage, EventKind.EPOCH, seconds=50.0, epochs=(1, 10)), 200.0)
-    book.note(StageEvent(stage, EventKind.EPOCH, seconds=80.0, epochs=(2, 10)), 200.0)
+@pytest.mark.parametrize(
+    ("stage", "price_s", "planned", "last", "ratio"),
+    [
+        (StageName.FINETUNE_CACHED, 200.0, 10, (EventKind.EPOCH, 80.0), 2.0),
+        (StageName.FINETUNE_TOP, 100.0, 4, (EventKind.DONE, 75.0), 1.5),
+    ],
+    ids=["ended", "time limit"],
+)
+def test_a_training_that_was_ended_teaches_what_its_epochs_took(
+    tmp_path: Path, stage: StageName, price_s: float, planned: int, last: tuple[EventKind, float], ratio: float
+) -> None:
+    book = CostCalibration(tmp_path / "pace.json")
+    for done, (kind, seconds) in enumerate([(EventKind.EPOCH, 50.0), last], start=1):
+        book.note(StageEvent(_stage(stage), kind, seconds, epochs=(done, planned)), price_s)
     book.keep()
-    assert CostCalibration(tmp_path / "pace.json").pace[StageName.FINETUNE_CACHED] == pytest.approx(2.0)
-
-
-def test_a_time_limit_counts_the_epochs_that_were_trained(tmp_path: Path) -> None:
-    book, stage = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_TOP)
-    book.note(StageEvent(stage, EventKind.EPOCH, seconds=50.0, epochs=(1, 4)), 100.0)
-    book.note(StageEvent(stage, EventKind.DONE, seconds=75.0, epochs=(2, 4)), 100.0)
-    book.keep()
-    assert CostCalibration(tmp_path / "pace.json").pace[StageName.FINETUNE_TOP] == pytest.approx(1.5)
+    assert CostCalibration(tmp_path / "pace.json").pace[stage] == pytest.approx(ratio)
 
 
 def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp_path: Path) -> None:
@@ -197,12 +190,6 @@ GOLDEN = Path(__file__).with_name("cache_keys.json")
 TRAININGS = (HEAD_SUBSET, HEAD, FINETUNE_CACHED)
 
 
-def _images() -> Images:
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n:064x}") for n in range(12))
-    dataset = Dataset(Path("data"), ("cat", "dog"), made, (), fingerprint(("cat", "dog"), made))
-    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
-
-
 class _Made(dict[Stage[Any], Any]):
     """Results of stages that were never run: files and hashes that are always the same."""
 
@@ -221,7 +208,11 @@ class _Made(dict[Stage[Any], Any]):
 
 def _keys(folder: Path) -> dict[str, list[str]]:
     workload = Workload(TRAININGS, ("float32", "int8", "float16"), image_counts(1000, 200, 250))
-    given, made, found = materials(folder, _images(), weights={CARD.name: None}), _Made(folder), dict[str, list[str]]()
+    given, made, found = (
+        materials(folder, two_classes(), weights={CARD.name: None}),
+        _Made(folder),
+        dict[str, list[str]](),
+    )
     for training, form in ((each, form) for each in TRAININGS for form in workload.recipes_of(each)):
         for stage in with_all_before(VariantStages(CARD, training, form, workload).evaluation):
             words = sorted(stage.inputs(given, Results(made)))
@@ -232,8 +223,3 @@ def _keys(folder: Path) -> dict[str, list[str]]:
 
 def test_the_keys_of_the_cache_have_the_words_that_they_had(tmp_path: Path) -> None:
     assert _keys(tmp_path) == json.loads(GOLDEN.read_text())
-
-
-@pytest.mark.parametrize("stage", ["convert-3", "head-5", "finetune_cached-2", "compress-3", "timing-2"])
-def test_the_golden_keys_name_the_stages_of_every_search(stage: str) -> None:
-    assert stage in json.loads(GOLDEN.read_text())

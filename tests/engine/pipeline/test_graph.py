@@ -16,7 +16,7 @@ from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
-from advisor.engine.pipeline.graph import VariantStages, float_model, variant, with_all_before
+from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
 from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import MODEL, Results, StageName
 from advisor.engine.preview import overview_of
@@ -39,17 +39,20 @@ def names(stages: VariantStages) -> Counter[str]:
     return Counter(stage.name.value for stage in with_all_before(stages.evaluation))
 
 
-def test_with_images_a_head_is_fitted_twice_and_a_file_made_twice() -> None:
-    assert names(VariantStages(CARD, HEAD, "int8", TRAINED)) == {
-        "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
-        "compress": 2, "score": 1, "confidence": 1, "timing": 1,
-    }  # fmt: skip
-
-
-def test_without_images_the_published_classifier_is_compressed_once() -> None:
-    assert names(VariantStages(CARD, NONE, "int8", PUBLISHED)) == {
-        "convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1,
-    }  # fmt: skip
+@pytest.mark.parametrize(
+    ("training", "form", "workload", "expected"),
+    [
+        (HEAD, "int8", TRAINED, {
+            "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
+            "compress": 2, "score": 1, "confidence": 1, "timing": 1,
+        }),
+        (NONE, "int8", PUBLISHED, {"convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1}),
+        (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "timing": 1}),
+    ],
+    ids=["head fitted and file made twice", "published classifier compressed once", "detector not calibrated"],
+)  # fmt: skip
+def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
+    assert names(VariantStages(CARD, training, form, workload)) == expected
 
 
 def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
@@ -155,13 +158,9 @@ def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_ti
     ]  # fmt: skip
 
 
-def test_the_float_file_of_a_detector_needs_no_calibration() -> None:
-    assert names(VariantStages(CARD, HEAD, "float32", BOXED)) == {"head": 2, "compress": 2, "score": 1, "timing": 1}
-
-
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    stages = {purpose: float_model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    stages = {purpose: DETECTION.model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
     learnt = {purpose: stage.inputs(given, Results({}))["pictures"] for purpose, stage in stages.items()}
     assert learnt == {
         Purpose.COMPARE: given.part(Role.TRAIN).fingerprint,
@@ -174,7 +173,7 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
 def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     small, large = (
-        float_model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
+        DETECTION.model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
     )
     assert small != large
 

@@ -14,21 +14,7 @@ import pytest
 from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
 from advisor.engine.pipeline.graph import with_all_before
-from advisor.engine.pipeline.materials import Materials
-from advisor.engine.pipeline.stage import (
-    EventKind,
-    Folders,
-    Inputs,
-    Job,
-    Pool,
-    Resources,
-    Results,
-    Scope,
-    Stage,
-    StageAborted,
-    StageEvent,
-    StageName,
-)
+from advisor.engine.pipeline.stage import EventKind, Pool, Resources, Scope, Stage, StageAborted, StageEvent, StageName
 from advisor.engine.pipeline.walker import Lookup
 from advisor.store import ArtifactCache
 from tests.engine.pipeline.walking import materials, walk
@@ -43,42 +29,30 @@ def fail(error: Exception) -> None:
     raise error
 
 
-def text_stage(name: StageName, text: str, *after: Stage[str], recipe: str = "", cost: float = 1.0) -> Stage[str]:
+def text_stage(name: StageName, text: str, *after: Stage[str]) -> Stage[str]:
     """Leave the texts of the stages before, and another one."""
-
-    def inputs(_materials: Materials, results: Results) -> Inputs:
-        return {"text": text, "before": [results[each] for each in after]}
-
-    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
-        return partial(write, " ".join([*(results[each] for each in after), text]), folders.out / "text")
-
-    def read(folder: Path) -> str:
-        return (folder / "text").read_text()
-
-    return Stage(name, Scope("card", compression=recipe), "1", "writing", after, inputs, job, read, cost)
+    return Stage(
+        name, Scope("card"), "1", "writing", after,
+        lambda _, results: {"text": text, "before": [results[each] for each in after]},
+        lambda _, results, folders: partial(
+            write, " ".join([*(results[each] for each in after), text]), folders.out / "text"
+        ),
+        lambda folder: (folder / "text").read_text(),
+    )  # fmt: skip
 
 
 def failing_stage(error: Exception, recipe: str = "") -> Stage[str]:
-    def job(_materials: Materials, _results: Results, _folders: Folders) -> Job:
-        return partial(fail, error)
-
     scope = Scope("card", compression=recipe)
-    return Stage(StageName.SCORE, scope, "1", "scoring", (), lambda *_: {}, job, lambda _: "")
+    return Stage(StageName.SCORE, scope, "1", "", (), lambda *_: {}, lambda *_: partial(fail, error), lambda _: "")
 
 
 def timing_stage(rows: dict[str, bool], brief: bool = False) -> Stage[float]:
     """Leave a number; rows say whether the timing was disturbed."""
-
-    def job(_materials: Materials, _results: Results, _folders: Folders) -> Job:
-        return partial(dict, rows)
-
-    def also(_materials: Materials, _results: Results) -> Inputs:
-        return {"effort": "thorough"}
-
     return Stage(
         StageName.TIMING, Scope("card"), "1", "timing", (), lambda *_: {"effort": "brief" if brief else "thorough"},
-        job, lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
-        keep_if=lambda found: not found["disturbed"], also_kept_as=also if brief else None,
+        lambda *_: partial(dict, rows), lambda folder: folder.stat().st_mtime, resources=Resources(Pool.DEVICE),
+        keep_if=lambda found: not found["disturbed"],
+        also_kept_as=(lambda *_: {"effort": "thorough"}) if brief else None,
     )  # fmt: skip
 
 

@@ -35,15 +35,9 @@ def materials(cache: Path, images: Images | None = None, **more: Any) -> Materia
     return Materials(ArtifactCache(cache), images, more.pop("weights", {}), describe(), question, **more)
 
 
-def walk(
-    stage: Stage[Result],
-    given: Materials,
-    children: Children | None = None,
-    listen: Callable[[StageEvent], None] = lambda _event: None,
-    remeasure: bool = False,
-) -> Result:
-    """Run one stage and all that it comes after."""
-    return walk_all((stage,), given, children, listen, remeasure)[0]
+def walk(stage: Stage[Result], given: Materials, *more: Any, **options: Any) -> Result:
+    """Run one stage and all that it comes after; see :func:`walk_all`."""
+    return walk_all((stage,), given, *more, **options)[0]
 
 
 def walk_all(

@@ -22,7 +22,8 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
 from advisor.engine.pipeline.stage import StageName
-from advisor.engine.preview import CachedResults, cached_results, latency_estimates
+from advisor.engine.pipeline.walker import CachedResults, Lookup
+from advisor.engine.preview import latency_estimates
 from advisor.engine.question import resolve
 from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy
 from advisor.engine.space.resolved import Candidates, resolve_parts
@@ -133,8 +134,7 @@ def test_a_training_that_was_not_done_is_not_begun(
     chosen = Candidates((card,), {SMALLEST: weights}, {})
     plan = resolved.plan(chosen)
     materials = resolved.materials(chosen, plan)
-    found = cached_results(materials, plan.workload, {SMALLEST: card})
-    done = {stage.name for stage in found[SMALLEST].done}
+    done = {stage.name for stage in Lookup(materials).of_card(card, plan.workload).done}
     assert with_images.code == 0
     assert {"convert", "features", "head", "refit", "compress", "score"} <= done
     assert not {"finetune_top", "finetune_all"} & done

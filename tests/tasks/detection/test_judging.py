@@ -15,8 +15,7 @@ from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.accuracy import Detections, load, save
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.counting import ByCentres
-from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, Criterion, Detected
+from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, ByCentres, Criterion, Detected
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
@@ -40,8 +39,6 @@ def held_out(
     """Return the accuracy on the hold-out and the answers, at the threshold of validation; none is kept in a file."""
     chosen = ImageAnswers(boxes=None if threshold is None else BoxFacts(threshold, None, {}))
     judged, kept = Detected(by).held_out(replace(evaluation(), answers=chosen), own, images, "answers/net.npy")
-    assert judged.holdout_accuracy is not None
-    assert judged.holdout_answers is not None
     assert (judged.holdout_answers.file, kept, judged.accuracy) == ("", {}, evaluation().accuracy)
     return judged.holdout_accuracy, judged.holdout_answers
 
@@ -59,7 +56,6 @@ def compared(
 
 def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) -> None:
     verdict, shares = compared(tmp_path, ())
-    assert verdict.accuracy is not None
     assert (verdict.accuracy.value, verdict.accuracy.unit, verdict.accuracy.n) == (100.0, "%", 4)
     assert (verdict.accuracy.provenance, verdict.accuracy.source) == (Provenance.MEASURED, f"mAP@0.5 {VALIDATED}")
     assert verdict.answers.per_class_recall == {"cat": 1.0, "dog": 1.0}
@@ -69,28 +65,17 @@ def test_a_file_that_finds_everything_is_right_in_every_image(tmp_path: Path) ->
 
 def test_what_a_file_misses_lowers_the_precision_of_its_class(tmp_path: Path) -> None:
     verdict, shares = compared(tmp_path, own=(0,))  # a cat of four
-    assert verdict.accuracy is not None
     by_class = verdict.answers.per_class_recall
     assert by_class == {"cat": pytest.approx(76 / 101), "dog": 1.0}  # COCO reads precision at 101 recalls
     assert verdict.accuracy.value == pytest.approx(50 * (76 / 101 + 1))
+    assert 0 <= verdict.accuracy.low < verdict.accuracy.value < verdict.accuracy.high <= 100
     assert min(shares) == shares[0]
     assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)
-
-
-def test_the_interval_contains_the_precision(tmp_path: Path) -> None:
-    found = compared(tmp_path, own=(0,))[0].accuracy
-    assert found is not None
-    assert found.low is not None
-    assert found.high is not None
-    assert 0 <= found.low < found.value < found.high <= 100
 
 
 def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path: Path) -> None:
     worse = compared(tmp_path, own=(0, 1), floats=(0,))[0]
     floats = compared(tmp_path, own=(0,))[0]
-    assert worse.drop is not None
-    assert worse.accuracy is not None
-    assert floats.accuracy is not None
     assert worse.drop.value == pytest.approx(floats.accuracy.value - worse.accuracy.value, abs=1e-4)
     assert worse.drop.value > 10
     assert (worse.drop.unit, worse.drop.n) == ("points", 4)
@@ -98,10 +83,8 @@ def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path:
 
 def test_a_file_that_finds_what_float_finds_has_dropped_nothing_and_one_that_finds_more_gains(tmp_path: Path) -> None:
     drop = compared(tmp_path, own=(0,), floats=(0,))[0].drop
-    assert drop is not None
     assert (drop.value, drop.low, drop.high) == (0, 0, 0)
     gained = compared(tmp_path, own=(), floats=(0,))[0].drop
-    assert gained is not None
     assert gained.value < 0
 
 
@@ -110,6 +93,7 @@ def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
     found, answers = held_out(path, IMAGES)
     assert (found.value, found.unit, found.n, found.source) == (0.0, "%", 4, f"mAP@0.5 {HELD_OUT}")
     assert answers.per_class_recall == {"cat": 0.0, "dog": 0.0}
+    assert answers.boxes is None, "without a threshold boxes are not counted"
 
 
 def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) -> None:
@@ -126,8 +110,6 @@ def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Pat
         save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
     ]
     clean, wrong = (measured(path, paths[0], images)[0] for path in paths)
-    assert clean.accuracy is not None
-    assert wrong.accuracy is not None
     assert clean.accuracy.value == 100.0 > wrong.accuracy.value
 
 
@@ -146,14 +128,11 @@ def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:
 
 
 def at(path: Path, images: Images, threshold: float) -> BoxFacts:
-    boxes = held_out(path, images, threshold=threshold)[1].boxes
-    assert boxes is not None
-    return boxes
+    return held_out(path, images, threshold=threshold)[1].boxes
 
 
 def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
     boxes = compared(tmp_path, ())[0].answers.boxes
-    assert boxes is not None
     assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
     assert (boxes.coco, boxes.coco_interval) == (1.0, (1.0, 1.0))
     assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
@@ -168,11 +147,6 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
         "dog": ClassBoxes(0, 0, None, None, None),
     }
     assert at(path, images, 0.2).by_class["cat"].count_error == pytest.approx(2 / 4)
-
-
-def test_without_a_threshold_boxes_are_not_counted(tmp_path: Path) -> None:
-    path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
-    assert held_out(path, IMAGES)[1].boxes is None
 
 
 def test_the_images_of_the_hold_out_with_the_lowest_f1_are_kept_with_their_boxes(tmp_path: Path) -> None:
@@ -205,7 +179,6 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(COUNTING.metric), 0.5)
     assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
     assert by_centres.source == f"F1 {HELD_OUT}"
-    assert answers.boxes is not None
     assert answers.boxes.coco is None
     assert answers.boxes.coco_interval is None
     assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
@@ -214,8 +187,6 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
 def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: Path) -> None:
     own, floats = (save_found(tmp_path / f"{n}.npz", IMAGES, Role.VALIDATION, m) for n, m in ((0, (0,)), (1, ())))
     verdict, shares = measured(own, floats, IMAGES, ByCentres(COUNTING.metric))
-    assert verdict.accuracy is not None
-    assert verdict.drop is not None
     assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
     assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)

@@ -1,5 +1,6 @@
 """Stages of a detector, without training."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import Pool, Scope, StageAborted, StageName
-from advisor.engine.pipeline.stages.artefacts import metadata_of
+from advisor.engine.pipeline.stages.artefacts import CardForms
 from advisor.engine.question import Question, resolve
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import CentreFinder, Detector, load
@@ -63,9 +64,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 def cells(tmp_path: Path, *names: str) -> Images:
     """Images on disk with coloured cells, under these names of red, green and blue."""
     table = write_cells(tmp_path / "cells", names=names or COLOURS)
-    found = read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
-    assert found is not None
-    return found
+    return read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
 
 
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
@@ -110,14 +109,15 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
 
 def named(path: Path) -> Path:
     """Name the outputs of a detector in its file."""
-    said = read_metadata(path.read_bytes())
-    assert said is not None
-    path.write_bytes(write_metadata(with_named_outputs(path.read_bytes()), said))
+    content = path.read_bytes()
+    path.write_bytes(write_metadata(with_named_outputs(content), read_metadata(content)))
     return path
 
 
 def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path: Path, own: Card) -> None:
-    said = metadata_of(own, cells(tmp_path), HEAD, DETECTION.name)
+    given = materials(tmp_path, cells(tmp_path), weights={own.name: None})
+    asked = replace(given, question=Question(DETECTION.name))
+    said = CardForms(own, HEAD, Purpose.SHIP).metadata(asked)
     assert said.labels == COLOURS
     assert said.description.startswith("Object detector cells, not retrained")
 
@@ -126,7 +126,6 @@ def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     stage = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
     assert stage.resources.pool is Pool.TRAINERS
-    assert stage.reads is not None
     assert stage.reads(given) == given.part(Role.TRAIN)
 
 
@@ -134,34 +133,24 @@ def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path
 def images(tmp_path: Path) -> Images:
     """Images on disk with a box of each of two classes."""
     table = write_table(tmp_path / "boxes", photos(40, "cat", "dog"))
-    question = resolve({"task": DETECTION.name, "data": str(table)}).question
-    found = read_images(question, lambda _: None)
-    assert found is not None
-    return found
+    return read_images(resolve({"task": DETECTION.name, "data": str(table)}).question, lambda _: None)
 
 
-def test_what_a_file_finds_in_each_image_of_a_part_is_written(tmp_path: Path, images: Images) -> None:
+def suppressed() -> bytes:
+    return append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0))
+
+
+@pytest.mark.parametrize(("content", "finder"), [(suppressed, Detector), (tiny_marker, CentreFinder)])
+def test_what_a_file_finds_in_each_image_of_a_part_is_written(
+    tmp_path: Path, images: Images, content: Callable[[], bytes], finder: type[Detector | CentreFinder]
+) -> None:
     path = tmp_path / "model.tflite"
-    path.write_bytes(append_postprocess(tiny_detector(), ANCHORS, Suppression(12, score=0.5, overlap=1.0)))
-    artefact = Artefact.at(path, sha256_file(path))
-    stage = detections(Scope("tiny"), VIEW, artefact, Role.HOLDOUT, 1.0)
-    found = load(walk(stage, materials(tmp_path / "cache", images)))
-    run = Detector(path, VIEW)
+    path.write_bytes(content())
+    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
+    found, run = load(walk(stage, materials(tmp_path / "cache", images))), finder(path, VIEW)
     for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
         assert one.boxes.tolist() == run(image).boxes.tolist()
         assert one.labels.tolist() == run(image).labels.tolist()
-    assert any(len(one.labels) for one in found)
-
-
-def test_the_centres_in_each_image_of_a_part_are_written(tmp_path: Path, images: Images) -> None:
-    path = tmp_path / "model.tflite"
-    path.write_bytes(tiny_marker())
-    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
-    found = load(walk(stage, materials(tmp_path / "cache", images)))
-    run = CentreFinder(path, VIEW)
-    assert [one.boxes.tolist() for one in found] == [
-        run(file).boxes.tolist() for file in images.part(Role.HOLDOUT).paths
-    ]
     assert any(len(one.labels) for one in found)
 
 

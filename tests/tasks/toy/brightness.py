@@ -33,7 +33,7 @@ class Brightness(Task):
         return divided(read.dataset, division, division.notes(read.dataset), say)
 
     def model(self, card: Any, training: str, purpose: Any, workload: Any) -> Stage[Any]:
-        from advisor.engine.pipeline.materials import FloatModel, Purpose, Role
+        from advisor.engine.pipeline.materials import FloatModel, Purpose, Role, input_spec
         from advisor.engine.pipeline.stage import Scope, Stage, StageName
         from advisor.engine.pipeline.stages.backbone import FEATURES, cut, identity
 
@@ -43,30 +43,19 @@ class Brightness(Task):
             images = materials.part(role).fingerprint
             return {**identity(materials, card), "backbone": results[backbone].sha256, "pictures": images}
 
-        def job(materials: Any, results: Any, folders: Any) -> Any:
-            paths = materials.part(role).paths
-            return partial(train, card, materials.weights[card.name], results[backbone].path, paths, folders.model)
-
         return Stage(
             StageName.HEAD, Scope(card.name, training, purpose=purpose), "1", "fitting the brightness of", (backbone,),
-            inputs, job, FloatModel.within, reads=lambda materials: materials.part(role),
+            inputs, lambda materials, results, folders: partial(
+                train, results[backbone].path, materials.part(role).paths, input_spec(card), folders.model
+            ),
+            FloatModel.within, reads=lambda materials: materials.part(role),
         )  # fmt: skip
 
     def score(self, scope: Any, spec: Any, source: Any, role: Any, cost_s: float) -> Stage[Path]:
-        from advisor.engine.pipeline.stage import Stage, StageName, after, result_of
-        from advisor.engine.pipeline.stages.figures import with_detail
+        from advisor.engine.pipeline.stage import StageName
+        from advisor.engine.pipeline.stages.figures import over_images
 
-        def inputs(materials: Any, results: Any) -> Any:
-            return {"artefact": result_of(source, results).sha256, "pictures": materials.part(role).fingerprint}
-
-        def job(materials: Any, results: Any, folders: Any) -> Any:
-            path = result_of(source, results).path
-            return partial(answer, path, materials.part(role).paths, spec, folders.out / "answers.npy")
-
-        return Stage(
-            StageName.SCORE, with_detail(scope, role, source), "1", "scoring", after(source), inputs, job,
-            lambda folder: folder / "answers.npy", cost_s, reads=lambda materials: materials.part(role),
-        )  # fmt: skip
+        return over_images(StageName.SCORE, answer, "answers.npy", scope, spec, source, role, cost_s)
 
     def judge(self, question: Question) -> Judge:
         return Within()
@@ -92,27 +81,26 @@ class Within:
         return replace(evaluation, holdout_accuracy=reached), {}
 
 
-def train(card: Any, weights: Any, backbone: Path, images: Any, path: Path) -> None:
+def train(backbone: Path, images: Any, spec: Any, path: Path) -> None:
     """Fit one output to the features of a card's backbone by least squares, and write both as one float file."""
-    import keras
+    from ai_edge_litert import schema_py_generated as schema
 
-    from advisor.catalog.convert import build_model
-    from advisor.datasets.images import InputSpec
     from advisor.measurement.accuracy import predict
-    from advisor.training.finetune.network import flatbuffer
+    from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, single_graph, unpack
 
-    model = build_model(card, weights)
-    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    rows = predict(backbone, images, spec)[:, : model.output["features"].shape[-1]]
-    wide, values = np.c_[rows, np.ones(len(rows))], brightness(images)
-    fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ values)
-    layer = keras.layers.Dense(1, name="brightness")
-    found = keras.Model(model.inputs, layer(keras.layers.Flatten()(model.output["features"])))
-    layer.set_weights([fitted[:-1, None], fitted[-1:]])
-    path.write_bytes(flatbuffer(found))
+    wide = np.pad(predict(backbone, images, spec), ((0, 0), (0, 1)), constant_values=1)
+    fitted = np.linalg.solve(wide.T @ wide + 0.1 * np.eye(wide.shape[1]), wide.T @ brightness(images)).astype("<f4")
+    model, dtype = unpack(backbone.read_bytes()), schema.TensorType.FLOAT32
+    graph, _ = single_graph(model)
+    weights = add_tensor(model, graph, "weights", (1, len(fitted) - 1), dtype, fitted[:-1].tobytes())
+    inputs = [int(graph.outputs[0]), weights, add_tensor(model, graph, "bias", (1,), dtype, fitted[-1:].tobytes())]
+    code, options = schema.BuiltinOperator.FULLY_CONNECTED, schema.FullyConnectedOptionsT()
+    output = append_operator(model, graph, code, inputs, "brightness", (1, 1), options)
+    sign(model, graph, "image", {"brightness": output})
+    path.write_bytes(pack(model))
 
 
-def answer(model: Path, images: Any, spec: Any, path: Path) -> None:
+def answer(model: Path, images: Any, spec: Any, path: Path, _classes: Any) -> None:
     from advisor.measurement.accuracy import predict
 
     np.save(path, predict(model, images, spec))

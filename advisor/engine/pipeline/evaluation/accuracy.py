@@ -14,8 +14,7 @@ from advisor.core.quantity import Interval, Provenance, Quantity, paired_differe
 from advisor.engine.pipeline.stages.figures import Answer
 from advisor.measurement.accuracy import robustness
 
-Captured = Any
-"""int64 (T, N): labels of N images under T tests."""
+Captured = Any  # int64 (T, N): labels of N images under T tests
 
 LEVEL = 0.95
 MAX_CONFUSION_CLASSES = 40

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core.confidence_facts import (
-    NO_GUARANTEES,
-    ConfidenceFacts,
-    Guarantees,
-    Mistake,
-    ShippedThresholds,
-    Threshold,
-)
+from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Mistake, ShippedThresholds, Threshold
 from advisor.core.metrics import LOG_LOSS, METRICS, Costs
 from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.evaluation.accuracy import percent
@@ -43,11 +36,8 @@ if TYPE_CHECKING:
     Whole = NDArray[np.integer[Any]]
 
 
-MISTAKES = 24
-"""Wrong answers of the hold-out that are kept."""
-
-GUARANTEE = 0.95
-"""Share of right answers that thresholds guarantee if the user asks for none."""
+MISTAKES = 24  # Wrong answers of the hold-out that are kept
+GUARANTEE = 0.95  # Share of right answers that thresholds guarantee if the user asks for none
 
 
 ALIKE = 0.95
@@ -55,12 +45,9 @@ ALIKE = 0.95
 compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
 
 
-@dataclass(frozen=True)
-class Folds:
-    """Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``."""
-
-    answers: Path
-    floats: Path
+Folds = tuple[Path, Path]
+"""Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``; there are
+none without cross-validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,20 +64,17 @@ class ClassProbabilities:
     @property
     def sure(self) -> Floats:
         """The probability of each answer, (N,)."""
-        highest: Floats = self.rows.max(axis=1)
-        return highest
+        return np.asarray(self.rows.max(axis=1))
 
     @property
     def answers(self) -> Whole:
         """The class of each answer, (N,)."""
-        places: Whole = self.rows.argmax(axis=1)
-        return places
+        return np.asarray(self.rows.argmax(axis=1))
 
     @property
     def right(self) -> Flags:
         """A mask of the right answers, (N,)."""
-        same: Flags = self.answers == self.labels
-        return same
+        return np.asarray(self.answers == self.labels)
 
     def of(self, name: str) -> tuple[Floats, Flags]:
         """Return the answers of one class: their probabilities, and whether they are right."""
@@ -122,9 +106,7 @@ class ClassProbabilities:
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 
 
-def chosen(
-    probabilities: Path, images: Images, guarantees: Guarantees = NO_GUARANTEES, folds: Folds | None = None
-) -> ConfidenceFacts:
+def chosen(probabilities: Path, images: Images, guarantees: Guarantees, folds: Folds | None = None) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
 
     Figures with the temperature come from cross-fitting: each image is calibrated by others. They are those of the
@@ -132,7 +114,7 @@ def chosen(
     like the float head that gave them.
 
     ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
-    thresholds; those for a precision are chosen without a wish too. There are no ``folds`` without cross-validation.
+    thresholds; those for a precision are chosen without a wish too.
     """
 
     from advisor.measurement.confidence import threshold
@@ -171,8 +153,8 @@ def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: F
     """Return the answers on validation, and those on the training part if the file answers like the float head."""
     if folds is None:
         return seen
-    same = np.load(folds.floats, allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
-    answers, labels = np.load(folds.answers, allow_pickle=False), np.asarray(images.part(Role.TRAIN).labels)
+    same = np.load(folds[1], allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
+    answers, labels = np.load(folds[0], allow_pickle=False), np.asarray(images.part(Role.TRAIN).labels)
     known = answers.any(axis=1)
     if same.mean() < ALIKE or not known.any():
         return seen

@@ -12,9 +12,9 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine.pipeline.graph import FLOAT, VariantStages, float_model
+from advisor.engine.pipeline.graph import FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageAborted
@@ -29,10 +29,6 @@ class Evaluator:
 
     Recipes that the workload's question names are tried even if lighter ones lose little. Files are ``timed`` here if
     this machine is a device of the question.
-
-    Attributes:
-        keep: called with the result of a float32 file that a form needed, perhaps before the search asked for it.
-        screening: leave out what cannot meet the latency budget or reach the front.
     """
 
     def __init__(
@@ -48,7 +44,9 @@ class Evaluator:
         self.walker, self._workload, self._run, question = walker, workload, run, workload.question
         self._judge, self._named = question.of_task.judge(question), frozenset(question.compressions)
         self._cards, self._recipes, self._rules = cards, recipes, rules
-        self._timed, self.screening = timed, True
+        self._timed = timed
+        self.screening = True  # leave out what cannot meet the latency budget or reach the front
+        # called with the result of a float32 file that a form needed, perhaps before the search asked for it
         self.keep: Callable[[Evaluation], object] = lambda _: None
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 
@@ -59,23 +57,23 @@ class Evaluator:
 
     async def evaluate(self, configuration: Configuration) -> Evaluation:
         """Return the evaluation; an error of this candidate becomes its status and is never raised."""
-        card = self._cards[configuration.card]
         try:
-            return await self._evaluate(configuration, card)
+            return await self._evaluate(configuration)
         except StageAborted as end:
-            return Evaluation(configuration, end.status, card.family, end.reason, end.stage)
+            family = self._cards[configuration.card].family
+            return Evaluation(configuration, end.status, family, end.reason, end.stage)
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
         return replace(evaluation, **vars(timings[evaluation.configuration.target.threads]))
 
-    async def _evaluate(self, configuration: Configuration, card: Card) -> Evaluation:
-        training, compression = configuration.training, configuration.compression
-        stages = self.stages_of(configuration)
+    async def _evaluate(self, configuration: Configuration) -> Evaluation:
+        training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
+        card = stages.card
         await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
-            await self.walker.run(float_model(card, training, Purpose.SHIP, self._workload))
+            await self.walker.run(self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload))
         await self._require_chance(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)
@@ -85,9 +83,8 @@ class Evaluator:
         expectation = None
         if stages.expected:
             expectation = await self.walker.run(stages.expected)
-        timed = ThreadTiming()
-        if self._timed:
-            timed = (await self.walker.run(stages.timed))[configuration.target.threads]
+        threads = configuration.target.threads
+        timed = (await self.walker.run(stages.timed))[threads] if self._timed else ThreadTiming()
         if stages.ships != stages.made:
             artefact = await self.walker.run(stages.ships)
         path = self._run.keep_artefact(artefact.path, f"{card.name}-{training}-{compression}.tflite")
@@ -113,10 +110,10 @@ class Evaluator:
         """Ask the rules about predictions and the float backbone; seconds here save minutes of training."""
         if not self.screening:
             return
-        self._rules.require_none(RuleNeeds.PREDICTION, configuration, self._rules.known)
+        self._rules.require_none(RuleNeeds.PREDICTION, configuration)
         if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
-            known = replace(self._rules.known, backbone_ms=await self.walker.run(screen(card)))
-            self._rules.require_none(RuleNeeds.BACKBONE, configuration, known)
+            backbone_ms = await self.walker.run(screen(card))
+            self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 
     async def _require_chance(self, configuration: Configuration) -> None:
         if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
@@ -127,10 +124,9 @@ class Evaluator:
         floats = await asyncio.shield(self._floats[reference])
         if floats.status is not Status.OK or floats.latency is None:
             return
-        known = replace(self._rules.known, floats=floats)
-        self._rules.require_none(RuleNeeds.FLOAT32, configuration, known)
+        self._rules.require_none(RuleNeeds.FLOAT32, configuration, floats=floats)
         self.keep(floats)
-        self._rules.require_none(RuleNeeds.RIVALS, configuration, known)
+        self._rules.require_none(RuleNeeds.RIVALS, configuration, floats=floats)
 
     async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:
         """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""
@@ -139,8 +135,7 @@ class Evaluator:
         timings = (await self.walker.run(stages.timed)).values()
         latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
         if len(latencies) == len(timings):
-            known = replace(self._rules.known, latency_ms=min(latencies))
-            self._rules.require_none(RuleNeeds.TIMING, configuration, known)
+            self._rules.require_none(RuleNeeds.TIMING, configuration, latency_ms=min(latencies))
 
     def _may_leave_out(self, needs: RuleNeeds, configuration: Configuration) -> bool:
         """Return whether rules decide on a form; those that the user named, and float32, are made and scored anyhow."""
@@ -153,8 +148,7 @@ class Evaluator:
         verdicts = await asyncio.gather(*(self._outcome(replace(configuration, compression=each)) for each in waited))
         scored = [(name, verdict) for name, verdict in zip(waited, verdicts, strict=True) if verdict]
         drops = {name: verdict.drop.value if verdict.drop else None for name, verdict in scored}
-        known = replace(self._rules.known, lighter=waited, drops=drops)
-        self._rules.require_none(RuleNeeds.LIGHTER, configuration, known)
+        self._rules.require_none(RuleNeeds.LIGHTER, configuration, lighter=waited, drops=drops)
 
     async def _outcome(self, configuration: Configuration) -> AccuracyVerdict | None:
         """Return the verdict on the file of a lighter recipe; None if there is no file."""
@@ -182,7 +176,8 @@ class Evaluator:
         if not self._workload.question.robust:
             return verdict
         validation = images.part(Role.VALIDATION)
-        labels, float_labels = await asyncio.gather(self._captured(stages), self._captured(stages.reference))
+        captured = await asyncio.gather(*(self.walker.run(each.captured) for each in (stages, stages.reference)))
+        labels, float_labels = map(accuracy.read_labels, captured)
         chosen = accuracy.robust(labels, float_labels, validation.labels)
         by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
@@ -194,6 +189,3 @@ class Evaluator:
             return accuracy.quoted(stages.card, stages.compression)
         own, floats = await asyncio.gather(self.walker.run(stages.answered), self.walker.run(stages.reference.answered))
         return accuracy.published(stages.card, stages.compression, own, floats)
-
-    async def _captured(self, stages: VariantStages) -> Captured:
-        return accuracy.read_labels(await self.walker.run(stages.captured))

@@ -54,8 +54,7 @@ def with_answers(facts: UnknownFacts, holdout: Path, labels: Sequence[int], othe
 def _scores(probabilities: Floats) -> Floats:
     """Return by how much the logit of unknown exceeds the largest other one."""
     logits = np.log(np.maximum(probabilities, 1e-12))
-    found: Floats = logits[:, -1] - logits[:, :-1].max(axis=1)
-    return found
+    return np.asarray(logits[:, -1] - logits[:, :-1].max(axis=1))
 
 
 class Scorer:
@@ -165,24 +164,11 @@ class Judge(Protocol):
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
         """Return the accuracy on the validation part and the loss against float32.
 
-        Args:
-            scored: what the files of the card answered.
-            images: the user's images.
-            run: keeps answers for comparisons.
-            name: of the file, for its answers.
+        ``run`` keeps the answers of the file ``name`` for comparisons.
         """
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         """Return an evaluation with the accuracy of its file on the hold-out, and the answers to keep.
 
-        Args:
-            evaluation: the finalist.
-            own: what its file answered.
-            images: the user's images.
-            file: path of the answers in the run, if they are kept.
+        ``own`` is what the file answered, and ``file`` the path of the answers in the run, if they are kept.
         """
-
-
-def shares_name(name: str) -> str:
-    """Return the name of the shares beside the answers ``name``."""
-    return f"{name}-shares"

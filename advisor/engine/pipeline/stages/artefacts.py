@@ -11,20 +11,10 @@ from advisor.catalog.catalogue import published_labels
 from advisor.compression.calibration import CALIBRATION, PHOTOGRAPHS_VERSION, CalibrationImages, choose
 from advisor.compression.recipes import CalibrationSource, recipe as find_recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
-from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import recipe_of
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import (
-    Artefact,
-    FloatModel,
-    Images,
-    Materials,
-    Purpose,
-    Role,
-    input_spec,
-    versions,
-)
+from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials, Purpose, Role, input_spec, versions
 from advisor.engine.pipeline.stage import (
     RESULT,
     WORK_LIMITS,
@@ -45,8 +35,7 @@ from advisor.isolation import CallLimits
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
-STAND_IN_CROPS = 2
-"""Crops to calibrate a graph of random values on; any ranges will do."""
+STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
 
 LEARNING = Resources(Pool.TRAINERS, 4_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=10_000_000_000))
 """Gradients keep every activation of a batch: 16 images of MobileNetV2 take about 4 GB with their integer forms. The
@@ -55,11 +44,8 @@ steps are limited by their work, about ten minutes; a slow machine may take many
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
-TEMPERATURE_VERSION = "1"
-"""Raised when equal scores give another temperature."""
-
-Calibration = tuple[Path, ...]
-"""The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left."""
+TEMPERATURE_VERSION = "1"  # Raised when equal scores give another temperature
+Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left
 
 
 class FormInputs(Protocol):
@@ -98,15 +84,13 @@ class CardForms(FormInputs):
 
     @property
     def spec(self) -> InputSpec:
-        """See :class:`FormInputs`."""
         return input_spec(self.card)
 
     def stands_in(self, materials: Materials) -> bool:
-        """See :class:`FormInputs`."""
         return materials.images is None and not materials.weights_source(self.card)
 
     def calibration(self, materials: Materials) -> CalibrationImages:
-        """See :class:`FormInputs`: training images, or the bundled photographs."""
+        """Return training images, or the bundled photographs."""
         seed, paths, limit = materials.question.seed, tuple[Path, ...](), None
         if materials.images is not None:
             train = materials.images.part(Role.TRAIN)
@@ -116,7 +100,6 @@ class CardForms(FormInputs):
         return CalibrationImages(paths, self.spec, seed, limit)
 
     def calibration_key(self, materials: Materials) -> object:
-        """See :class:`FormInputs`."""
         if self.stands_in(materials):
             return "stands in"
         if materials.images is None:
@@ -124,11 +107,23 @@ class CardForms(FormInputs):
         return [materials.images.part(Role.TRAIN).fingerprint, CALIBRATION, materials.question.seed]
 
     def metadata(self, materials: Materials) -> Metadata:
-        """See :class:`FormInputs`."""
-        return metadata_of(self.card, materials.images, self.training, materials.question.task)
+        """Return labels, normalisation and licence, and what the file was trained on."""
+        card, images, kind = self.card, materials.images, materials.question.of_task.model_kind
+        labels = images.classes if images and not card.as_it_is else published_labels(card)
+        data = "ImageNet"
+        if card.as_it_is:
+            data = "not retrained"
+        elif images:
+            recipe = recipe_of(self.training)
+            role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
+        description = f"{kind} {card.name}, {data}; made by advisor"
+        return Metadata(
+            card.name, labels, card.preprocessing.mean, card.preprocessing.std, description, licence=card.licence
+        )
 
     def for_recipe(self, materials: Materials) -> RecipeInputs:
-        """See :class:`FormInputs`; a recipe may learn from the images unless the file is compared by them."""
+        """A recipe may learn from the images unless the file is compared by them."""
         images, limit, learnt = materials.images, materials.question.limits.max_drop_points, None
         if images is not None:
             compares, validation = self.purpose is Purpose.COMPARE, images.part(Role.VALIDATION)
@@ -139,7 +134,6 @@ class CardForms(FormInputs):
         return RecipeInputs(images=learnt, max_drop_points=limit)
 
     def recipe_key(self, materials: Materials) -> Inputs:
-        """See :class:`FormInputs`."""
         roles, images = (Role.TRAIN, Role.VALIDATION), materials.images
         parts = [images.part(role).fingerprint for role in roles] if images else []
         return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
@@ -255,23 +249,3 @@ def shares_calibration(recipe: str, recipes: Sequence[str]) -> bool:
     """Return whether a recipe needs what :func:`calibrated` makes for the recipes of a search."""
     grids = find_recipe(recipe).grids
     return grids is not None and any(find_recipe(each).grids == grids for each in recipes)
-
-
-def metadata_of(card: Card, images: Images | None, training: str, task: str = DEFAULT_TASK) -> Metadata:
-    """Return the metadata of each file of the card: labels, normalisation, licence."""
-    labels = images.classes if images and not card.as_it_is else published_labels(card)
-    data = "ImageNet"
-    if card.as_it_is:
-        data = "not retrained"
-    elif images:
-        recipe = recipe_of(training)
-        role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
-        data = f"retrained ({training}) on {images.counts[role]} images of {len(labels)} classes"
-    return Metadata(
-        name=card.name,
-        description=f"{TASKS[task].model_kind} {card.name}, {data}; made by advisor",
-        labels=labels,
-        mean=card.preprocessing.mean,
-        std=card.preprocessing.std,
-        licence=card.licence,
-    )

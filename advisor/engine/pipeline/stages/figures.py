@@ -1,6 +1,6 @@
 """Stages that measure an artefact: its answers on images, and its latency and memory."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,13 +18,11 @@ from advisor.engine.pipeline.materials import Materials, Role, read_result, vers
 from advisor.engine.pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine.pipeline.stages import jobs
 
-Answer = tuple[int, float]
-"""A label and its probability."""
+Answer = tuple[int, float]  # A label and its probability
 
 PROBABILITIES_FILE, LABELS_FILE = "probabilities.npy", "labels.npy"
 
-THOROUGH, SURVEY = "search", "survey"
-"""Efforts of a timing: full, or brief if there are hundreds of files."""
+THOROUGH, SURVEY = "search", "survey"  # Efforts of a timing: full, or brief if there are hundreds of files
 
 SURVEYED_FROM = 300
 """From this number of configurations on, all files are timed briefly first, and only finalists fully. This halves the
@@ -51,39 +49,21 @@ class ThreadTiming:
     timing: TimingFacts | None = None
 
 
-Timings = Mapping[int, ThreadTiming]
-"""Timings of one file by number of CPU threads."""
+Timings = Mapping[int, ThreadTiming]  # Timings of one file by number of CPU threads
 
 
-def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
-    return _over_images(StageName.SCORE, scope, spec, source, role, cost_s)
-
-
-def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
-    return _over_images(StageName.CAPTURE, scope, spec, source, role, cost_s)
-
-
-def _over_images(
-    name: StageName, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float
-) -> Stage[Path]:
-    run, file, doing = {
-        StageName.SCORE: (jobs.score, PROBABILITIES_FILE, "scoring"),
-        StageName.CAPTURE: (jobs.captured, LABELS_FILE, "applying capture conditions to images for"),
-    }[name]
+def over_images(
+    name: StageName, run: Callable[..., None], file: str, scope: Scope, spec: InputSpec, source: Source, role: Role,
+    cost_s: float, own: Callable[[Materials], Inputs] = lambda _: {},
+) -> Stage[Path]:  # fmt: skip
+    """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too."""
 
     def inputs(materials: Materials, results: Results) -> Inputs:
-        part = materials.part(role)
-        names = {"names": [path.name for path in part.paths], "conditions": CAPTURE_VERSION}
-        return {
-            "artefact": result_of(source, results).sha256,
-            "pictures": part.fingerprint,
-            "view": spec.key,
-            **(names if name is StageName.CAPTURE else {}),
-            **versions("ai-edge-litert", "pillow", "numpy"),
-        }
+        artefact, pictures = result_of(source, results).sha256, materials.part(role).fingerprint
+        packages = versions("ai-edge-litert", "pillow", "numpy")
+        return {"artefact": artefact, "pictures": pictures, "view": spec.key, **own(materials), **packages}
 
+    doing = "scoring" if name is StageName.SCORE else "applying capture conditions to images for"
     return Stage(
         name, with_detail(scope, role, source), "1", doing, after(source), inputs,
         lambda materials, results, folders: partial(
@@ -92,6 +72,20 @@ def _over_images(
         ),
         lambda folder: folder / file, cost_s, reads=lambda materials: materials.part(role),
     )  # fmt: skip
+
+
+def score(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images and write the ``.npy`` of its probabilities, float32 (N, C)."""
+    return over_images(StageName.SCORE, jobs.score, PROBABILITIES_FILE, scope, spec, source, role, cost_s)
+
+
+def capture(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a file over images under every capture condition and write the ``.npy`` of its labels, int64 (T, N)."""
+
+    def own(materials: Materials) -> Inputs:
+        return {"names": [path.name for path in materials.part(role).paths], "conditions": CAPTURE_VERSION}
+
+    return over_images(StageName.CAPTURE, jobs.captured, LABELS_FILE, scope, spec, source, role, cost_s, own)
 
 
 def answers(scope: Scope, spec: InputSpec, source: Source, cost_s: float) -> Stage[tuple[Answer, ...]]:

@@ -29,7 +29,6 @@ from advisor.engine.pipeline.stage import (
     Scope,
     Stage,
     StageName,
-    after,
 )
 from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
@@ -60,7 +59,10 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     The model that ships continues for a few epochs, and learns from the validation part too. The stage is unsupported
     for a user's file, which has no Keras graph.
     """
-    trials = tuple(_trial(card, training, number, workload) for number in range(workload.question.tune_training))
+    trials: tuple[Stage[FloatModel], ...] = ()
+    for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials
+        scope = Scope(card.name, training, detail=f"trial {number}")
+        trials = (*trials, _finetuned(card, training, scope, trials, None, workload))
     compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
     if purpose is Purpose.COMPARE:
         return compared
@@ -75,13 +77,6 @@ def training_s(card: Card, training: str, images: int, ships: bool = False) -> f
     own = FINETUNING[training]
     maps, epochs = 1 + own.copies if own.cached and not ships else 0, own.going_on().epochs if ships else own.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
-
-
-def _trial(card: Card, training: str, number: int, workload: Workload) -> Stage[FloatModel]:
-    """Return one trial of the hyperparameters; its values depend on the results of earlier trials."""
-    before = tuple(_trial(card, training, earlier, workload) for earlier in range(number))
-    scope = Scope(card.name, training, detail=f"trial {number}")
-    return _finetuned(card, training, scope, before, None, workload)
 
 
 def _finetuned(
@@ -144,7 +139,7 @@ def _finetuned(
 
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
-        (*read.stages, head, *trials, *after(compared)), inputs, job, FloatModel.within, cost_s, LONG,
+        (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip

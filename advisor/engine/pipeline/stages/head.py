@@ -41,8 +41,7 @@ HEAD_FILE, ROWS = "head.npz", "rows.npy"
 PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
 """Head without a class of a network that fine-tuning trained."""
 
-UNKNOWN_VERSION = "2"
-"""Raised when equal inputs give another file with the class ``unknown``, or other figures."""
+UNKNOWN_VERSION = "2"  # Raised when equal inputs give another file with the class ``unknown``, or other figures
 
 
 @dataclass(frozen=True)

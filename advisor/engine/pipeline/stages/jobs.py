@@ -86,11 +86,8 @@ def compress(
 
     A model that ``stands_in`` has random values. Its latency depends on its operators alone, so a few crops calibrate
     it. Its download size is unknown, because the trained file compresses differently. ``calibrated`` are the files of
-    :func:`calibrate` for this model; empty to observe it here.
-
-    Returns:
-        ``arena_bytes`` of the activations, ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and
-        the recipe's ``notes``.
+    :func:`calibrate` for this model; empty to observe it here. Return ``arena_bytes`` of the activations,
+    ``download_bytes`` and ``download_zstd_bytes`` unless ``stands_in``, and the recipe's ``notes``.
     """
     from advisor.compression.quantization.quantizer import PreparedModel
     from advisor.compression.recipes import arena_bytes, make_file, sizes_of
@@ -209,11 +206,8 @@ def timing_facts(result: LatencyResult, effort: str, now: str) -> TimingFacts:
     )
 
 
-ANSWERS_FILE = "answers.npy"
-"""Out-of-fold answers of a head, beside it."""
-
-MOST_ANSWERS = 10_000_000
-"""Probabilities in that file, at most: a set with more of them has enough validation images."""
+ANSWERS_FILE = "answers.npy"  # Out-of-fold answers of a head, beside it
+MOST_ANSWERS = 10_000_000  # Probabilities in that file, at most: a set with more of them has enough validation images
 
 
 def train_head(

@@ -55,8 +55,7 @@ Result = TypeVar("Result")
 
 ARENA_BYTES = 1_200_000_000
 
-PAUSE_S = 0.25
-"""Seconds before a disturbed timing is repeated."""
+PAUSE_S = 0.25  # Seconds before a disturbed timing is repeated
 
 HANGS_AFTER_S = 240.0
 """Seconds after which a runtime is ended: a series of a search takes seconds, also of the largest card in a browser."""

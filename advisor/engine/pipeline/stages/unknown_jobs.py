@@ -16,8 +16,7 @@ from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, ru
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
-NearTo = Callable[[Rows], Neighbours]
-"""Finds the neighbours among the features of some images."""
+NearTo = Callable[[Rows], Neighbours]  # Finds the neighbours among the features of some images
 
 LEAST_CLASSES, MOST_LEFT_OUT, LEAST_IMAGES = 3, 8, 5
 """Classes for one to be left out; classes that are left out at most, those with most validation images; validation
@@ -102,6 +101,7 @@ def add_unknown(
     and ``own`` is :func:`probe`. Return :class:`~advisor.core.evaluation_facts.UnknownFacts` as JSON.
     """
     from advisor.measurement.confidence import temperature
+    from advisor.tflite.metadata import read_metadata, write_metadata
     from advisor.tflite.quantization import to_float_io
     from advisor.tflite.unknown import head_layers, with_unknown
     from advisor.training.features import joined
@@ -114,16 +114,11 @@ def add_unknown(
     near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
     made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
-    path.write_bytes(_described(made, model, label))
+    if metadata := read_metadata(model.read_bytes(), model.name):
+        made = write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
+    path.write_bytes(made)
     facts = UnknownFacts(label=label, size_bytes=path.stat().st_size)
     return asdict(_judged(facts, seen, classes, head, near_to))
-
-
-def _described(made: bytes, model: Path, label: str) -> bytes:
-    from advisor.tflite.metadata import read_metadata, write_metadata
-
-    metadata = read_metadata(model.read_bytes(), model.name)
-    return made if metadata is None else write_metadata(made, replace(metadata, labels=(*metadata.labels, label)))
 
 
 def _judged(

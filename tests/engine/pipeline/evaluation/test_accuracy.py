@@ -12,14 +12,13 @@ from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
 from advisor.core.evaluation_facts import ConditionAccuracy, UnknownFacts
 from advisor.core.quantity import Provenance, wilson
 from advisor.datasets.capture import TESTS
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
-from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, Folds, chosen, verified
+from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
 from advisor.engine.pipeline.materials import Images
 from advisor.measurement.confidence import tempered
 from tests.builders import present
+from tests.engine.pipeline.boxed import two_classes
 
 LITE0 = load_catalogue()["efficientnet_lite0_224"]
 V2 = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -101,9 +100,7 @@ EACH = 300
 
 @pytest.fixture
 def images() -> Images:
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(3 * EACH))
-    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
-    return Images(dataset, Split(*(tuple(range(place * EACH, (place + 1) * EACH)) for place in range(3)), 0))
+    return two_classes(EACH)
 
 
 def scores(folder: Path, name: str, seed: int, degrees: float) -> Path:
@@ -123,7 +120,7 @@ def asking(precision: float | None = None, **others: Any) -> Guarantees:
 
 
 def test_the_temperature_lowers_the_error_of_probabilities_that_are_too_sure(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images)
+    facts = chosen(scores(tmp_path, "validation", 0, 3.0), images, asking())
     assert facts.temperature > 1.8
     assert facts.error.value < facts.error_before.value
     assert facts.brier.value < facts.brier_before.value
@@ -162,7 +159,7 @@ def test_on_the_hold_out_the_shipped_file_is_judged_at_the_chosen_values(tmp_pat
 
 
 def test_the_surest_mistakes_on_the_hold_out_are_kept(tmp_path: Path, images: Images) -> None:
-    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images)
+    facts = chosen(scores(tmp_path, "validation", 0, 1.0), images, asking())
     shipped = scores(tmp_path, "shipped", 1, 1.0)
     rows = np.load(shipped)
     kept = verified(shipped, images, facts).mistakes
@@ -228,7 +225,7 @@ def fold_answers(folder: Path, seed: int = 2) -> Path:
 def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
-    more = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), validation))
+    more = chosen(validation, images, asking(0.85), (fold_answers(tmp_path), validation))
     assert (alone.threshold.of, more.threshold.of) == (EACH, 2 * EACH)
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert (more.error, more.temperature, more.curve) == (alone.error, alone.temperature, alone.curve)
@@ -239,7 +236,7 @@ def test_a_file_that_answers_otherwise_than_the_float_head_is_judged_by_validati
     tmp_path: Path, images: Images
 ) -> None:
     validation, other = scores(tmp_path, "validation", 0, 1.0), scores(tmp_path, "floats", 3, 1.0)
-    found = chosen(validation, images, asking(0.85), Folds(fold_answers(tmp_path), other))
+    found = chosen(validation, images, asking(0.85), (fold_answers(tmp_path), other))
     assert found == chosen(validation, images, asking(0.85))
 
 
@@ -248,7 +245,7 @@ def test_images_in_no_fold_have_no_answer(tmp_path: Path, images: Images) -> Non
     rows = np.load(fold_answers(tmp_path))
     rows[::3] = 0
     np.save(tmp_path / "folds.npy", rows)
-    found = chosen(validation, images, asking(0.85), Folds(tmp_path / "folds.npy", validation))
+    found = chosen(validation, images, asking(0.85), (tmp_path / "folds.npy", validation))
     assert found.threshold.of == EACH + EACH * 2 // 3
 
 

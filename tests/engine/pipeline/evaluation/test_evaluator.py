@@ -16,8 +16,6 @@ from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
-from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
-from advisor.datasets.split import Split
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
@@ -29,7 +27,7 @@ from advisor.engine.question import Question
 from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from tests.engine.pipeline.boxed import boxed_images, save_found
+from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.pipeline.walking import materials
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
@@ -40,20 +38,13 @@ EXPECTED = NewConditions(0.8, 0.6, 0.9, 0.05, 0.3, 3, 8)
 MS = Quantity(10.0, "ms", Provenance.MEASURED)
 
 
-def images() -> Images:
-    """Four images of each part; every second one is of the other class."""
-    made = tuple(LabelledImage(Path(f"data/{n}.jpg"), n % 2, f"{n}") for n in range(12))
-    dataset = Dataset(Path("data"), ("a", "b"), made, (), fingerprint(("a", "b"), made))
-    return Images(dataset, Split(tuple(range(4)), tuple(range(4, 8)), tuple(range(8, 12)), 0))
-
-
 class Prepared(Walker):
     """Gives results that are there; notes which stages were asked for."""
 
     def __init__(
         self, folder: Path, right: Mapping[str, int], screen_ms: float = 1.0, given: Images | None = None
     ) -> None:
-        self.materials = materials(folder / "cache", given or images(), weights={CARD.name: None})
+        self.materials = materials(folder / "cache", given or two_classes(), weights={CARD.name: None})
         self.asked: list[str] = []
         self.failing: dict[str, Exception] = {}
         self._folder, self._right, self._screen_ms = folder, right, screen_ms
@@ -122,7 +113,7 @@ def evaluated(
     keep: Callable[[Evaluation], object] = str,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
-    workload = Workload((HEAD,), NAMES, images().counts, question)
+    workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
     rules = Rules(question.limits, rules_when(limits is not None and timed, dominated))
@@ -220,23 +211,16 @@ def test_nothing_is_screened_where_that_is_off_or_this_machine_is_no_device(
     assert ("timing float32" in walker.asked) == timed
 
 
-def test_a_heavier_recipe_waits_for_the_lighter_one_and_is_skipped_where_that_loses_little(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "int8": 4, "mixed_int8": 4})
-    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0))
-    assert (found.status, found.stage) == (Status.SKIPPED, "compress")
-    assert "compress mixed_int8" not in walker.asked
-
-
-def test_a_heavier_recipe_is_tried_where_the_lighter_one_loses_too_much(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "int8": 2, "mixed_int8": 4})
-    assert evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0)).status is Status.OK
-
-
-def test_a_recipe_that_the_user_named_waits_for_none(tmp_path: Path) -> None:
-    walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4})
-    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=("mixed_int8",))
-    assert found.status is Status.OK
-    assert not any("compress int8" in stage for stage in walker.asked)
+@pytest.mark.parametrize(
+    ("int8", "named", "status"), [(4, (), Status.SKIPPED), (2, (), Status.OK), (None, ("mixed_int8",), Status.OK)]
+)
+def test_a_heavier_recipe_waits_for_lighter_ones_to_lose_too_much_unless_it_is_named(
+    tmp_path: Path, int8: int | None, named: tuple[str, ...], status: Status
+) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "mixed_int8": 4} | ({} if int8 is None else {"int8": int8}))
+    found = evaluated(walker, "mixed_int8", tmp_path, Budget(max_drop_points=1.0), named=named)
+    assert (found.status, found.stage) == (status, "compress" if status is Status.SKIPPED else "")
+    assert ("compress mixed_int8" in walker.asked, "compress int8" in walker.asked) == (status is Status.OK, not named)
 
 
 def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(tmp_path: Path) -> None:

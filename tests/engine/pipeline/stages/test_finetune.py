@@ -12,7 +12,7 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.conftest import SMALLEST, command, environment
+from tests.engine.conftest import SMALLEST, command, environment, search
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def hard(tmp_path: Path) -> Path:
 
 
 def test_a_tuned_card_is_compared_with_its_head_and_measured(hard: Path, empty_results: Path, tmp_path: Path) -> None:
-    done = _search(hard, empty_results, tmp_path)
+    done = search(empty_results, tmp_path / "runs", "--data", str(hard), *OPTIONS)
     assert done.returncode == 0, done.stderr
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
@@ -58,7 +58,7 @@ def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
     hard: Path, empty_results: Path, tmp_path: Path
 ) -> None:
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1")
-    done = _search(hard, empty_results, tmp_path, "--data", str(hard), "--out", str(tmp_path / "runs"), *options)
+    done = search(empty_results, tmp_path / "runs", "--data", str(hard), *options)
     assert done.returncode == 0, done.stderr
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
     tuned = next(e for e in run.evaluations() if e.configuration.training == "finetune_cached")
@@ -75,14 +75,17 @@ def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
 
 
 def test_a_killed_training_goes_on_after_its_last_epoch(hard: Path, empty_results: Path, tmp_path: Path) -> None:
-    search = subprocess.Popen(
+    killed = subprocess.Popen(
         command("--data", str(hard), "--out", str(tmp_path / "runs"), *OPTIONS),
         env=environment(empty_results), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=tmp_path,
     )  # fmt: skip
-    before = _after_epochs(empty_results, 2, search)
-    os.kill(search.pid, signal.SIGKILL)
-    search.wait()
-    done = _search(hard, empty_results, tmp_path, "--resume", str(tmp_path / "runs" / "latest"))
+    before = _after_epochs(empty_results, 2, killed)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.wait()
+    done = subprocess.run(
+        command("--resume", str(tmp_path / "runs" / "latest")),
+        env=environment(empty_results), capture_output=True, text=True, timeout=540, cwd=tmp_path,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     results = (empty_results / "artifacts" / "finetune_top-2").glob("*/result.json")
     after = max((json.loads(result.read_text())["history"] for result in results), key=len)
@@ -90,17 +93,10 @@ def test_a_killed_training_goes_on_after_its_last_epoch(hard: Path, empty_result
     assert not list((empty_results / "artifacts").glob("finetune_top-2/*.checkpoints"))
 
 
-def _search(data: Path, cache: Path, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
-    asked = more or ("--data", str(data), "--out", str(folder / "runs"), *OPTIONS)
-    return subprocess.run(
-        command(*asked), env=environment(cache), capture_output=True, text=True, timeout=540, cwd=folder
-    )
-
-
-def _after_epochs(cache: Path, count: int, search: subprocess.Popen[bytes]) -> list[dict[str, float]]:
+def _after_epochs(cache: Path, count: int, killed: subprocess.Popen[bytes]) -> list[dict[str, float]]:
     deadline = time.monotonic() + 400
     while time.monotonic() < deadline:
-        assert search.poll() is None, "the search ended before it was killed"
+        assert killed.poll() is None, "the search ended before it was killed"
         for state in cache.glob("artifacts/finetune_top-2/*.checkpoints/state.json"):
             history: list[dict[str, float]] = json.loads(state.read_text())["history"]
             if len(history) >= count:

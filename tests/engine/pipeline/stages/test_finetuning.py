@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,44 +10,24 @@ import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.catalog.convert import build_model
 from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.stages import finetuning as stages
-from advisor.engine.pipeline.stages.backbone import cut
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import trainers
-from advisor.store.files import sha256_file
-from advisor.tflite.levels import FEATURES
 from advisor.training.finetune.hyperparameters import Finetuning
-from tests.engine.pipeline import jobs
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
 
-CARD = replace(load_catalogue()["mobilenet_v1_0.25_128"], input_size=32)
-KNOBS = Finetuning(trained=1.0, epochs=2, batch=8)
+CARD = replace(load_catalogue()["squeezenet_1.1_224_onnx"], input_size=32)
+KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
-
-
-@pytest.fixture(scope="module")
-def backbone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The card's backbone with fixed-seed random weights, as a file of all levels."""
-    import keras
-
-    from advisor.tflite.levels import with_levels
-    from advisor.training.finetune import convert
-
-    path = tmp_path_factory.mktemp("backbone") / "backbone.tflite"
-    model = build_model(CARD, None)
-    path.write_bytes(with_levels(convert(keras.Model(model.inputs[0], model.output["features"]))))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -72,35 +51,22 @@ def few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stages, "FINETUNING", {TRAINING: KNOBS})
 
 
-def _with_backbone(stage: Stage[Any], source: Stage[FloatModel]) -> Stage[Any]:
-    """Return a graph in which the backbone's file is there already."""
-    if stage == source:
-        return source
-    return replace(stage, after=tuple(_with_backbone(each, source) for each in stage.after))
-
-
 def _tuned(
-    backbone: Path, images: Images, pool: ChildPool, cache: Path, trials: int = 0, limit_s: float | None = None
+    images: Images, pool: ChildPool, cache: Path, trials: int = 0, limit_s: float | None = None
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
-    source = replace(
-        cut(CARD, FEATURES), after=(), inputs=lambda *_: {"file": sha256_file(backbone)},
-        job=lambda _materials, _results, folders: partial(jobs.copy, backbone, folders.model),
-    )  # fmt: skip
     given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda _: limit_s)
-    purposes = (Purpose.COMPARE, Purpose.SHIP)
-    stages = [_with_backbone(finetuned(CARD, TRAINING, purpose, workload), source) for purpose in purposes]
-    compared, ships = walk_all(stages, given, pool)
+    compared, ships = walk_all([finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose], given, pool)
     return compared, ships
 
 
 def test_what_ships_goes_on_from_what_was_compared(
-    backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
     from advisor.measurement.accuracy import predict
 
-    compared, ships = _tuned(backbone, images, training, tmp_path)
+    compared, ships = _tuned(images, training, tmp_path)
     assert compared.sha256 != ships.sha256
     told = json.loads((compared.path.parent / "result.json").read_text())
     more = json.loads((ships.path.parent / "result.json").read_text())
@@ -117,16 +83,16 @@ def test_what_ships_goes_on_from_what_was_compared(
 
 @pytest.mark.slow
 def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
-    backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
-    at_limit = _tuned(backbone, images, training, tmp_path, limit_s=0.0)
+    at_limit = _tuned(images, training, tmp_path, limit_s=0.0)
     for form in at_limit:
         result = json.loads((form.path.parent / "result.json").read_text())
         assert form.path.stat().st_size > 0
         assert (result["out_of_time"], result["history"]) == (True, [])
     assert not list(tmp_path.glob(f"artifacts/{TRAINING}-2/*/result.json")), "the whole training is not there yet"
     with trainers(tmp_path / "log.txt") as another_search:
-        whole = _tuned(backbone, images, another_search, tmp_path)
+        whole = _tuned(images, another_search, tmp_path)
     for form in whole:
         result = json.loads((form.path.parent / "result.json").read_text())
         assert result["history"]
@@ -144,12 +110,12 @@ def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_a_study_trains_as_often_as_it_may_and_keeps_the_best(
-    backbone: Path, images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None, monkeypatch: Any
 ) -> None:
     from advisor.training.finetune import hyperparameters as trials
 
     monkeypatch.setattr(trials, "EPOCHS", (1, 2))
-    compared, ships = _tuned(backbone, images, training, tmp_path, trials=2)
+    compared, ships = _tuned(images, training, tmp_path, trials=2)
     results = [json.loads(path.read_text()) for path in tmp_path.glob(f"{TRAINING}-2/*/result.json")]
     assert len(results) == 3, "two trials, and what ships"
     best = max(row["validation_accuracy"] for row in results)

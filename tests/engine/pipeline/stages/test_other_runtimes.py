@@ -143,19 +143,16 @@ def raising(error: Exception) -> Callable[..., object]:
     return fail
 
 
-@pytest.mark.parametrize("name", ["litert-wasm", "onnxruntime-wasm"])
-def test_a_browser_measures_with_an_interval(given: Materials, tmp_path: Path, name: str) -> None:
+def test_a_browser_measures_with_an_interval(given: Materials, tmp_path: Path) -> None:
+    """LiteRT.js is measured by ``tests/integrations/browser/test_connection.py``."""
     chromium()
-    require_runtime(LITERT)
-    if "onnx" in name:
-        require_onnx()
-        require_runtime(ONNXRUNTIME)
-    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", name))
+    require_onnx()
+    require_runtime(ONNXRUNTIME)
+    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "onnxruntime-wasm"))
     with ChildPool() as pool:
-        found = walk(stage, replace(given, effort="load"), pool)
+        found = walk(stage, given, pool)
     assert found.latency.low is not None
     assert " in Chromium " in found.latency.source
-    assert found.remote is not None
     assert (found.remote.page_bytes or 0) > 9_000_000
 
 
@@ -170,15 +167,6 @@ def test_webgpu_without_a_gpu_gives_no_speed(given: Materials, tmp_path: Path) -
         assert "WebGPU" in end.reason
         return
     pytest.skip("this machine's browser has a GPU")
-
-
-def test_a_file_that_the_browser_cannot_run_fails_with_its_operator(given: Materials, tmp_path: Path) -> None:
-    chromium()
-    require_runtime(LITERT)
-    stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target("chromium", "litert-wasm"))
-    with pytest.raises(StageAborted, match="unresolved custom op: Nobody") as end:
-        walk(stage, given)
-    assert end.value.status is Status.FAILED
 
 
 def test_an_arena_is_measured_once(tmp_path: Path) -> None:
