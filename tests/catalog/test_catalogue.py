@@ -16,7 +16,6 @@ from advisor.catalog.listing import is_here, place, rows
 from advisor.core.errors import UsageError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from benchmarks.catalogue import catalogue_text
-from tests.catalog.user_models.models import labels_file, network, tflite
 
 pytestmark = pytest.mark.usefixtures("own_folders")
 
@@ -290,15 +289,6 @@ def test_a_broken_file_is_found_by_the_check(tmp_path: Path) -> None:
     broken.write_text("family: team\ncards:\n  - name: net\n    input: 3\n", encoding="utf-8")
     checked = catalog.check(catalog=[broken])
     assert [finding.place for finding in checked.errors] == [f"{broken}:4"]
-
-
-@pytest.mark.integration
-def test_a_model_is_added_and_found(tmp_path: Path) -> None:
-    file = tmp_path / "net.tflite"
-    file.write_bytes(tflite(network()))
-    added = catalog.add(file, labels=labels_file(tmp_path), mean=[127.5], std=[127.5], top1=61.5)
-    assert catalog.show("net") == added.card
-    assert [row.card.name for row in catalog.list_cards() if row.here] == ["net"]
 
 
 def test_a_large_file_is_announced_when_it_is_read_for_the_first_time(tmp_path: Path) -> None:

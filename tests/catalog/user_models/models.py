@@ -39,13 +39,11 @@ def _graph(size: int | None, activation: str | None, head: str) -> Any:
     return keras.Model(image, layers.Dense(CLASSES, activation=activation)(x))
 
 
-def tflite(model: Any, quantized: bool = False) -> bytes:
+def tflite(model: Any) -> bytes:
     """The file that the converter makes, the batch open as it comes."""
     import tensorflow as tf
 
     converter = tf.lite.TFLiteConverter.from_keras_model(model)
-    if quantized:
-        converter.optimizations = [tf.lite.Optimize.DEFAULT]
     with contextlib.redirect_stdout(io.StringIO()):
         data: bytes = converter.convert()
     return data

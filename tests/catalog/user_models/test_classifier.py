@@ -1,5 +1,7 @@
 """Any float classifier in the product's form: named, fixed, with probabilities and features."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.tflite.levels import attach_head
 from advisor.tflite.rewrite import select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
+from tests.measurement.small_models import OPERATORS, Builder, classifier as small_classifier, dynamic_int8
 
 pytestmark = pytest.mark.integration
 
@@ -77,32 +80,33 @@ def test_input_and_classes_are_read(converted: bytes) -> None:
     assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
 
 
-def test_a_quantized_file_is_refused_with_what_to_give_instead() -> None:
-    import keras
-    from keras import layers
-
-    image = keras.Input((SIZE, SIZE, 3))
-    wide = layers.GlobalAveragePooling2D()(layers.Conv2D(64, 3)(image))
-    data = tflite(keras.Model(image, layers.Dense(64, activation="softmax")(wide)), quantized=True)
-    with pytest.raises(UsageError, match="net: it is quantized") as raised:
-        classifier.shape_of(data, "net")
-    assert "float32 (or float16) file" in raised.value.hint
+def of_shape(*shape: int) -> bytes:
+    build = Builder()
+    image = build.made.tensor("image", shape)
+    return build.finish({"image": image}, {"scores": build.head(build.mean(image), 3)})
 
 
-def test_several_labels_a_image_are_refused() -> None:
-    with pytest.raises(UsageError, match="sigmoid"):
-        classifier.shape_of(tflite(network(activation="sigmoid")), "net")
+def of_several_labels() -> bytes:
+    build = Builder()
+    logits = build.dense(build.mean(build.input(SIZE)), 3)
+    return build.finish({"image": 0}, {"scores": build.operator(OPERATORS.LOGISTIC, [logits], (1, 3))})
 
 
-@pytest.mark.parametrize("shape", [(SIZE, SIZE, 1), (SIZE, 2 * SIZE, 3)])
-def test_an_input_that_is_no_square_colour_image_is_refused(shape: tuple[int, int, int]) -> None:
-    import keras
-    from keras import layers
-
-    image = keras.Input(shape)
-    data = tflite(keras.Model(image, layers.Dense(3, activation="softmax")(layers.GlobalAveragePooling2D()(image))))
-    with pytest.raises(UsageError, match="not one square RGB image"):
-        classifier.shape_of(data, "net")
+@pytest.mark.parametrize(
+    ("make", "said", "hint"),
+    [
+        (lambda: dynamic_int8(small_classifier(SIZE)), "net: it is quantized", "float32 (or float16) file"),
+        (of_several_labels, "sigmoid", "softmax"),
+        (partial(of_shape, 1, SIZE, SIZE, 1), "not one square RGB image", "convert it"),
+        (partial(of_shape, 1, SIZE, 2 * SIZE, 3), "not one square RGB image", "convert it"),
+    ],
+)
+def test_what_is_no_float_classifier_of_a_square_image_is_refused(
+    make: Callable[[], bytes], said: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        classifier.shape_of(make(), "net")
+    assert hint in raised.value.hint
 
 
 @pytest.mark.parametrize("kept", [0, 7, 100, 2000])

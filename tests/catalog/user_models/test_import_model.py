@@ -11,6 +11,7 @@ import numpy as np
 import psutil
 import pytest
 
+from advisor import catalog
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels
 from advisor.catalog.convert import convert
@@ -63,9 +64,11 @@ def brought(file: Path, said: ModelDescription, into: Path | None = None) -> Imp
 def test_a_model_becomes_a_card_that_every_search_finds(models: Path, keras_file: Path, name: str) -> None:
     if name == "net":
         network().export(models / "net", verbose=False)
-    added = brought(models / name, given(models, top1=61.5, licence="MIT"))
-    card = load_catalogue().card("net")
+    labels = models / "labels.txt"
+    added = catalog.add(models / name, labels=labels, mean=[127.5], std=[127.5], top1=61.5, licence="MIT")
+    card = catalog.show("net")
     assert card == added.card
+    assert [row.card.name for row in catalog.list_cards() if row.here] == ["net"]
     assert (card.input_size, card.classes, card.family, card.licence) == (SIZE, CLASSES, "own", "MIT")
     assert (card.top1(), added.features, card.params) == (61.5, 8, 8 * 27 + 8 + 8 * 9 + 8 + 8 * CLASSES + CLASSES)
     assert [photograph for photograph, _, _ in added.seen] == ["a cat", "a cup of coffee", "a rocket"]
