@@ -33,21 +33,12 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class MemberFile:
-    """One file of weights and its hash.
+    """One file of weights: its path inside an archive or its plain name, its size if known, and a hash.
 
-    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
-    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
-    copy is used.
-
-    Attributes:
-        path: its path inside an archive, or the plain file name.
-        sha256: its hash.
-        size_bytes: its size, None if it is not known.
-        sha384: its SHA-384, as strong as SHA-256.
-        sha256_prefix: the first digits of the hash, as PyTorch writes them into file names; detects damage, not
-            forgery.
-        md5: its MD5; detects damage, not forgery.
-        archive: hash of the archive it comes in.
+    If a source publishes no SHA-256, another hash is used, or that of the ``archive``. The SHA-256 is then recorded
+    when the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's
+    own copy is used. SHA-384 is as strong as SHA-256; MD5 and the first digits of a SHA-256, which PyTorch writes into
+    file names, detect damage, not forgery.
     """
 
     path: str
@@ -84,19 +75,10 @@ class MemberFile:
 class WeightSource:
     """One place that holds the card's weights, and how they are read.
 
-    Attributes:
-        kind: kind of place.
-        format: how the file is read, a module of :mod:`advisor.catalog.weights.readers`.
-        port: the rule that puts the tensors into the Keras graph.
-        file: the file of weights.
-        companions: further files that the reader needs beside the first.
-        url: an address.
-        package: name of a package, or of a Hugging Face repository.
-        version: its version, or its revision.
-        archive: name of the package's file; ``archive_sha256`` picks it, too.
-        archive_sha256: hash of the package's file.
-        archive_sha384: its SHA-384.
-        licence: licence of the weights, if it is not that of the card.
+    ``format`` is a module of :mod:`advisor.catalog.weights.readers`, ``port`` the rule that puts the tensors into the
+    Keras graph. ``companions`` are files that the reader needs beside the first. ``package`` and ``version`` name a
+    package, or a Hugging Face repository and its revision; the name of its ``archive`` or its SHA-256 picks the file.
+    ``licence`` is stated if it is not that of the card.
     """
 
     kind: SourceKind

@@ -89,7 +89,7 @@ def test_without_npm_and_without_a_name_the_reason_is_given(without_npm: None) -
 
 def test_the_environment_names_the_registry(without_npm: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NPM_CONFIG_REGISTRY", "https://company.example/npm/")
-    assert registry_for("tiny").url == "https://company.example/npm"
+    assert registry_for("tiny")[0] == "https://company.example/npm"
 
 
 def test_a_scope_may_have_its_own_registry_and_token(
@@ -100,11 +100,11 @@ def test_a_scope_may_have_its_own_registry_and_token(
         "registry=https://public.example/\n@team:registry=https://company.example/npm/\n"
         "//company.example/npm/:_authToken=${COMPANY_TOKEN}\n"
     )
-    assert registry_for("tiny").url == "https://public.example"
-    scoped = registry_for("@team/tiny")
-    assert scoped.url == "https://company.example/npm"
-    assert scoped.transport.tokens == (("//company.example/npm/", "t0ken"),)
-    assert "t0ken" not in repr(scoped)
+    assert registry_for("tiny")[0] == "https://public.example"
+    url, transport = registry_for("@team/tiny")
+    assert url == "https://company.example/npm"
+    assert transport.tokens == (("//company.example/npm/", "t0ken"),)
+    assert "t0ken" not in repr(transport)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
