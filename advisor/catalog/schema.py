@@ -168,24 +168,16 @@ class CardEntry(Strict):
 
 
 class CatalogueFile(Strict):
-    """A whole file: one family, defaults for every card, and the cards.
+    """A whole file: one family, defaults for every card, and the cards."""
 
-    Attributes:
-        family: family of the cards.
-        folder: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is
-            the folder of the file.
-        paper: where the family is described.
-        licence: licence of the cards: an SPDX identifier, or other words.
-        defaults: keys that every card of the file has unless it says otherwise.
-        cards: the cards.
-    """
-
-    family: Name
+    family: Name  #: family of the cards
+    #: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is the folder
+    #: of the file.
     folder: Text | None = None
-    paper: Text | None = None
-    licence: Text | None = None
-    defaults: dict[str, Any] = {}
-    cards: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    paper: Text | None = None  #: where the family is described
+    licence: Text | None = None  #: licence of the cards: an SPDX identifier, or other words
+    defaults: dict[str, Any] = {}  #: keys that every card of the file has unless it says otherwise
+    cards: Annotated[list[dict[str, Any]], Field(min_length=1)]  #: the cards
 
 
 Entry = TypeVar("Entry", bound=BaseModel)

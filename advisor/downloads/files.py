@@ -33,21 +33,21 @@ Progress = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True, slots=True)
 class MemberFile:
-    """One file of weights: its path inside an archive or its plain name, its size if known, and a hash.
+    """One file of weights and its hash.
 
-    If a source publishes no SHA-256, another hash is used, or that of the ``archive``. The SHA-256 is then recorded
-    when the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's
-    own copy is used. SHA-384 is as strong as SHA-256; MD5 and the first digits of a SHA-256, which PyTorch writes into
-    file names, detect damage, not forgery.
+    If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
+    the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
+    copy is used.
     """
 
-    path: str
-    sha256: str = ""
-    size_bytes: int | None = None
-    sha384: str = ""
+    path: str  #: its path inside an archive, or the plain file name
+    sha256: str = ""  #: its hash
+    size_bytes: int | None = None  #: its size, None if it is not known
+    sha384: str = ""  #: its SHA-384, as strong as SHA-256
+    #: the first digits of the hash, as PyTorch writes them into file names; detects damage, not forgery.
     sha256_prefix: str = ""
-    md5: str = ""
-    archive: str = ""
+    md5: str = ""  #: its MD5; detects damage, not forgery
+    archive: str = ""  #: hash of the archive it comes in
 
     @property
     def name(self) -> str:
@@ -73,26 +73,20 @@ class MemberFile:
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
-    """One place that holds the card's weights, and how they are read.
+    """One place that holds the card's weights, and how they are read."""
 
-    ``format`` is a module of :mod:`advisor.catalog.weights.readers`, ``port`` the rule that puts the tensors into the
-    Keras graph. ``companions`` are files that the reader needs beside the first. ``package`` and ``version`` name a
-    package, or a Hugging Face repository and its revision; the name of its ``archive`` or its SHA-256 picks the file.
-    ``licence`` is stated if it is not that of the card.
-    """
-
-    kind: SourceKind
-    format: str
-    port: str
-    file: MemberFile
-    companions: tuple[MemberFile, ...] = ()
-    url: str = ""
-    package: str = ""
-    version: str = ""
-    archive: str = ""
-    archive_sha256: str = ""
-    archive_sha384: str = ""
-    licence: str = ""
+    kind: SourceKind  #: kind of place
+    format: str  #: how the file is read, a module of :mod:`advisor.catalog.weights.readers`
+    port: str  #: the rule that puts the tensors into the Keras graph
+    file: MemberFile  #: the file of weights
+    companions: tuple[MemberFile, ...] = ()  #: further files that the reader needs beside the first
+    url: str = ""  #: an address
+    package: str = ""  #: name of a package, or of a Hugging Face repository
+    version: str = ""  #: its version, or its revision
+    archive: str = ""  #: name of the package's file; ``archive_sha256`` picks it, too
+    archive_sha256: str = ""  #: hash of the package's file
+    archive_sha384: str = ""  #: its SHA-384
+    licence: str = ""  #: licence of the weights, if it is not that of the card
 
     @property
     def members(self) -> tuple[MemberFile, ...]:
