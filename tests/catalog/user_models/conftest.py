@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog.user_models import import_model
-from advisor.isolation import CallLimits
+from advisor.isolation import CallLimits, ChildPool
 
 
 class Here:
@@ -27,3 +27,9 @@ class Here:
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A model is imported without a child."""
     monkeypatch.setattr(import_model, "ChildPool", Here)
+
+
+@pytest.fixture
+def in_child(in_process: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model is imported in a child after all."""
+    monkeypatch.setattr(import_model, "ChildPool", ChildPool)

@@ -4,6 +4,7 @@ import io
 import json
 import zipfile
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.catalog.user_models.models import CLASSES, SIZE, labels_file, network
 from tests.measurement.small_models import Builder
 from tests.processes import has_ended
 
-pytestmark = pytest.mark.usefixtures("own_folders")
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "in_process")]
 
 
 @pytest.fixture(scope="module")
@@ -59,9 +60,10 @@ def brought(file: Path, said: ModelDescription, into: Path | None = None) -> Imp
         return add(inspected, said, into)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("name", ["net.keras", pytest.param("net", marks=pytest.mark.slow), "net.tflite"])
-def test_a_model_becomes_a_card_that_every_search_finds(models: Path, keras_file: Path, name: str) -> None:
+def test_a_model_becomes_a_card_that_every_search_finds(
+    models: Path, keras_file: Path, in_child: None, name: str
+) -> None:
     if name == "net":
         network().export(models / "net", verbose=False)
     labels = models / "labels.txt"
@@ -75,33 +77,22 @@ def test_a_model_becomes_a_card_that_every_search_finds(models: Path, keras_file
     assert published_labels(card) == ("glass", "paper", "métal", "plastic", "trash")
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
-def test_a_float16_file_is_taken_as_the_float_file_that_runtimes_make_of_it(models: Path, tmp_path: Path) -> None:
-    half = tmp_path / "half.tflite"
-    half.write_bytes(to_float16((models / "net.tflite").read_bytes()))
-    card = brought(half, given(models)).card
-    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
-    kept = fetch(card, FetchOptions(offline=True)).path.read_bytes()
-    assert {tensor.dtype for tensor in read(kept).tensors} <= {"float32", "int32"}
-    given_answer = next(iter(run(half.read_bytes(), photo).values()))
-    assert run(kept, photo)["probabilities"] == pytest.approx(given_answer, abs=1e-6)
-
-
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
-def test_the_cards_master_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
-    card = brought(models / "net.tflite", given(models)).card
-    convert(card, fetch(card, FetchOptions(offline=True)), tmp_path / "master.tflite")
+@pytest.mark.parametrize("edit", [bytes, to_float16], ids=["float32", "float16"])
+def test_the_cards_master_is_a_float_file_that_computes_what_the_model_does(
+    models: Path, tmp_path: Path, edit: Callable[[bytes], bytes]
+) -> None:
+    file = tmp_path / "net.tflite"
+    file.write_bytes(edit((models / "net.tflite").read_bytes()))
+    card = brought(file, given(models)).card
+    kept = fetch(card, FetchOptions(offline=True))
+    assert {tensor.dtype for tensor in read(kept.path.read_bytes()).tensors} <= {"float32", "int32"}
+    convert(card, kept, tmp_path / "master.tflite")
     photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
     outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
-    expected = run((models / "net.tflite").read_bytes(), photo)["output"]
-    assert outputs["probabilities"] == pytest.approx(expected, abs=1e-5)
+    assert outputs["probabilities"] == pytest.approx(run(file.read_bytes(), photo)["output"], abs=1e-6)
     assert outputs["features"].shape == (1, 8)
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> None:
     first = brought(models / "net.tflite", given(models, licence="MIT"))
     again = tmp_path / "again.tflite"
@@ -112,8 +103,6 @@ def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> No
     assert (card.name, card.licence, card.preprocessing) == ("again", "MIT", first.card.preprocessing)
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_what_nobody_says_is_asked_for(models: Path) -> None:
     with inspect(models / "net.tflite") as inspected:
         assert missing(inspected, ModelDescription(mean=(0.0,))) == ("labels", "std")
@@ -122,8 +111,6 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
     assert "net" not in load_catalogue()
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
@@ -147,8 +134,6 @@ def test_what_is_said_wrongly_is_refused_and_nothing_is_kept(
     assert left == []
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
     team = tmp_path / "team.yaml"
     brought(models / "net.tflite", given(models, name="first"), team)
@@ -160,8 +145,6 @@ def test_a_teams_file_keeps_its_comments(models: Path, tmp_path: Path) -> None:
     assert "first" not in load_catalogue()
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp_path: Path) -> None:
     team = tmp_path / "team.yaml"
     team.write_text("cards: []\nfamily: ours\n", encoding="utf-8")
@@ -171,19 +154,11 @@ def test_a_catalogue_that_cannot_take_a_card_is_left_as_it_was(models: Path, tmp
     assert not (tmp_path / "models").exists()
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
-def test_a_file_that_changed_after_it_was_added_is_not_used(models: Path, tmp_path: Path) -> None:
+def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path) -> None:
     added = brought(models / "net.tflite", given(models))
     added.model.write_bytes((models / "net.tflite").read_bytes())
     with pytest.raises(WeightsError, match="sha256"):
         fetch(added.card, FetchOptions(offline=True))
-
-
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
-def test_a_file_that_is_gone_is_told(models: Path) -> None:
-    added = brought(models / "net.tflite", given(models))
     added.model.unlink()
     with pytest.raises(WeightsError, match="there is no file"):
         fetch(added.card, FetchOptions(offline=True))
@@ -192,16 +167,11 @@ def test_a_file_that_is_gone_is_told(models: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "side"),
-    [((None, 64, 64, 3), None, 64), ((None, None, None, 3), 48, 48), ((1, None, 96, None), None, 96)],
-)
-def test_the_size_is_the_files_or_the_users(shape: tuple[int | None, ...], size: int | None, side: int) -> None:
-    assert fixed_side(shape, size, "net") == (side, side, 3)
-
-
-@pytest.mark.parametrize(
-    ("shape", "size", "said"),
+    ("shape", "size", "expected"),
     [
+        ((None, 64, 64, 3), None, 64),
+        ((None, None, None, 3), 48, 48),
+        ((1, None, 96, None), None, 96),
         ((None, None, None, 3), None, "leaves the size open"),
         ((None, 64, 64, 3), 96, "not one square"),
         ((None, 64, 96, 3), None, "not one square"),
@@ -209,15 +179,13 @@ def test_the_size_is_the_files_or_the_users(shape: tuple[int | None, ...], size:
         ((None, 64), None, "not one RGB image"),
     ],
 )
-def test_a_size_that_is_open_or_does_not_fit_is_told(
-    shape: tuple[int | None, ...], size: int | None, said: str
+def test_the_size_is_the_files_or_the_users_or_refused(
+    shape: tuple[int | None, ...], size: int | None, expected: int | str
 ) -> None:
-    with pytest.raises(UsageError, match=said):
-        fixed_side(shape, size, "net")
+    with pytest.raises(UsageError, match=expected) if isinstance(expected, str) else nullcontext():
+        assert fixed_side(shape, size, "net") == (expected, expected, 3)
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Path) -> None:
     import keras
 
@@ -231,7 +199,6 @@ def test_a_keras_file_of_open_size_with_logits_becomes_a_classifier(tmp_path: Pa
     assert run(prepared, photo)["probabilities"] == pytest.approx(expected, abs=1e-6)
 
 
-@pytest.mark.integration
 def test_a_lambda_layer_is_refused_with_its_name_and_why(tmp_path: Path) -> None:
     import keras
     from keras import layers
@@ -261,7 +228,6 @@ def spoilt(given: Path, target: Path, change: Change) -> Path:
     return target
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -281,7 +247,6 @@ def test_a_layer_with_code_of_its_own_is_refused(
         check_keras(spoilt(keras_file, tmp_path / "spoilt.keras", spoil))
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize("member", ["../escape.py", "run.py", "/etc/cron.d/x"])
 def test_an_archive_with_other_members_is_refused(keras_file: Path, tmp_path: Path, member: str) -> None:
     target = spoilt(keras_file, tmp_path / "more.keras", lambda _: None)
@@ -329,7 +294,6 @@ def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes, said: 
         check_keras(tmp_path / "no.keras")
 
 
-@pytest.mark.integration
 def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
     (tmp_path / "net.h5").write_bytes(b"x")
     with pytest.raises(UsageError, match=r"is none of: a \.keras file, "), inspect(tmp_path / "net.h5"):
@@ -352,7 +316,6 @@ def saved_model(folder: Path, more: Callable[[Any], Any]) -> Path:
     return folder
 
 
-@pytest.mark.integration
 def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -364,14 +327,15 @@ def test_a_saved_model_that_reads_files_is_refused(tmp_path: Path) -> None:
         check_saved_model(tmp_path / "reads")
 
 
-def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(tmp_path: Path) -> None:
+def test_a_folder_without_a_graph_or_with_a_link_out_of_it_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
+        check_saved_model(tmp_path)
     (tmp_path / "saved_model.pb").touch()
     (tmp_path / "secret").symlink_to("/etc/hostname")
     with pytest.raises(UsageError, match="a link out of the folder"):
         check_saved_model(tmp_path)
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("limits", "said"),
     [
@@ -381,7 +345,7 @@ def test_a_saved_model_with_a_link_out_of_its_folder_is_refused(tmp_path: Path) 
     ids=["time", "memory"],
 )
 def test_an_import_ends_at_its_limits_and_leaves_nothing(
-    keras_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: CallLimits, said: str
+    keras_file: Path, in_child: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limits: CallLimits, said: str
 ) -> None:
     """Nothing loads TensorFlow in so little; ``tests/isolation`` ends children that never stop."""
     monkeypatch.setattr(import_model, "CONVERT_LIMITS", limits)
@@ -396,8 +360,6 @@ def test_an_import_ends_at_its_limits_and_leaves_nothing(
     assert all(map(has_ended, left))
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("in_process")
 def test_a_loop_in_a_graph_is_refused_before_it_runs(tmp_path: Path) -> None:
     import tensorflow as tf
 
@@ -409,7 +371,6 @@ def test_a_loop_in_a_graph_is_refused_before_it_runs(tmp_path: Path) -> None:
         pass
 
 
-@pytest.mark.integration
 @pytest.mark.parametrize(
     ("operator", "why"),
     [
@@ -436,9 +397,3 @@ def test_a_saved_model_may_hold_operators_of_computation_only(tmp_path: Path, op
     (tmp_path / "saved_model.pb").write_bytes(model.SerializeToString())
     with pytest.raises(UsageError, match=f"the graph has a {operator}, which runs code or touches files"):
         check_saved_model(tmp_path)
-
-
-def test_a_folder_that_is_no_saved_model_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError, match=r"it has no saved_model\.pb"):
-        check_saved_model(tmp_path / "empty")
