@@ -74,8 +74,8 @@ def options(tmp_path: Path) -> FetchOptions:
 
 
 @pytest.fixture(autouse=True)
-def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No configuration of this machine's user reaches the test."""
+def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """No configuration of this machine's user reaches the test; pip is asked once for all tests."""
     for name in list(os.environ):
         if name.startswith(("PIP_", "ADVISOR_")) or name.lower().startswith(
             ("npm_config_", "http_proxy", "https_proxy")
@@ -83,7 +83,7 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
             monkeypatch.delenv(name)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HOME", str(tmp_path_factory.getbasetemp() / "home"))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
 
 

@@ -227,7 +227,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
     for name in kernels:
         scale, zero = details[name]["quantization"]
         expected = (runtime.get_tensor(details[name]["index"]).astype(np.float32) - zero) * np.float32(scale)
-        assert tensors[name] == pytest.approx(expected, rel=1e-6)
+        assert np.allclose(tensors[name], expected, rtol=1e-6, atol=0)
 
 
 @needs_models
