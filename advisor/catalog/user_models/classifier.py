@@ -57,8 +57,16 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     A ``finished`` file may be quantized, too.
     """
     model = read(data, name)
-    if structure := _structure(model):
-        raise UsageError(f"{name}: {structure}", _PLAIN)
+    graphs, signatures, inputs = len(model.subgraphs), len(model.signatures), len(model.inputs)
+    if graphs != 1 or signatures > 1:
+        raise UsageError(
+            f"{name}: it has {graphs} graphs and {signatures} signatures, one of each can be taken", _PLAIN
+        )
+    if inputs != 1:
+        raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
+    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
+    if custom:
+        raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
     odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if finished and odd:
         raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
@@ -121,17 +129,6 @@ def scores_tensor(model: Model, name: str) -> int:
             "keep the scores alone, or name them so",
         )
     return model.subgraphs[0].outputs[0]
-
-
-def _structure(model: Model) -> str:
-    if len(model.subgraphs) != 1 or len(model.signatures) > 1:
-        return f"it has {len(model.subgraphs)} graphs and {len(model.signatures)} signatures, one of each can be taken"
-    if len(model.inputs) != 1:
-        return f"it has {len(model.inputs)} inputs, an image model has one"
-    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
-    if custom:
-        return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
-    return ""
 
 
 def _numbers(model: Model) -> str:

@@ -278,11 +278,6 @@ def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     return first, second, third
 
 
-def is_file(candidate: str) -> bool:
-    """Return whether a candidate is the path of a file, not the name of a card."""
-    return candidate.endswith(SUFFIX)
-
-
 def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:
     """Return a card of a finished file for a ``.tflite`` classifier, and the catalogue file that has it.
 
