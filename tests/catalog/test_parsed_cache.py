@@ -1,11 +1,12 @@
 """Cards that were read before: the same cards, without reading the YAML again, and never anything else."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from advisor.catalog import catalogue as parsed_cache, load_catalogue, schema
+from advisor.catalog import Catalogue, catalogue as parsed_cache, schema
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 
@@ -15,6 +16,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "catalogues"
+
+
+def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
+    """Load the cards as a new process does."""
+    parsed_cache._read.cache_clear()
+    return parsed_cache.load_catalogue(files)
 
 
 @pytest.fixture
@@ -41,6 +48,12 @@ def test_the_second_time_no_file_is_parsed_and_the_cards_are_the_same(
     first = load_catalogue([team])
     request.getfixturevalue("no_yaml")
     assert dict(load_catalogue([team])) == dict(first)
+
+
+def test_a_process_reads_a_file_once(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_catalogue([team])
+    monkeypatch.setattr(parsed_cache, "recall", None)
+    assert parsed_cache.load_catalogue([team])["team_net"] is first["team_net"]
 
 
 def test_a_changed_file_is_read_anew(team: Path) -> None:
