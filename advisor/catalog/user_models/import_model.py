@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
 MAX_LABELS_BYTES = 16 * 2**20
-CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
+CONVERT_LIMITS = CallLimits(seconds=180, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
@@ -169,16 +168,9 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
                 with ChildPool(log, environment) as pool:
                     _called(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
             environment["PYTHONPATH"] = import_path(packages)
-        converted, prepared = folder / "converted.tflite", folder / "model.tflite"
+        prepared = folder / "model.tflite"
         with ChildPool(log, environment) as pool:
-            conversion: Conversion | None = _called(
-                pool, CONVERT_LIMITS, given_bytes, "convert_file", file, size, converted
-            )
-            made_bytes = converted.stat().st_size
-            facts: ModelFacts = _called(
-                pool, RUN_LIMITS, made_bytes, "prepare", converted, str(file), prepared, finished
-            )
-            converted.unlink()
+            facts, conversion = _called(pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished)
             yield Inspected(file, prepared, pool, facts, conversion)
 
 
@@ -195,14 +187,15 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     name = _name(inspected, given, catalogue)
     described = _described(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
-    work = partial(_called, inspected.children, RUN_LIMITS, inspected.prepared.stat().st_size)
-    work("describe", inspected.prepared, described)
-    answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts)
+    given_bytes, facts = inspected.prepared.stat().st_size, inspected.facts
+    answers = _called(
+        inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
+    )
     model = catalogue.parent / MODELS / f"{name}.tflite"
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    return ImportedModel(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
+    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold)
 
 
 def _called(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
