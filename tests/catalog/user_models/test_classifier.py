@@ -30,15 +30,12 @@ def converted(model: Any) -> bytes:
     return tflite(model)
 
 
-def test_the_named_file_computes_what_the_model_does(model: Any, converted: bytes) -> None:
-    named = classifier.named(converted, "net", softmax=False)
-    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
-
-
-def test_the_batch_is_fixed_at_one_image(converted: bytes) -> None:
+def test_the_named_file_computes_what_the_model_does_for_one_image(model: Any, converted: bytes) -> None:
     from ai_edge_litert.interpreter import Interpreter
 
+    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
     named = classifier.named(converted, "net", softmax=False)
+    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
     (entry,) = Interpreter(model_content=named).get_input_details()
     assert entry["shape_signature"].tolist() == entry["shape"].tolist() == [1, SIZE, SIZE, 3]
 
@@ -51,7 +48,7 @@ def test_logits_get_a_softmax() -> None:
 
 
 @pytest.mark.parametrize("head", ["dense", "convolution"])
-def test_features_are_what_the_classifier_sees(head: str) -> None:
+def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: str) -> None:
     import keras
 
     own = network(head=head)
@@ -60,24 +57,17 @@ def test_features_are_what_the_classifier_sees(head: str) -> None:
     master, found = classifier.with_features(classifier.named(tflite(own), "net", softmax=False), "net")
     assert found
     assert run(master, IMAGE)["features"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_new_head_fits_the_features(converted: bytes) -> None:
-    master, _ = classifier.with_features(classifier.named(converted, "net", softmax=False), "net")
-    backbone = select_output(master, "features")
-    joined = attach_head(backbone, np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
+    joined = attach_head(select_output(master, "features"), np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
     assert run(joined, IMAGE)["probabilities"] == pytest.approx(np.full((1, 3), 1 / 3))
 
 
 def test_a_file_that_classifies_maps_has_no_features() -> None:
-    named = classifier.named(tflite(network(head="maps")), "net", softmax=False)
+    build = Builder()
+    scores = build.softmax(build.mean(build.convolution(build.input(SIZE), CLASSES, 3)))
+    named = classifier.named(build.finish({"image": 0}, {"scores": scores}), "net", softmax=False)
     master, found = classifier.with_features(named, "net")
     assert not found
     assert set(run(master, IMAGE)) == {"probabilities"}
-
-
-def test_input_and_classes_are_read(converted: bytes) -> None:
-    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
 
 
 def of_shape(*shape: int) -> bytes:

@@ -15,7 +15,7 @@ import pytest
 
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
-from advisor.downloads.files import FetchOptions, MemberFile, WeightsFile, WeightSource
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
 
@@ -290,13 +290,6 @@ def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf,
     assert done == sorted(done)
     assert len(done) > 2
     assert heard[-1][1:] == (len(archive), len(archive))
-
-
-def test_the_file_is_a_value_that_travels_between_processes() -> None:
-    import pickle
-
-    value = WeightsFile(Path("a.h5"), "00", "cache", "a.h5", "keras_h5", "keras")
-    assert pickle.loads(pickle.dumps(value)) == value
 
 
 REPOSITORY = WeightSource(
