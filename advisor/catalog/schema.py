@@ -22,6 +22,7 @@ Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha384 = Annotated[str, Field(pattern=r"^[0-9a-f]{96}$")]
 Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
+Package = Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint"]
 
@@ -104,9 +105,7 @@ class SourceEntry(Strict):
     file: MemberEntry
     companions: list[MemberEntry] = []
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    package: Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = (
-        None
-    )
+    package: Package | None = None
     version: Text | None = None
     archive: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
     archive_sha256: Sha256 | None = None
