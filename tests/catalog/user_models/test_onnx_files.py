@@ -22,10 +22,6 @@ FILE = Path("net.onnx")
 RNG = np.random.default_rng(0)
 
 
-def sides(model: Any) -> list[int]:
-    return [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
-
-
 @pytest.mark.parametrize(
     ("shape", "size"),
     [(IMAGE, None), (("n", 3, SIDE, SIDE), None), (("n", 3, "h", "w"), SIDE), ((1, 3, "h", SIDE), None)],
@@ -33,7 +29,8 @@ def sides(model: Any) -> list[int]:
 def test_an_open_batch_or_size_is_fixed(shape: tuple[Any, ...], size: int | None) -> None:
     model = network(shape)
     assert fixed(model, size, FILE) == Image("image", True, SIDE)
-    assert sides(model) == [1, 3, SIDE, SIDE]
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_value for dim in dims] == [1, 3, SIDE, SIDE]
 
 
 def test_an_image_in_nhwc_keeps_its_order() -> None:

