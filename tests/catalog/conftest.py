@@ -1,5 +1,6 @@
 """A real web server on this machine that stands for an index, a registry or an official home; graphs of cards."""
 
+import gc
 import hashlib
 import threading
 import time
@@ -18,7 +19,9 @@ from advisor.catalog import architectures, load_catalogue
 def built(name: str) -> Any:
     """The Keras graph of a shipped card, for all tests that only look at it."""
     card = load_catalogue()[name]
-    return architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    graph = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
+    gc.freeze()  # its many objects stay, so no later collection of garbage looks at them
+    return graph
 
 
 @dataclass
