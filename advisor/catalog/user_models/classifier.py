@@ -75,12 +75,8 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     return _input_size(data, model, name)
 
 
-def is_quantized(model: Model) -> bool:
-    """Return whether a file has rounded weights or activations, so that it keeps its form."""
-    return bool(_quantized(model))
-
-
-def _quantized(model: Model) -> list[Tensor]:
+def quantized(model: Model) -> list[Tensor]:
+    """Return the rounded weights and activations of a file, which keeps its form if it has some."""
     return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
 
 
@@ -132,8 +128,8 @@ def scores_tensor(model: Model, name: str) -> int:
 
 
 def _numbers(model: Model) -> str:
-    if quantized := _quantized(model):
-        return f"it is quantized ({len(quantized)} tensors, first '{quantized[0].name}')"
+    if rounded := quantized(model):
+        return f"it is quantized ({len(rounded)} tensors, first '{rounded[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
     other = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]

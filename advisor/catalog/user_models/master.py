@@ -107,7 +107,7 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     given, conversion = as_tflite(file, size)
     name = str(file)
     metadata = read_metadata(given, name) or Metadata("", (), (), ())
-    keeps = finished or classifier.is_quantized(read(given, name))
+    keeps = finished or bool(classifier.quantized(read(given, name)))
     data = given if keeps else to_float32(given, name)
     own = TASKS[task_of(read(data, name))].own_files()
     return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
