@@ -28,103 +28,61 @@ OWN_FILES: Mapping[str, Task] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Preprocessing:
-    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel.
+    """Conversion of RGB values 0..255 to the model's input: ``(value - mean) / std``, channel by channel."""
 
-    Attributes:
-        mean: value that is subtracted from red, green and blue, 0 to 255.
-        std: value that the difference is divided by.
-    """
-
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
+    mean: tuple[float, float, float]  #: value that is subtracted from red, green and blue, 0 to 255
+    std: tuple[float, float, float]  #: value that the difference is divided by
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The figures that one source publishes.
+    """The figures that one source publishes."""
 
-    Attributes:
-        precision: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware training,
-            which quantizing the float weights does not reach.
-        source: where the figures are from.
-        top1: share in % of the ImageNet validation set whose first answer is right.
-        top5: share in % with the right answer among the first five.
-        params: number of parameters as the source rounds it; the card's own is exact.
-        macs: number of multiply-accumulates for one image, likewise.
-        note: why a figure differs from those of the card.
-    """
-
+    #: form of the file; ``int8_qat`` where the figure belongs to weights from quantization-aware training, which
+    #: quantizing the float weights does not reach.
     precision: str
-    source: str
-    top1: float | None = None
-    top5: float | None = None
-    params: int | None = None
-    macs: int | None = None
-    note: str = ""
+    source: str  #: where the figures are from
+    top1: float | None = None  #: share in % of the ImageNet validation set whose first answer is right
+    top5: float | None = None  #: share in % with the right answer among the first five
+    params: int | None = None  #: number of parameters as the source rounds it; the card's own is exact
+    macs: int | None = None  #: number of multiply-accumulates for one image, likewise
+    note: str = ""  #: why a figure differs from those of the card
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement.
+    """The conversion of a user's model of another framework to the card's ``.tflite``, and its agreement."""
 
-    Attributes:
-        converter: the converter and its version, such as ``onnx2tf 2.6.9``.
-        runtime: the runtime of the original, such as ``onnxruntime 1.31.1``.
-        images: number of images that both ran.
-        difference: the largest difference of a score, relative to the largest score of the image.
-        agreement: share of the images with the same class on top, 0 to 1.
-        transposes: number of transposes that the conversion left in the graph.
-        transposed: their share in the values that operators read and write, 0 to 1.
-    """
-
-    converter: str
-    runtime: str
-    images: int
-    difference: float
-    agreement: float
-    transposes: int = 0
-    transposed: float = 0.0
+    converter: str  #: the converter and its version, such as ``onnx2tf 2.6.9``
+    runtime: str  #: the runtime of the original, such as ``onnxruntime 1.31.1``
+    images: int  #: number of images that both ran
+    difference: float  #: the largest difference of a score, relative to the largest score of the image
+    agreement: float  #: share of the images with the same class on top, 0 to 1
+    transposes: int = 0  #: number of transposes that the conversion left in the graph
+    transposed: float = 0.0  #: their share in the values that operators read and write, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One row of the catalogue.
+    """One row of the catalogue."""
 
-    Attributes:
-        name: unique name, such as ``mobilenet_v2_1.0_224``.
-        family: family of networks.
-        input_size: side of the square input in pixels.
-        preprocessing: how an image becomes the input.
-        params: number of trained values of the graph as built; BatchNorm's moving statistics are not among them.
-        macs: number of multiply-accumulates of its convolutions and dense layers for one image.
-        licence: SPDX identifier, or other words.
-        paper: where the network is described.
-        architecture: function that builds the graph.
-        arguments: what that function takes besides the side of the input and the classes.
-        classes: number of classes of the published weights.
-        label_offset: 1 where label 0 is the background, else 0.
-        published: figures that sources publish.
-        weights: places of the weights, the preferred one first.
-        note: what is to know of the card.
-        conversion: how it was made from a model of another framework, None if it was not.
-    """
-
-    name: str
-    family: str
-    input_size: int
-    preprocessing: Preprocessing
-    params: int
-    macs: int
-    licence: str
-    paper: str
-    architecture: str
+    name: str  #: unique name, such as ``mobilenet_v2_1.0_224``
+    family: str  #: family of networks
+    input_size: int  #: side of the square input in pixels
+    preprocessing: Preprocessing  #: how an image becomes the input
+    params: int  #: number of trained values of the graph as built; BatchNorm's moving statistics are not among them
+    macs: int  #: number of multiply-accumulates of its convolutions and dense layers for one image
+    licence: str  #: SPDX identifier, or other words
+    paper: str  #: where the network is described
+    architecture: str  #: function that builds the graph
+    #: what that function takes besides the side of the input and the classes.
     arguments: tuple[tuple[str, Scalar], ...] = ()
-    classes: int = 1000
-    label_offset: int = 0
-    published: tuple[Published, ...] = ()
-    weights: tuple[WeightSource, ...] = ()
-    note: str = ""
-    conversion: Conversion | None = None
+    classes: int = 1000  #: number of classes of the published weights
+    label_offset: int = 0  #: 1 where label 0 is the background, else 0
+    published: tuple[Published, ...] = ()  #: figures that sources publish
+    weights: tuple[WeightSource, ...] = ()  #: places of the weights, the preferred one first
+    note: str = ""  #: what is to know of the card
+    conversion: Conversion | None = None  #: how it was made from a model of another framework, None if it was not
 
     @property
     def own_file(self) -> bool:

@@ -113,16 +113,23 @@ def read_catalogue_file(
         UsageError: the file does not hold to the schema.
     """
     if wrong is None:
-        text = read_text(path)
-        if (known := recall(path, text)) is not None:
-            return CardFile(YamlDocument(path, None, text), *known)
-        if tell is not None and len(text) > LARGE:
-            tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
+        return _read(path, path.absolute(), read_text(path), tell)
     from advisor.catalog.schema import read_cards
 
     document, cards = read_cards(path, wrong)
-    if wrong is None:
-        remember(path, document.text, tuple(cards.values()), tuple(cards))
+    return CardFile(document, tuple(cards.values()), tuple(cards))
+
+
+@lru_cache(maxsize=64)  # a process asks for the same cards again and again
+def _read(path: Path, place: Path, text: str, tell: Callable[[str], None] | None) -> CardFile:
+    if (known := recall(place, text)) is not None:
+        return CardFile(YamlDocument(path, None, text), *known)
+    if tell is not None and len(text) > LARGE:
+        tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
+    from advisor.catalog.schema import read_cards
+
+    document, cards = read_cards(path)
+    remember(place, document.text, tuple(cards.values()), tuple(cards))
     return CardFile(document, tuple(cards.values()), tuple(cards))
 
 

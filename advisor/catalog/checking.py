@@ -41,42 +41,25 @@ class CatalogueFinding:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """The evidence that a check has.
+    """The evidence that a check has."""
 
-    Attributes:
-        counts: published parameters and MACs that cards were compared with.
-        strong: sources whose file or archive is known by SHA-256 or SHA-384.
-        weak: sources known by an MD5 or the first digits of a hash.
-        unknown: sources without a hash, which are never downloaded.
-        sourceless: cards without any source, whose weights only a file of the user's own can be.
-        hashed: cards whose file in the cache was hashed and is the one on the card.
-        damaged: cards whose file in the cache is another one.
-    """
-
-    counts: int
-    strong: int
-    weak: int
-    unknown: int
-    sourceless: tuple[str, ...]
-    hashed: tuple[str, ...]
-    damaged: tuple[str, ...]
+    counts: int  #: published parameters and MACs that cards were compared with
+    strong: int  #: sources whose file or archive is known by SHA-256 or SHA-384
+    weak: int  #: sources known by an MD5 or the first digits of a hash
+    unknown: int  #: sources without a hash, which are never downloaded
+    sourceless: tuple[str, ...]  #: cards without any source, whose weights only a file of the user's own can be
+    hashed: tuple[str, ...]  #: cards whose file in the cache was hashed and is the one on the card
+    damaged: tuple[str, ...]  #: cards whose file in the cache is another one
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of a check.
+    """The result of a check."""
 
-    Attributes:
-        cards: number of cards that were read.
-        findings: errors first.
-        verified: what the check could use.
-        built: how many graphs were built.
-    """
-
-    cards: int
-    findings: tuple[CatalogueFinding, ...]
-    verified: Verified
-    built: int = 0
+    cards: int  #: number of cards that were read
+    findings: tuple[CatalogueFinding, ...]  #: errors first
+    verified: Verified  #: what the check could use
+    built: int = 0  #: how many graphs were built
 
     @property
     def errors(self) -> tuple[CatalogueFinding, ...]:

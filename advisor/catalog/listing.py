@@ -33,15 +33,10 @@ AT_A_TIME = 4
 
 @dataclass(frozen=True, slots=True)
 class CardRow:
-    """One card in a table.
+    """One card in a table."""
 
-    Attributes:
-        card: the card.
-        here: its weights are on this machine (their hash is checked when they are used).
-    """
-
-    card: Card
-    here: bool
+    card: Card  #: the card
+    here: bool  #: its weights are on this machine (their hash is checked when they are used)
 
     @property
     def top1(self) -> float | None:
@@ -113,25 +108,15 @@ def place(source: WeightSource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """The result for one card's weights.
+    """The result for one card's weights."""
 
-    Attributes:
-        card: name of the card.
-        path: the file, None if it could not be fetched.
-        source: where it came from: ``cache``, ``mirror ...``, a package, an address.
-        sha256: its hash.
-        cached: it is in the cache, so that it will be there offline.
-        reason: why it could not be fetched, or is not in the cache.
-        hint: what the user can do about it.
-    """
-
-    card: str
-    path: Path | None = None
-    source: str = ""
-    sha256: str = ""
-    cached: bool = False
-    reason: str = ""
-    hint: str = ""
+    card: str  #: name of the card
+    path: Path | None = None  #: the file, None if it could not be fetched
+    source: str = ""  #: where it came from: ``cache``, ``mirror ...``, a package, an address
+    sha256: str = ""  #: its hash
+    cached: bool = False  #: it is in the cache, so that it will be there offline
+    reason: str = ""  #: why it could not be fetched, or is not in the cache
+    hint: str = ""  #: what the user can do about it
 
 
 def fetch_all(cards: Sequence[Card], options: FetchOptions) -> tuple[Fetched, ...]:

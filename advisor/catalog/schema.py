@@ -22,6 +22,7 @@ Md5 = Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
 Sha384 = Annotated[str, Field(pattern=r"^[0-9a-f]{96}$")]
 Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
+Package = Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
 Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint"]
 
@@ -104,9 +105,7 @@ class SourceEntry(Strict):
     file: MemberEntry
     companions: list[MemberEntry] = []
     url: Annotated[str, Field(pattern=r"^https?://")] | None = None
-    package: Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")] | None = (
-        None
-    )
+    package: Package | None = None
     version: Text | None = None
     archive: Annotated[str, Field(pattern=r"^[^/\\]+$")] | None = None
     archive_sha256: Sha256 | None = None
@@ -168,24 +167,16 @@ class CardEntry(Strict):
 
 
 class CatalogueFile(Strict):
-    """A whole file: one family, defaults for every card, and the cards.
+    """A whole file: one family, defaults for every card, and the cards."""
 
-    Attributes:
-        family: family of the cards.
-        folder: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is
-            the folder of the file.
-        paper: where the family is described.
-        licence: licence of the cards: an SPDX identifier, or other words.
-        defaults: keys that every card of the file has unless it says otherwise.
-        cards: the cards.
-    """
-
-    family: Name
+    family: Name  #: family of the cards
+    #: folder that the paths of own weights count from; only a copy in a run folder has it. Otherwise, it is the folder
+    #: of the file.
     folder: Text | None = None
-    paper: Text | None = None
-    licence: Text | None = None
-    defaults: dict[str, Any] = {}
-    cards: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    paper: Text | None = None  #: where the family is described
+    licence: Text | None = None  #: licence of the cards: an SPDX identifier, or other words
+    defaults: dict[str, Any] = {}  #: keys that every card of the file has unless it says otherwise
+    cards: Annotated[list[dict[str, Any]], Field(min_length=1)]  #: the cards
 
 
 Entry = TypeVar("Entry", bound=BaseModel)

@@ -3,18 +3,19 @@
 A download resumes, retries with growing pauses, and stops at a limit of size or time.
 """
 
-import gzip
 import hashlib
 import re
+import shutil
 import stat
 import tarfile
 import time
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 from urllib.parse import urlsplit
 
 import requests
@@ -75,18 +76,21 @@ class Download:
 
     def _attempt(self, deadline: Deadline) -> None:
         have = self._have()
-        headers = {"Accept-Encoding": "identity"}
-        if have:
-            headers |= {"Range": f"bytes={have}-", "If-Range": self._version()}
-        with self.client.get(self.url, headers, deadline) as response:
-            if response.status_code in _TRY_AGAIN:
-                raise Interrupted(self._said(f"the server answers {response.status_code}"))
-            if response.status_code == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
+        part = {"Range": f"bytes={have}-", "If-Range": self._version()} if have else {}
+        with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
+            status, said = response.status_code, f"{redacted(self.url)}: the server"
+            if status in _TRY_AGAIN:
+                raise Interrupted(f"{said} answers {status}")
+            if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
                 return  # nothing is left to send: what is here is all there is, and its hash will tell
             if have and not self._continues(response, have):
                 self._version_file.unlink(missing_ok=True)  # from the beginning in the next attempt
-                raise Interrupted(self._said("the server sends another part than was asked for"))
-            self._receive(response, have if response.status_code == 206 else 0, deadline)
+                raise Interrupted(f"{said} sends another part than was asked for")
+            if status == 206 and not have:
+                raise Unavailable(f"{said} sends a part, the whole was asked for")
+            if status not in (200, 206):
+                raise Unavailable(f"{said} answers {status}")
+            self._receive(response, have if status == 206 else 0, deadline)
 
     def _continues(self, response: requests.Response, have: int) -> bool:
         """Return whether the answer is no part, or the rest of the version that is here."""
@@ -99,36 +103,26 @@ class Download:
         return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
 
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
-        if response.status_code == 206 and not start:
-            raise Unavailable(self._said("the server sends a part, the whole was asked for"))
-        if response.status_code not in (200, 206):
-            raise Unavailable(self._said(f"the server answers {response.status_code}"))
-        length = announced_bytes(response)
+        length, done, said = announced_bytes(response), start, redacted(self.url)
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
-            raise Unavailable(
-                self._said(f"{total} bytes are announced, more than the {self.most_bytes} of such a file")
-            )
+            raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
         if not start:
             self._version_file.unlink(missing_ok=True)
         with self.target.open("ab" if start else "wb") as out:
             if not start and (version := _version_of(response.headers)):
                 self._version_file.write_text(f"{self._address()}\n{version}", encoding="ascii")
-            done = start
             # Undecoded: a server that labels an archive's own compression as the line's would break its hash.
             for chunk in response.raw.stream(2**16, decode_content=False):
                 done += len(chunk)
                 if done > self.most_bytes:
                     self._version_file.unlink(missing_ok=True)
-                    raise Unavailable(self._said(f"more than the {self.most_bytes} bytes of such a file"))
+                    raise Unavailable(f"{said}: more than the {self.most_bytes} bytes of such a file")
                 out.write(chunk)
                 self.advance(done, total)
                 deadline.reached(done)
         if total is not None and done < total:
-            raise Interrupted(self._said(f"cut off after {done} of {total} bytes"))
-
-    def _said(self, text: str) -> str:
-        return f"{redacted(self.url)}: {text}"
+            raise Interrupted(f"{said}: cut off after {done} of {total} bytes")
 
     @property
     def _version_file(self) -> Path:
@@ -155,59 +149,45 @@ def _version_of(headers: Mapping[str, str]) -> str:
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
     """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``."""
-    path = PurePosixPath(member)
+    path, most = PurePosixPath(member), min(limit or MAX_MEMBER_BYTES, MAX_MEMBER_BYTES)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
-    most = MAX_MEMBER_BYTES if limit is None else min(limit, MAX_MEMBER_BYTES)
     try:
-        (_from_zip if zipfile.is_zipfile(archive) else _from_tar)(archive, member, target, most)
+        with (_in_zip if zipfile.is_zipfile(archive) else _in_tar)(archive, member) as (source, size):
+            if source is None:
+                raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
+            if size > most:  # neither reader gives more bytes than a member's header states
+                raise Unavailable(f"the member '{member}' has {size} bytes, more than the {most} that are expected")
+            with target.open("wb") as out:
+                shutil.copyfileobj(source, out)
+    except KeyError:
+        raise Unavailable(f"{archive.name} has no member '{member}'") from None
     except (*UNREADABLE_ZIP, tarfile.TarError) as error:
         raise Unavailable(f"the archive {archive.name} cannot be read: {error}") from error
 
 
-def _from_zip(archive: Path, member: str, target: Path, limit: int) -> None:
+@contextmanager
+def _in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+    """Yield the member, None if it is not a plain file, and its size; ``KeyError`` if there is none."""
     with zipfile.ZipFile(archive) as opened:
-        try:
-            info = opened.getinfo(member)
-        except KeyError:
-            raise Unavailable(f"{archive.name} has no member '{member}'") from None
-        mode = info.external_attr >> 16
-        if info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
-            raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
-        with opened.open(info) as source:
-            _copy(source, target, member, info.file_size, limit)
+        info = opened.getinfo(member)
+        kind = stat.S_IFMT(info.external_attr >> 16)
+        yield (None if info.is_dir() or kind not in (0, stat.S_IFREG) else opened.open(info)), info.file_size
 
 
-def _from_tar(archive: Path, member: str, target: Path, limit: int) -> None:
+@contextmanager
+def _in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]]:
+    """As :func:`_in_zip`, without a look at what stands behind the member."""
     with archive.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    with gzip.open(archive) if packed else archive.open("rb") as raw:
-        bounded: Any = _Bounded(raw)
-        with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Header) as opened:
-            for info in opened:
-                if info.name.removeprefix("./") == member:
-                    if not info.isreg():
-                        raise Unavailable(f"the member '{member}' of {archive.name} is not a plain file")
-                    source = opened.extractfile(info)
-                    assert source is not None  # a plain file always has contents
-                    return _copy(source, target, member, info.size, limit)
-    raise Unavailable(f"{archive.name} has no member '{member}'")
-
-
-def _copy(source: IO[bytes], target: Path, member: str, size: int, limit: int) -> None:
-    """Copy a member of the stated ``size``. A header may understate what follows, so the bytes are counted, too."""
-
-    def refuse_large(size: int) -> None:
-        if size > limit:
-            raise Unavailable(f"the member '{member}' has {size} bytes, more than the {limit} that are expected")
-
-    refuse_large(size)
-    done = 0
-    with target.open("wb") as out:
-        while chunk := source.read(2**20):
-            done += len(chunk)
-            refuse_large(done)
-            out.write(chunk)
+    with tarfile.open(archive, "r|gz" if packed else "r|", tarinfo=_Header) as opened:
+        for info in opened:
+            if info.name.removeprefix("./") == member:
+                yield (opened.extractfile(info) if info.isreg() else None), info.size
+                return
+            if opened.offset > MAX_UNPACKED_BYTES:  # where the next header begins
+                raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    raise KeyError(member)
 
 
 class _Header(tarfile.TarInfo):
@@ -222,20 +202,6 @@ class _Header(tarfile.TarInfo):
             raise tarfile.ReadError(f"a header of {self.size} bytes")
         processed: tarfile.TarInfo = super()._proc_member(archive)  # type: ignore[misc]
         return processed
-
-
-class _Bounded:
-    """A stream that raises an error after more bytes than a valid archive has."""
-
-    def __init__(self, raw: Any) -> None:
-        self._raw, self._given = raw, 0
-
-    def read(self, size: int = -1) -> bytes:
-        data: bytes = self._raw.read(size)
-        self._given += len(data)
-        if self._given > MAX_UNPACKED_BYTES:
-            raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
-        return data
 
 
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
@@ -300,7 +266,7 @@ def home_transport(tokens: tuple[tuple[str, str], ...] = ()) -> Transport:
     """Return how to reach any server: a proxy and a company's certificates hold for all, credentials for one alone."""
     known = package_index().transport
     places = known.proxy, known.ca_file, known.client_cert, known.trusted_hosts
-    return Transport(*places, connect_timeout_s=CONNECT_TIMEOUT_S, tokens=tokens)
+    return Transport(*places, CONNECT_TIMEOUT_S, tokens=tokens)
 
 
 def client_for(url: str, tokens: tuple[tuple[str, str], ...] = ()) -> Client:

@@ -38,25 +38,16 @@ class MemberFile:
     If a source publishes no SHA-256, another hash is used, or that of the archive. The SHA-256 is then recorded when
     the file first arrives, and later copies must have it. A file with no hash is never downloaded: only a user's own
     copy is used.
-
-    Attributes:
-        path: its path inside an archive, or the plain file name.
-        sha256: its hash.
-        size_bytes: its size, None if it is not known.
-        sha384: its SHA-384, as strong as SHA-256.
-        sha256_prefix: the first digits of the hash, as PyTorch writes them into file names; detects damage, not
-            forgery.
-        md5: its MD5; detects damage, not forgery.
-        archive: hash of the archive it comes in.
     """
 
-    path: str
-    sha256: str = ""
-    size_bytes: int | None = None
-    sha384: str = ""
+    path: str  #: its path inside an archive, or the plain file name
+    sha256: str = ""  #: its hash
+    size_bytes: int | None = None  #: its size, None if it is not known
+    sha384: str = ""  #: its SHA-384, as strong as SHA-256
+    #: the first digits of the hash, as PyTorch writes them into file names; detects damage, not forgery.
     sha256_prefix: str = ""
-    md5: str = ""
-    archive: str = ""
+    md5: str = ""  #: its MD5; detects damage, not forgery
+    archive: str = ""  #: hash of the archive it comes in
 
     @property
     def name(self) -> str:
@@ -82,35 +73,20 @@ class MemberFile:
 
 @dataclass(frozen=True, slots=True)
 class WeightSource:
-    """One place that holds the card's weights, and how they are read.
+    """One place that holds the card's weights, and how they are read."""
 
-    Attributes:
-        kind: kind of place.
-        format: how the file is read, a module of :mod:`advisor.catalog.weights.readers`.
-        port: the rule that puts the tensors into the Keras graph.
-        file: the file of weights.
-        companions: further files that the reader needs beside the first.
-        url: an address.
-        package: name of a package, or of a Hugging Face repository.
-        version: its version, or its revision.
-        archive: name of the package's file; ``archive_sha256`` picks it, too.
-        archive_sha256: hash of the package's file.
-        archive_sha384: its SHA-384.
-        licence: licence of the weights, if it is not that of the card.
-    """
-
-    kind: SourceKind
-    format: str
-    port: str
-    file: MemberFile
-    companions: tuple[MemberFile, ...] = ()
-    url: str = ""
-    package: str = ""
-    version: str = ""
-    archive: str = ""
-    archive_sha256: str = ""
-    archive_sha384: str = ""
-    licence: str = ""
+    kind: SourceKind  #: kind of place
+    format: str  #: how the file is read, a module of :mod:`advisor.catalog.weights.readers`
+    port: str  #: the rule that puts the tensors into the Keras graph
+    file: MemberFile  #: the file of weights
+    companions: tuple[MemberFile, ...] = ()  #: further files that the reader needs beside the first
+    url: str = ""  #: an address
+    package: str = ""  #: name of a package, or of a Hugging Face repository
+    version: str = ""  #: its version, or its revision
+    archive: str = ""  #: name of the package's file; ``archive_sha256`` picks it, too
+    archive_sha256: str = ""  #: hash of the package's file
+    archive_sha384: str = ""  #: its SHA-384
+    licence: str = ""  #: licence of the weights, if it is not that of the card
 
     @property
     def members(self) -> tuple[MemberFile, ...]:

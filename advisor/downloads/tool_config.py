@@ -37,19 +37,10 @@ class PackageIndex:
     transport: Transport
 
 
-@dataclass(frozen=True, slots=True)
-class Registry:
-    """A registry's root URL (no slash at the end), and how to reach it."""
-
-    url: str
-    transport: Transport
-
-
 def package_index() -> PackageIndex:
     """Return what ``pip install`` would use now, read from ``pip config list`` and the environment."""
-    pip = [sys.executable, "-P", "-m", "pip"]
-    listing = _printed([*pip, "config", "list", "--no-color", "--disable-pip-version-check"])
-    return interpret(listing, os.environ)
+    options = ["config", "list", "--no-color", "--disable-pip-version-check"]
+    return interpret(_printed([sys.executable, "-P", "-m", "pip", *options]), os.environ)
 
 
 def interpret(listing: str, environment: Mapping[str, str]) -> PackageIndex:
@@ -87,27 +78,23 @@ def _unquoted(value: str) -> str:
 
     ``ast.literal_eval`` is not used: in several threads of CPython 3.11 it may end with a SystemError.
     """
-    quoted = _QUOTED.fullmatch(value)
-    if quoted is None:
-        return value
-    try:
-        return quoted["text"].encode("latin-1", "backslashreplace").decode("unicode_escape")
-    except UnicodeDecodeError:
-        return value
+    with contextlib.suppress(UnicodeDecodeError):
+        if quoted := _QUOTED.fullmatch(value):
+            return quoted["text"].encode("latin-1", "backslashreplace").decode("unicode_escape")
+    return value
 
 
-def registry_for(package: str) -> Registry:
-    """Return the registry that holds ``package`` (a scope may have one of its own)."""
+def registry_for(package: str) -> tuple[str, Transport]:
+    """Return the root URL of the registry that holds ``package`` (a scope may have its own), and how to reach it."""
     # npm prints no secrets, so tokens can only be read where they are written.
     own = _npm_variable("userconfig")
     files = _npmrc(Path(own).expanduser() if own else Path.home() / ".npmrc") | _npmrc(Path.cwd() / ".npmrc")
     tokens = {key: value for key, value in files.items() if key.endswith(":_authToken")}
     options = {key: value for key, value in files.items() if key not in tokens} | _npm_options()
     scope = package.partition("/")[0] if package.startswith("@") else ""
-    named = options.get(f"{scope}:registry") or _npm_variable("registry") or options.get("registry")
-    if not named:
+    url = str(options.get(f"{scope}:registry") or _npm_variable("registry") or options.get("registry") or "")
+    if not url:
         raise Unavailable("npm is not installed, and no registry is named by npm_config_registry or an .npmrc")
-    url = str(named)
     lax = str(options.get("strict-ssl", True)).lower() == "false"
     transport = Transport(
         proxy=str(options.get("https-proxy") or options.get("proxy") or ""),
@@ -116,15 +103,13 @@ def registry_for(package: str) -> Registry:
         credentials=credentials_of((url,)),
         tokens=tuple((key.removesuffix(":_authToken"), value) for key, value in tokens.items()),
     )
-    return Registry(url.rstrip("/"), transport)
+    return url.rstrip("/"), transport
 
 
 def _npm_options() -> dict[str, Any]:
-    npm = shutil.which("npm")
-    try:
-        listed = json.loads(_printed([npm, "config", "list", "--json"])) if npm else {}
-    except ValueError:
-        return {}
+    npm, listed = shutil.which("npm"), None
+    with contextlib.suppress(ValueError):
+        listed = json.loads(_printed([npm, "config", "list", "--json"])) if npm else None
     return {key: value for key, value in listed.items() if value is not None} if isinstance(listed, dict) else {}
 
 
@@ -146,14 +131,12 @@ def _npmrc(path: Path) -> dict[str, str]:
 
 def _printed(command: Sequence[str]) -> str:
     """Return what ``command`` prints, empty if it fails; it runs once for each environment of the process."""
-    relevant = (pair for pair in os.environ.items() if pair[0].lower().startswith(_RELEVANT))
-    return _run(tuple(command), tuple(sorted(relevant)))
+    return _run(tuple(command), *sorted(pair for pair in os.environ.items() if pair[0].lower().startswith(_RELEVANT)))
 
 
 @lru_cache(maxsize=16)
-def _run(command: tuple[str, ...], _environment: tuple[tuple[str, str], ...]) -> str:
-    try:
+def _run(command: tuple[str, ...], *_environment: tuple[str, str]) -> str:
+    with contextlib.suppress(UsageError, StageError):
         done = run_program(command, timeout_s=60)
-    except (UsageError, StageError):
-        return ""
-    return done.stdout if done.status == 0 else ""
+        return done.stdout if done.status == 0 else ""
+    return ""

@@ -16,7 +16,6 @@ from urllib.parse import unquote, urljoin, urlsplit, urlunsplit
 import requests
 import urllib3
 from requests.adapters import HTTPAdapter
-from requests.auth import HTTPBasicAuth
 
 from advisor.core.units import show_bytes, show_seconds
 from advisor.downloads.files import Unavailable
@@ -55,11 +54,9 @@ class Deadline:
 
     def __init__(self, patience_s: float, most_s: float, step_bytes: int) -> None:
         self._patience_s, self._most_s, self._step_bytes = patience_s, most_s, step_bytes
-        self._last = time.monotonic() + most_s
-        self._end = min(time.monotonic() + patience_s, self._last)
-        self._next_bytes = step_bytes
-        self._over = threading.Event()
-        self._lock = threading.Lock()
+        self._next_bytes, self._last = 0, time.monotonic() + most_s
+        self.reached(0)
+        self._over, self._lock = threading.Event(), threading.Lock()
         self._connections: list[socket.socket] = []
         self._thread = threading.Thread(target=self._wait, name="advisor-deadline", daemon=True)
 
@@ -123,10 +120,9 @@ class WatchedAdapter(HTTPAdapter):
         """Return a pool that makes watched connections."""
         pool: Any = super().get_connection_with_tls_context(*args, **kwargs)
         if not hasattr(pool.ConnectionCls, "watched"):
-            watch: Any = self._watch
-            kind: Any = pool.ConnectionCls
+            watch, kind = self._watch, pool.ConnectionCls
 
-            class Watched(kind):  # type: ignore[misc]
+            class Watched(kind):  # type: ignore[valid-type, misc]
                 watched = True
 
                 def _new_conn(self) -> socket.socket:
@@ -145,7 +141,12 @@ _REASONS: tuple[tuple[type[Exception], str], ...] = (
     (requests.exceptions.InvalidHeader, "a header is not valid"),
     (requests.exceptions.Timeout, "no answer within the time-out"),
     (requests.exceptions.ConnectionError, "it cannot be reached"),
+    (requests.exceptions.ChunkedEncodingError, "the connection broke"),
+    (urllib3.exceptions.HTTPError, "the connection broke"),
 )
+_BROKEN = (
+    requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError, urllib3.exceptions.HTTPError
+)  # fmt: skip
 
 
 class Interrupted(Unavailable):
@@ -185,12 +186,11 @@ class Client:
         self._deadline: Deadline | None = None
         self._session = _Session()
         self._session.headers["User-Agent"] = "advisor"
-        for scheme in ("http://", "https://"):
-            self._session.mount(scheme, WatchedAdapter(self._watch))
-        if transport.proxy:
-            self._session.proxies = {"http": transport.proxy, "https": transport.proxy}
-        if transport.client_cert:
-            self._session.cert = transport.client_cert
+        self._session.cert = transport.client_cert or None
+        for scheme in ("http", "https"):
+            self._session.mount(f"{scheme}://", WatchedAdapter(self._watch))
+            if transport.proxy:
+                self._session.proxies[scheme] = transport.proxy
 
     def __enter__(self) -> Client:
         return self
@@ -218,14 +218,13 @@ class Client:
         try:
             with self._answer(url, headers, follow) as response:
                 yield response
-        except (requests.ConnectionError, requests.Timeout) as error:
-            raise self._broken(url, reason(error), deadline) from error
-        except (urllib3.exceptions.HTTPError, requests.exceptions.ChunkedEncodingError) as error:
-            raise self._broken(url, "the connection broke", deadline) from error
-        except requests.RequestException as error:
-            raise Unavailable(f"{redacted(url)}: {reason(error)}") from error
-        if deadline.left_s == 0:  # without an announced length, a connection that was shut down looks like the end
-            raise self._broken(url, "", deadline)
+        except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
+            if isinstance(error, _BROKEN) and deadline.left_s:
+                raise Interrupted(f"{redacted(url)}: {reason(error)}") from error
+            why = deadline.reason if isinstance(error, _BROKEN) else reason(error)
+            raise Unavailable(f"{redacted(url)}: {why}") from error
+        if not deadline.left_s:  # without an announced length, a connection that was shut down looks like the end
+            raise Unavailable(f"{redacted(url)}: {deadline.reason}")
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
         """GET the page ``url`` in one of the types of ``accept``; return its body and the answer."""
@@ -245,11 +244,6 @@ class Client:
         if self._deadline is not None:
             self._deadline.watch(connection)
 
-    @staticmethod
-    def _broken(url: str, why: str, deadline: Deadline) -> Unavailable:
-        passed = deadline.left_s == 0
-        return (Unavailable if passed else Interrupted)(f"{redacted(url)}: {deadline.reason if passed else why}")
-
     def _answer(self, url: str, headers: Mapping[str, str], follow: bool) -> requests.Response:
         """Return the answer after redirects. Their bodies are not read; each host gets its own credentials alone."""
         here = url
@@ -266,12 +260,12 @@ class Client:
         raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
-        parts, known, plain, auth = urlsplit(url), self._transport, url, None
+        parts, known = urlsplit(url), self._transport
         host = parts.netloc.rpartition("@")[2]
-        for place, user, password in reversed((*credentials_of([url]), *known.credentials)):
-            if place == host:
-                plain, auth = urlunsplit(parts._replace(netloc=host)), HTTPBasicAuth(user, password)
-        bare, parts = plain.partition(":")[2], urlsplit(plain)
+        logins = *reversed(known.credentials), *credentials_of([url])
+        auth = {place: (user, password) for place, user, password in logins}.get(host)
+        parts = parts._replace(netloc=host) if auth else parts
+        bare = urlunsplit(parts._replace(scheme=""))
         token = next((token for prefix, token in known.tokens if bare.startswith(prefix)), "")
         headers = {**headers, **({"Authorization": f"Bearer {token}"} if token else {})}
         verify: bool | str = known.ca_file or True
@@ -280,7 +274,9 @@ class Client:
             verify = False
         timeout = known.connect_timeout_s, known.read_timeout_s
         try:
-            response = self._session.get(plain, headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True)
+            response = self._session.get(
+                urlunsplit(parts), headers=headers, auth=auth, verify=verify, timeout=timeout, stream=True
+            )
         except requests.exceptions.InvalidHeader:
             raise
         except (ValueError, urllib3.exceptions.LocationValueError) as error:

@@ -8,6 +8,7 @@ import pytest
 from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.convert import build_model, fill_randomly
 from advisor.core.errors import UsageError
+from tests.catalog.conftest import built
 
 pytestmark = pytest.mark.integration
 
@@ -37,11 +38,13 @@ def test_squeezenets_pooling_rounds_up_as_caffe_does(size: int) -> None:
     assert np.array_equal(found, expected)
 
 
-def test_random_weights_keep_the_scale_of_activations() -> None:
+def test_random_weights_are_the_same_every_time_and_keep_the_scale_of_activations() -> None:
     import keras
 
-    card = load_catalogue()["mobilenet_v2_0.35_96"]
-    model = build_model(card, None)
+    model = build_model(load_catalogue()["mobilenet_v2_0.35_96"], None)
+    before = model.get_weights()
+    fill_randomly(model)
+    assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
     inner = keras.Model(model.inputs, [layer.output for layer in model.layers if layer.name.endswith("_BN")])
     photo = np.random.default_rng(1).normal(size=(1, 96, 96, 3)).astype(np.float32)
     spreads = [float(np.asarray(output).std()) for output in inner(photo)]
@@ -60,12 +63,6 @@ def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> No
     fill_randomly(model)
     kernels = (model.get_layer("branch1.0").kernel, model.get_layer("unit").depthwise_kernel)
     assert [float(np.asarray(kernel).std()) for kernel in kernels] == pytest.approx([np.sqrt(2 / 9)] * 2, rel=0.15)
-
-
-def test_random_weights_are_the_same_every_time() -> None:
-    card = load_catalogue()["squeezenet_1.1_227"]
-    first, second = (build_model(card, None).get_weights() for _ in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -122,19 +119,19 @@ def test_a_shuffle_interleaves_the_two_halves() -> None:
 
 
 TORCH_MODULES = {
-    "resnet": [
+    "resnet_18_224": [
         "conv1", "bn1", "fc",
         *(f"layer{stage}.{block}.{part}" for stage in range(1, 5) for block in range(2)
           for part in ("conv1", "bn1", "conv2", "bn2")),
         *(f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)),
     ],
-    "shufflenet_v2": [
+    "shufflenet_v2_0.5_224": [
         "conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc",
         *(f"stage{stage}.0.branch1.{part}" for stage in (2, 3, 4) for part in range(4)),
         *(f"stage{stage}.{unit}.branch2.{part}" for stage, units in ((2, 4), (3, 8), (4, 4)) for unit in range(units)
           for part in (0, 1, 3, 4, 5, 6)),
     ],
-    "mnasnet": [
+    "mnasnet_0.5_224": [
         *(f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)), "classifier.1",
         *(f"layers.{stack + 8}.{block}.layers.{part}" for stack, repeats in enumerate((3, 3, 3, 2, 4, 1))
           for block in range(repeats) for part in (0, 1, 3, 4, 6, 7)),
@@ -142,16 +139,13 @@ TORCH_MODULES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"), [("resnet", {"depth": 18}), ("shufflenet_v2", {"width": 0.5}), ("mnasnet", {"width": 0.5})]
-)
-def test_a_network_carries_torchvisions_module_names(name: str, arguments: dict[str, Any]) -> None:
-    model = architectures.build(name, 64, 10, arguments)
-    assert {layer.name for layer in layers_with_weights(model)} == set(TORCH_MODULES[name])
+@pytest.mark.parametrize("name", TORCH_MODULES)
+def test_a_network_carries_torchvisions_module_names(name: str) -> None:
+    assert {layer.name for layer in layers_with_weights(built(name))} == set(TORCH_MODULES[name])
 
 
 def test_slims_normalization_has_no_gamma_and_stands_under_its_convolution() -> None:
-    model = architectures.build("inception_v1", 64, 10, {})
+    model = built("inception_v1_224")
     convolution = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3")
     norm = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm")
     assert [weight.name for weight in convolution.weights] == ["kernel"]
@@ -159,7 +153,7 @@ def test_slims_normalization_has_no_gamma_and_stands_under_its_convolution() -> 
 
 
 def test_inception_v2_begins_with_a_biased_separable_convolution() -> None:
-    model = architectures.build("inception_v2", 64, 10, {})
+    model = built("inception_v2_224")
     depthwise, pointwise = (model.get_layer(f"Conv2d_1a_7x7.{half}") for half in ("depthwise", "pointwise"))
     assert depthwise.kernel.shape == (7, 7, 3, 8)
     assert [weight.shape for weight in pointwise.weights] == [(1, 1, 24, 64), (64,)]

@@ -1,11 +1,12 @@
 """Cards that were read before: the same cards, without reading the YAML again, and never anything else."""
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from advisor.catalog import catalogue as parsed_cache, load_catalogue, schema
+from advisor.catalog import Catalogue, catalogue as parsed_cache, schema
 from advisor.core.errors import UsageError
 from tests.catalog.test_catalogue import GOOD
 
@@ -15,6 +16,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache of the test's own."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache" / "catalogues"
+
+
+def load_catalogue(files: Sequence[Path] = ()) -> Catalogue:
+    """Load the cards as a new process does."""
+    parsed_cache._read.cache_clear()
+    return parsed_cache.load_catalogue(files)
 
 
 @pytest.fixture
@@ -43,6 +50,12 @@ def test_the_second_time_no_file_is_parsed_and_the_cards_are_the_same(
     assert dict(load_catalogue([team])) == dict(first)
 
 
+def test_a_process_reads_a_file_once(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = load_catalogue([team])
+    monkeypatch.setattr(parsed_cache, "recall", None)
+    assert parsed_cache.load_catalogue([team])["team_net"] is first["team_net"]
+
+
 def test_a_changed_file_is_read_anew(team: Path) -> None:
     load_catalogue([team])
     team.write_text(GOOD.replace("macs: 200", "macs: 201"), encoding="utf-8")
@@ -67,26 +80,26 @@ def test_a_moved_catalogue_finds_its_own_files_where_it_is_now(tmp_path: Path) -
             assert source.file.path == str(tmp_path / folder / "net.h5")
 
 
-def spoil(path: Path, how: str) -> None:
-    key, digest, body = path.read_text(encoding="utf-8").split("\n", 2)
-    if how == "cut off":
-        path.write_text(f"{key}\n{digest}\n{body[:-5]}", encoding="utf-8")
-    elif how == "a digit changed":
-        path.write_text(f"{key}\n{digest}\n{body.replace('200', '300')}", encoding="utf-8")
-    elif how == "bytes":
-        path.write_bytes(b"\xff\x00" * 50)
-    elif how == "empty":
-        path.write_bytes(b"")
-    else:
-        other = json.dumps([[["team_net"]], [0]])
-        path.write_text(f"{key}\n{parsed_cache._digest(other)}\n{other}", encoding="utf-8")
+OTHER = json.dumps([[["team_net"]], [0]])
 
 
-@pytest.mark.parametrize("how", ["cut off", "a digit changed", "bytes", "empty", "another layout"])
-def test_what_is_damaged_is_ignored_and_written_anew(team: Path, how: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "spoilt",
+    [
+        lambda key, digest, body: f"{key}\n{digest}\n{body[:-5]}",
+        lambda key, digest, body: f"{key}\n{digest}\n{body.replace('200', '300')}",
+        lambda *_: "\xff\x00" * 50,
+        lambda *_: "",
+        lambda key, *_: f"{key}\n{parsed_cache._digest(OTHER)}\n{OTHER}",
+    ],
+    ids=["cut off", "a digit changed", "bytes", "empty", "another layout"],
+)
+def test_what_is_damaged_is_ignored_and_written_anew(
+    team: Path, spoilt: Callable[..., str], request: pytest.FixtureRequest
+) -> None:
     first = load_catalogue([team])
     place = parsed_cache._place(team)
-    spoil(place, how)
+    place.write_text(spoilt(*place.read_text(encoding="utf-8").split("\n", 2)), encoding="latin-1")
     assert dict(load_catalogue([team])) == dict(first)
     request.getfixturevalue("no_yaml")
     assert dict(load_catalogue([team])) == dict(first)

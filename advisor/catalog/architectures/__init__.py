@@ -6,26 +6,14 @@ from typing import Any
 from advisor.catalog.cards import OWN_FILES
 from advisor.core.errors import UsageError
 
-_MODULES = {
-    "densenet": "keras_applications",
-    "efficientnet": "keras_applications",
-    "efficientnet_lite": "networks",
-    "inception_resnet_v2": "keras_applications",
-    "inception_v1": "slim_inception",
-    "inception_v2": "slim_inception",
-    "inception_v3": "slim_inception",
-    "inception_v4": "slim_inception",
-    "mnasnet": "networks",
-    "mobilenet_v1": "networks",
-    "mobilenet_v2": "networks",
-    "mobilenet_v3": "keras_applications",
-    "nasnet": "keras_applications",
-    "resnet": "networks",
-    "shufflenet_v2": "networks",
-    "squeezenet": "networks",
+_NETWORKS = {
+    "keras_applications": "densenet efficientnet inception_resnet_v2 mobilenet_v3 nasnet",
+    "networks": "efficientnet_lite mnasnet mobilenet_v1 mobilenet_v2 resnet shufflenet_v2 squeezenet",
+    "slim_inception": "inception_v1 inception_v2 inception_v3 inception_v4",
 }
+_MODULES = {name: module for module, names in _NETWORKS.items() for name in names.split()}
 
-NAMES = (*_MODULES, *OWN_FILES)
+NAMES = (*sorted(_MODULES), *OWN_FILES)
 """The architectures that a card may name."""
 
 

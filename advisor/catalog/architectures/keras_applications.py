@@ -64,15 +64,8 @@ def mobilenet_v3(input_size: int, classes: int, size: str, width: float, minimal
     if size not in networks:
         raise ValueError(f"MobileNet V3 comes as large or small, not '{size}'")
     image = image_input(input_size)
-    base = networks[size](
-        input_shape=(input_size, input_size, 3),
-        input_tensor=image,
-        alpha=width,
-        minimalistic=minimalistic,
-        weights=None,
-        classes=classes,
-        include_preprocessing=False,
-    )
+    options = {"alpha": width, "minimalistic": minimalistic, "weights": None, "include_preprocessing": False}
+    base = networks[size]((input_size, input_size, 3), input_tensor=image, classes=classes, **options)
     features = layers.Flatten(name="features")(base.get_layer("logits").input)
     return network(image, base.output, features)
 

@@ -122,25 +122,24 @@ def inception_v1(input_size: int, classes: int) -> keras.Model:
     x = _V1.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V1.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V1.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _module(_V1, x, "Mixed_3b", (64, 96, 128, 16, 32, 32), maximum=True)
-    x = _module(_V1, x, "Mixed_3c", (128, 128, 192, 32, 96, 64), maximum=True)
+    x = _modules(_V1, x, ("3b", 64, 96, 128, 16, 32, 32), ("3c", 128, 128, 192, 32, 96, 64), maximum=True)
     x = _V1.max_pool(x, "MaxPool_4a_3x3", stride=2)
-    x = _module(_V1, x, "Mixed_4b", (192, 96, 208, 16, 48, 64), maximum=True)
-    x = _module(_V1, x, "Mixed_4c", (160, 112, 224, 24, 64, 64), maximum=True)
-    x = _module(_V1, x, "Mixed_4d", (128, 128, 256, 24, 64, 64), maximum=True)
-    x = _module(_V1, x, "Mixed_4e", (112, 144, 288, 32, 64, 64), maximum=True)
-    x = _module(_V1, x, "Mixed_4f", (256, 160, 320, 32, 128, 128), maximum=True)
+    x = _modules(
+        _V1, x, ("4b", 192, 96, 208, 16, 48, 64), ("4c", 160, 112, 224, 24, 64, 64), ("4d", 128, 128, 256, 24, 64, 64),
+        ("4e", 112, 144, 288, 32, 64, 64), ("4f", 256, 160, 320, 32, 128, 128), maximum=True,
+    )  # fmt: skip
     x = _V1.max_pool(x, "MaxPool_5a_2x2", stride=2, size=2)
-    x = _module(_V1, x, "Mixed_5b", (256, 160, 320, 32, 128, 128), maximum=True)
-    x = _module(_V1, x, "Mixed_5c", (384, 192, 384, 48, 128, 128), maximum=True)
+    x = _modules(_V1, x, ("5b", 256, 160, 320, 32, 128, 128), ("5c", 384, 192, 384, 48, 128, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_0c_1x1")
 
 
-def _module(slim: _Slim, x: Tensor, scope: str, columns: tuple[int, ...], maximum: bool = False) -> Tensor:
-    """Return a module by the columns of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
-    one, reduce3, three, reduce5, five, pooled = columns
-    last = ((five, 3),) * (1 if slim is _V1 else 2)
-    return slim.module(x, scope, (((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)), pooled, maximum)
+def _modules(slim: _Slim, x: Tensor, *rows: tuple[str, int, int, int, int, int, int], maximum: bool = False) -> Tensor:
+    """Return modules by the rows of table 1 of the paper of V1, or of figure 5 of the paper of V2."""
+    for place, one, reduce3, three, reduce5, five, pooled in rows:
+        last = ((five, 3),) * (1 if slim is _V1 else 2)
+        branches = ((one, 1),), ((reduce3, 1), (three, 3)), ((reduce5, 1), *last)
+        x = slim.module(x, f"Mixed_{place}", branches, pooled, maximum)
+    return x
 
 
 def inception_v2(input_size: int, classes: int) -> keras.Model:
@@ -155,16 +154,15 @@ def inception_v2(input_size: int, classes: int) -> keras.Model:
     x = _V2.convolution(x, 64, 1, "Conv2d_2b_1x1")
     x = _V2.convolution(x, 192, 3, "Conv2d_2c_3x3")
     x = _V2.max_pool(x, "MaxPool_3a_3x3", stride=2)
-    x = _module(_V2, x, "Mixed_3b", (64, 64, 64, 64, 96, 32))
-    x = _module(_V2, x, "Mixed_3c", (64, 64, 96, 64, 96, 64))
+    x = _modules(_V2, x, ("3b", 64, 64, 64, 64, 96, 32), ("3c", 64, 64, 96, 64, 96, 64))
     x = _V2.reduction(x, "Mixed_4a", (((128, 1),), 160), (((64, 1), (96, 3)), 96), padding="same")
-    x = _module(_V2, x, "Mixed_4b", (224, 64, 96, 96, 128, 128))
-    x = _module(_V2, x, "Mixed_4c", (192, 96, 128, 96, 128, 128))
-    x = _module(_V2, x, "Mixed_4d", (160, 128, 160, 128, 160, 96))
-    x = _module(_V2, x, "Mixed_4e", (96, 128, 192, 160, 192, 96))
+    x = _modules(
+        _V2, x, ("4b", 224, 64, 96, 96, 128, 128), ("4c", 192, 96, 128, 96, 128, 128),
+        ("4d", 160, 128, 160, 128, 160, 96), ("4e", 96, 128, 192, 160, 192, 96),
+    )  # fmt: skip
     x = _V2.reduction(x, "Mixed_5a", (((128, 1),), 192), (((192, 1), (256, 3)), 256), padding="same")
-    x = _module(_V2, x, "Mixed_5b", (352, 192, 320, 160, 224, 128))
-    x = _module(_V2, x, "Mixed_5c", (352, 192, 320, 192, 224, 128), maximum=True)
+    x = _modules(_V2, x, ("5b", 352, 192, 320, 160, 224, 128))
+    x = _modules(_V2, x, ("5c", 352, 192, 320, 192, 224, 128), maximum=True)
     return _convolutional_classifier(image, x, classes, "Logits.Conv2d_1c_1x1")
 
 

@@ -57,8 +57,16 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     A ``finished`` file may be quantized, too.
     """
     model = read(data, name)
-    if structure := _structure(model):
-        raise UsageError(f"{name}: {structure}", _PLAIN)
+    graphs, signatures, inputs = len(model.subgraphs), len(model.signatures), len(model.inputs)
+    if graphs != 1 or signatures > 1:
+        raise UsageError(
+            f"{name}: it has {graphs} graphs and {signatures} signatures, one of each can be taken", _PLAIN
+        )
+    if inputs != 1:
+        raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
+    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
+    if custom:
+        raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
     odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if finished and odd:
         raise UsageError(f"{name}: it takes or gives {odd[0]}", f"an image classifier has {', '.join(_PIXELS)}")
@@ -67,12 +75,8 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
     return _input_size(data, model, name)
 
 
-def is_quantized(model: Model) -> bool:
-    """Return whether a file has rounded weights or activations, so that it keeps its form."""
-    return bool(_quantized(model))
-
-
-def _quantized(model: Model) -> list[Tensor]:
+def quantized(model: Model) -> list[Tensor]:
+    """Return the rounded weights and activations of a file, which keeps its form if it has some."""
     return [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
 
 
@@ -123,20 +127,9 @@ def scores_tensor(model: Model, name: str) -> int:
     return model.subgraphs[0].outputs[0]
 
 
-def _structure(model: Model) -> str:
-    if len(model.subgraphs) != 1 or len(model.signatures) > 1:
-        return f"it has {len(model.subgraphs)} graphs and {len(model.signatures)} signatures, one of each can be taken"
-    if len(model.inputs) != 1:
-        return f"it has {len(model.inputs)} inputs, an image model has one"
-    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
-    if custom:
-        return f"it has operators that a plain runtime lacks: {', '.join(custom[:3])}"
-    return ""
-
-
 def _numbers(model: Model) -> str:
-    if quantized := _quantized(model):
-        return f"it is quantized ({len(quantized)} tensors, first '{quantized[0].name}')"
+    if rounded := quantized(model):
+        return f"it is quantized ({len(rounded)} tensors, first '{rounded[0].name}')"
     if any(tensor.dtype == "float16" for tensor in model.tensors):
         return "it computes in float16"
     other = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype != "float32"]

@@ -44,24 +44,18 @@ class Format:
     """A format that users' models come in. Its functions run in a child process.
 
     Each takes the file and the side of its input, in pixels, where the file leaves it open.
-
-    Attributes:
-        what: the file in a few words, such as ``a .keras file``.
-        library: the library that reads it, for errors.
-        suffix: of its files; empty for a folder.
-        check: refuses a file that is damaged, would run code of its own, or reads other files, with a ``UsageError``;
-            needs no package beside.
-        convert: returns a checked file as a ``.tflite``.
-        original: returns the model in its own runtime, None where the library that reads it also converts it.
-        packages: packages that the converter needs and that do not fit those of this environment; its child has them.
     """
 
-    what: str
-    library: str
-    suffix: str
+    what: str  #: the file in a few words, such as ``a .keras file``
+    library: str  #: the library that reads it, for errors
+    suffix: str  #: of its files; empty for a folder
+    #: refuses a file that is damaged, would run code of its own, or reads other files, with a ``UsageError``; needs no
+    #: package beside.
     check: Callable[[Path, int | None], object]
-    convert: Callable[[Path, int | None], bytes]
+    convert: Callable[[Path, int | None], bytes]  #: returns a checked file as a ``.tflite``
+    #: returns the model in its own runtime, None where the library that reads it also converts it.
     original: Callable[[Path, int | None], Original] | None = None
+    #: packages that the converter needs and that do not fit those of this environment; its child has them.
     packages: Packages | None = None
 
     def takes(self, file: Path) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 import importlib.util
 import re
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -172,18 +172,8 @@ def exported(source: str, size: int | None = None) -> Iterator[LocalModel]:
         yield found
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """A model in evaluation mode and what its package says of it; normalisation is of values 0..1."""
-
-    model: Any
-    side: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    evaluated: str
-    licence: str
-    labels: tuple[str, ...]
-    top1: float | None = None
+_Loaded = tuple[Any, int, str, Metadata, float | None]
+"""A model, the side of its input, how it was evaluated, and what its package says of it; see :class:`LocalModel`."""
 
 
 def export(source: str, size: int | None, folder: Path) -> LocalModel:
@@ -192,7 +182,7 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
 
     package, _, name = source.partition(":")
     try:
-        loaded = LOADERS[package](name)
+        model, own_side, evaluated, described, top1 = LOADERS[package](name)
     except AdvisorError:
         raise
     except Exception as error:  # packages raise errors of their servers, caches and files
@@ -200,13 +190,17 @@ def export(source: str, size: int | None, folder: Path) -> LocalModel:
             f"{package} cannot load the weights of '{name}': {message_of(error)}",
             "connect once and let the package fetch them into its cache, or give a file: advisor catalog add NAME.pt2",
         ) from error
-    side = size or loaded.side
+    side = size or own_side
     file = folder / f"{name.replace('.', '_')}.pt2"
-    torch.export.save(torch.export.export(loaded.model.eval(), (torch.zeros(1, 3, side, side),)), str(file))
-    mean, std = (tuple(round(255 * value, 4) for value in values) for values in (loaded.mean, loaded.std))
-    described = Metadata(name, loaded.labels, mean, std, licence=loaded.licence)
-    origin = f"{source} ({package} {metadata.version(package)}; evaluated on {loaded.evaluated})"
-    return LocalModel(file, origin, described, loaded.top1)
+    torch.export.save(torch.export.export(model.eval(), (torch.zeros(1, 3, side, side),)), str(file))
+    origin = f"{source} ({package} {metadata.version(package)}; evaluated on {evaluated})"
+    return LocalModel(file, origin, described, top1)
+
+
+def _described(name: str, labels: Iterable[str], mean: Iterable[float], std: Iterable[float], licence: str) -> Metadata:
+    """Return what a package says of a model, whose normalisation is of values 0..1."""
+    shift, scale = (tuple(round(255 * value, 4) for value in values) for values in (mean, std))
+    return Metadata(name, tuple(labels), shift, scale, licence=licence)
 
 
 def _timm(name: str) -> _Loaded:
@@ -223,8 +217,8 @@ def _timm(name: str) -> _Loaded:
         info = ImageNetInfo(subset)
         labels = tuple(info.index_to_description(index) for index in range(info.num_classes()))
     evaluated = f"a {facts.get('crop_mode', 'center')} crop of {facts['crop_pct']:g}, {facts['interpolation']}"
-    mean, std, licence = tuple(facts["mean"]), tuple(facts["std"]), str(facts.get("license") or "")
-    return _Loaded(reparameterize_model(model), int(facts["input_size"][-1]), mean, std, evaluated, licence, labels)
+    described = _described(name, labels, facts["mean"], facts["std"], str(facts.get("license") or ""))
+    return reparameterize_model(model), int(facts["input_size"][-1]), evaluated, described, None
 
 
 def _torchvision(name: str) -> _Loaded:
@@ -242,9 +236,9 @@ def _torchvision(name: str) -> _Loaded:
     crop, package = weights.transforms(), metadata.metadata("torchvision")
     accuracy = weights.meta.get("_metrics", {}).get("ImageNet-1K", {}).get("acc@1")
     evaluated = f"a center crop of {crop.crop_size[0]} of {crop.resize_size[0]}, {crop.interpolation.value}"
-    licence, labels = next(iter(package.get_all("License") or ()), ""), tuple(weights.meta.get("categories", ()))
-    top1 = float(accuracy) if accuracy is not None else None
-    return _Loaded(model, int(crop.crop_size[0]), tuple(crop.mean), tuple(crop.std), evaluated, licence, labels, top1)
+    licence, labels = next(iter(package.get_all("License") or ()), ""), weights.meta.get("categories", ())
+    described = _described(name, labels, crop.mean, crop.std, licence)
+    return model, int(crop.crop_size[0]), evaluated, described, None if accuracy is None else float(accuracy)
 
 
 def _require(package: str, name: str, known: set[str]) -> None:

@@ -3,12 +3,10 @@
 import math
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.cards import Card, Conversion, Preprocessing
@@ -18,7 +16,7 @@ from advisor.catalog.user_models.master import ModelFacts
 from advisor.core.errors import StageError, UsageError
 from advisor.core.tasks import TASKS
 from advisor.core.units import channel_values, show_bytes, show_seconds
-from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
 from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 MODELS, SUFFIX, FAMILY, IMAGENET, NOT_STATED = "models", ".tflite", "shipped", "imagenet", "not stated"
 MAX_LABELS_BYTES = 16 * 2**20
-CONVERT_LIMITS = CallLimits(seconds=120, memory_bytes=6_000_000_000, processes=4)
+CONVERT_LIMITS = CallLimits(seconds=180, memory_bytes=6_000_000_000, processes=4)
 RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
@@ -38,7 +36,6 @@ VERSION = 1
 """Raised when the same shipped file would become another card."""
 
 _WORK = "advisor.catalog.user_models.master"
-_NOTHING: Mapping[str, str] = MappingProxyType({})
 _FLAGS = (
     "for example --labels labels.txt --mean 127.5 --std 127.5, which makes -1..1 of RGB 0..255; "
     "--mean 0 --std 1 where the model scales by itself; --labels imagenet for ImageNet's classes"
@@ -66,12 +63,13 @@ class ModelDescription:
 class Inspected:
     """A model that can become a card: the float ``.tflite`` made from it, and what is known about it.
 
-    ``origin`` is where the file came from, for the card's note; by default its name. ``top1`` is the ImageNet accuracy
-    in percent that the origin publishes.
+    ``children`` work on it. ``origin`` is where the file came from, for the card's note; by default its name. ``top1``
+    is the ImageNet accuracy in percent that the origin publishes.
     """
 
     file: Path
     prepared: Path
+    children: Children
     facts: ModelFacts
     conversion: Conversion | None = None
     origin: str = ""
@@ -151,6 +149,8 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
 def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iterator[Inspected]:
     """Convert ``file`` to a float ``.tflite`` in a child process; yield it for the block and remove it afterwards.
 
+    One child does all work on it: a second one would import the same again, and could trust the first no less.
+
     ``size`` is the side of the input in pixels where the model leaves it open. A ``finished`` float file is taken as
     it is, as a quantized one always is.
 
@@ -162,19 +162,16 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
     paths = file.rglob("*") if file.is_dir() else (file,)
     given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
     with Scratch() as folder:
-        if packages and not is_installed(packages):
-            _in_child(folder, RUN_LIMITS, given_bytes, "check_file", file, size)
-        found = {"PYTHONPATH": import_path(packages)} if packages else {}
-        converted, prepared = folder / "converted.tflite", folder / "model.tflite"
-        conversion: Conversion | None = _in_child(
-            folder, CONVERT_LIMITS, given_bytes, "convert_file", file, size, converted, environment=found
-        )
-        made_bytes = converted.stat().st_size
-        facts: ModelFacts = _in_child(
-            folder, RUN_LIMITS, made_bytes, "prepare", converted, str(file), prepared, finished
-        )
-        converted.unlink()
-        yield Inspected(file, prepared, facts, conversion)
+        log, environment = folder / "log.txt", {WRITES_BELOW: str(folder)}
+        if packages:
+            if not is_installed(packages):
+                with ChildPool(log, environment) as pool:
+                    _called(pool, RUN_LIMITS, given_bytes, "check_file", file, size)
+            environment["PYTHONPATH"] = import_path(packages)
+        prepared = folder / "model.tflite"
+        with ChildPool(log, environment) as pool:
+            facts, conversion = _called(pool, CONVERT_LIMITS, given_bytes, "prepare", file, size, prepared, finished)
+            yield Inspected(file, prepared, pool, facts, conversion)
 
 
 def add(inspected: Inspected, given: ModelDescription, into: Path | None = None) -> ImportedModel:
@@ -190,25 +187,21 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     name = _name(inspected, given, catalogue)
     described = _described(inspected, given, name)
     preprocessing = Preprocessing(_triple(described.mean), _triple(described.std))
-    folder = inspected.prepared.parent
-    work = partial(_in_child, folder, RUN_LIMITS, inspected.prepared.stat().st_size)
-    work("describe", inspected.prepared, described)
-    answers = work("answers_to_photographs", inspected.prepared, preprocessing, inspected.facts)
+    given_bytes, facts = inspected.prepared.stat().st_size, inspected.facts
+    answers = _called(
+        inspected.children, RUN_LIMITS, given_bytes, "describe", inspected.prepared, described, preprocessing, facts
+    )
     model = catalogue.parent / MODELS / f"{name}.tflite"
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    return ImportedModel(card, catalogue, model, inspected.facts.features, seen, inspected.facts.metadata.threshold)
+    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold)
 
 
-def _in_child(
-    folder: Path, limits: CallLimits, size_bytes: int, work: str, *arguments: Any,
-    environment: Mapping[str, str] = _NOTHING,
-) -> Any:  # fmt: skip
+def _called(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:
     longer = replace(limits, seconds=limits.seconds + size_bytes / BYTES_A_SECOND)
     try:
-        with ChildPool(folder / "log.txt", {WRITES_BELOW: str(folder), **environment}) as pool:
-            return pool.call(f"{_WORK}:{work}", *arguments, limits=longer)
+        return children.call(f"{_WORK}:{work}", *arguments, limits=longer)
     except StageError as error:
         most = f"this step may take at most {show_seconds(longer.seconds)} and {show_bytes(longer.memory_bytes)}"
         raise UsageError(f"the model cannot be used: {error.message}", error.hint or most) from error
@@ -276,11 +269,6 @@ def _keep(prepared: Path, model: Path, catalogue: Path, text: str) -> None:
 def _triple(values: tuple[float, ...]) -> tuple[float, float, float]:
     first, second, third = values * 3 if len(values) == 1 else values
     return first, second, third
-
-
-def is_file(candidate: str) -> bool:
-    """Return whether a candidate is the path of a file, not the name of a card."""
-    return candidate.endswith(SUFFIX)
 
 
 def shipped_card(file: Path, catalogs: Sequence[Path] = ()) -> tuple[Card, Path]:

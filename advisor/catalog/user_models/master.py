@@ -98,42 +98,35 @@ def check_file(file: Path, size: int | None) -> None:
     format_of(file).check(file, size)
 
 
-def convert_file(file: Path, size: int | None, target: Path) -> Conversion | None:
-    """Write ``file``, of any of the formats, to ``target``; otherwise as :func:`as_tflite`."""
-    data, conversion = as_tflite(file, size)
-    target.write_bytes(data)
-    return conversion
-
-
-def prepare(converted: Path, name: str, target: Path, finished: bool = False) -> ModelFacts:
-    """Write a converted file as a float model of its task; ``name`` is the user's file, for errors.
+def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple[ModelFacts, Conversion | None]:
+    """Write ``file``, of any of the formats, as a float model of its task; see :func:`as_tflite`.
 
     Constants stored as float16 become float32, which changes no answer. A quantized file keeps its form, a
     ``finished`` float file, too.
     """
-    given = converted.read_bytes()
-    metadata, model = read_metadata(given, name) or Metadata("", (), (), ()), read(given, name)
-    if finished or classifier.is_quantized(model):
-        return TASKS[task_of(model)].own_files().take(given, name, target, metadata)
-    data = to_float32(given, name)
-    return TASKS[task_of(read(data, name))].own_files().prepare(data, name, target, metadata)
-
-
-def describe(target: Path, metadata: Metadata) -> None:
-    """Write labels and normalization into the prepared file, unless it states them."""
-    data = target.read_bytes()
-    stated = read_metadata(data)
-    if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
-        target.write_bytes(write_metadata(data, metadata))
+    given, conversion = as_tflite(file, size)
+    name = str(file)
+    metadata = read_metadata(given, name) or Metadata("", (), (), ())
+    keeps = finished or bool(classifier.quantized(read(given, name)))
+    data = given if keeps else to_float32(given, name)
+    own = TASKS[task_of(read(data, name))].own_files()
+    return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
 
 
 Seen = tuple[tuple[str, int, float], ...]
 """Answers to photographs: the subject of the photograph, the index of the label, and its probability."""
 
 
-def answers_to_photographs(target: Path, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
-    """Return the surest answer of the prepared file to each of three photographs, if there is one."""
+def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, facts: ModelFacts) -> Seen:
+    """Write labels and normalization into the prepared file, unless it states them, and run it.
+
+    Return its surest answer to each of three photographs, if there is one.
+    """
     data, answers, own = target.read_bytes(), [], TASKS[facts.task].own_files()
+    stated = read_metadata(data)
+    if not stated or any(getattr(stated, name) != getattr(metadata, name) for name in ("labels", "mean", "std")):
+        data = write_metadata(data, metadata)
+        target.write_bytes(data)
     for title, name in (("a cat", "chelsea"), ("a cup of coffee", "coffee"), ("a rocket", "rocket")):
         image = photograph(preprocessing, facts.input_size, name)
         outputs = own.run(data, image, finished=bool(facts.form))

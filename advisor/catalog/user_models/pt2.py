@@ -248,17 +248,12 @@ class TorchProgram:
         """Write the program as one ONNX file with the input ``image`` (1, 3, S, S) and the output ``scores``."""
         import torch
 
-        image = torch.zeros(1, 3, self.side, self.side)
-        torch.onnx.export(
-            self._program,
-            (image,),
-            str(target),
-            dynamo=True,
-            external_data=False,
-            verbose=False,
-            input_names=["image"],
-            output_names=["scores"],
+        image, quiet = (
+            torch.zeros(1, 3, self.side, self.side),
+            {"dynamo": True, "external_data": False, "verbose": False},
         )
+        names = {"input_names": ["image"], "output_names": ["scores"]}
+        torch.onnx.export(self._program, (image,), str(target), **quiet, **names)
 
     def scores(self, images: Array) -> Array:
         """Return the scores (N, C) of normalised images (N, S, S, 3)."""

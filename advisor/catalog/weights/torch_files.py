@@ -129,13 +129,11 @@ class _Restricted(pickle.Unpickler):
         return _Storage(dtype, str(key), count)
 
 
-def _rebuild_tensor(storage: _Storage, offset: int, size: Any, stride: Any, *_: Any) -> _Tensor:
-    return _Tensor(storage, int(offset), tuple(map(int, size)), tuple(map(int, stride)))
-
-
 _KNOWN: Mapping[str, Any] = {
     "collections.OrderedDict": OrderedDict,
-    "torch._utils._rebuild_tensor_v2": _rebuild_tensor,
+    "torch._utils._rebuild_tensor_v2": lambda storage, offset, size, stride, *_: _Tensor(
+        storage, int(offset), tuple(map(int, size)), tuple(map(int, stride))
+    ),
     "torch._utils._rebuild_parameter": lambda data, *_: data,
     **{f"torch.{name}": dtype for name, dtype in _STORAGES.items()},
 }

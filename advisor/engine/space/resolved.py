@@ -11,7 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue, load_catalogue, published_labels
-from advisor.catalog.user_models.import_model import is_file, shipped_card
+from advisor.catalog.user_models.import_model import SUFFIX, shipped_card
 from advisor.catalog.weights.fetching import all_missing
 from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
@@ -158,7 +158,7 @@ def with_files(request: Request) -> Request:
     question = request.question
     names, catalogs = list[str](), list(question.catalog)
     for candidate in question.candidates:
-        if not is_file(candidate):
+        if not candidate.endswith(SUFFIX):
             names.append(candidate)
             continue
         card, catalogue = shipped_card(Path(candidate), question.catalog)

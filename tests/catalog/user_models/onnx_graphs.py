@@ -35,12 +35,13 @@ def network(
     more: Sequence[Any] = (),
     inputs: Sequence[str] = ("image",),
     outputs: Sequence[str] = ("scores",),
+    kind: int = TensorProto.FLOAT,
 ) -> Any:
     """A classifier: two convolutions, a mean and a linear layer; ``more`` are further weights."""
     graph = helper.make_graph(
         list(nodes),
         "network",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in inputs],
+        [helper.make_tensor_value_info(name, kind, shape) for name in inputs],
         [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", "c"]) for name in outputs],
         [
             *(weights("w1", 8, 3, 3, 3), weights("b1", 8), weights("w2", 8, 1, 3, 3)),

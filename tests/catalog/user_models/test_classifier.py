@@ -1,5 +1,7 @@
 """Any float classifier in the product's form: named, fixed, with probabilities and features."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.tflite.levels import attach_head
 from advisor.tflite.rewrite import select_output
 from tests.catalog.user_models.models import CLASSES, SIZE, network, tflite
+from tests.measurement.small_models import OPERATORS, Builder, classifier as small_classifier, dynamic_int8
 
 pytestmark = pytest.mark.integration
 
@@ -27,15 +30,12 @@ def converted(model: Any) -> bytes:
     return tflite(model)
 
 
-def test_the_named_file_computes_what_the_model_does(model: Any, converted: bytes) -> None:
-    named = classifier.named(converted, "net", softmax=False)
-    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
-
-
-def test_the_batch_is_fixed_at_one_image(converted: bytes) -> None:
+def test_the_named_file_computes_what_the_model_does_for_one_image(model: Any, converted: bytes) -> None:
     from ai_edge_litert.interpreter import Interpreter
 
+    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
     named = classifier.named(converted, "net", softmax=False)
+    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
     (entry,) = Interpreter(model_content=named).get_input_details()
     assert entry["shape_signature"].tolist() == entry["shape"].tolist() == [1, SIZE, SIZE, 3]
 
@@ -48,7 +48,7 @@ def test_logits_get_a_softmax() -> None:
 
 
 @pytest.mark.parametrize("head", ["dense", "convolution"])
-def test_features_are_what_the_classifier_sees(head: str) -> None:
+def test_features_are_what_the_classifier_sees_and_a_new_head_fits_them(head: str) -> None:
     import keras
 
     own = network(head=head)
@@ -57,52 +57,46 @@ def test_features_are_what_the_classifier_sees(head: str) -> None:
     master, found = classifier.with_features(classifier.named(tflite(own), "net", softmax=False), "net")
     assert found
     assert run(master, IMAGE)["features"] == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_new_head_fits_the_features(converted: bytes) -> None:
-    master, _ = classifier.with_features(classifier.named(converted, "net", softmax=False), "net")
-    backbone = select_output(master, "features")
-    joined = attach_head(backbone, np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
+    joined = attach_head(select_output(master, "features"), np.zeros((8, 3), np.float32), np.zeros(3, np.float32))
     assert run(joined, IMAGE)["probabilities"] == pytest.approx(np.full((1, 3), 1 / 3))
 
 
 def test_a_file_that_classifies_maps_has_no_features() -> None:
-    named = classifier.named(tflite(network(head="maps")), "net", softmax=False)
+    build = Builder()
+    scores = build.softmax(build.mean(build.convolution(build.input(SIZE), CLASSES, 3)))
+    named = classifier.named(build.finish({"image": 0}, {"scores": scores}), "net", softmax=False)
     master, found = classifier.with_features(named, "net")
     assert not found
     assert set(run(master, IMAGE)) == {"probabilities"}
 
 
-def test_input_and_classes_are_read(converted: bytes) -> None:
-    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
+def of_shape(*shape: int) -> bytes:
+    build = Builder()
+    image = build.made.tensor("image", shape)
+    return build.finish({"image": image}, {"scores": build.head(build.mean(image), 3)})
 
 
-def test_a_quantized_file_is_refused_with_what_to_give_instead() -> None:
-    import keras
-    from keras import layers
-
-    image = keras.Input((SIZE, SIZE, 3))
-    wide = layers.GlobalAveragePooling2D()(layers.Conv2D(64, 3)(image))
-    data = tflite(keras.Model(image, layers.Dense(64, activation="softmax")(wide)), quantized=True)
-    with pytest.raises(UsageError, match="net: it is quantized") as raised:
-        classifier.shape_of(data, "net")
-    assert "float32 (or float16) file" in raised.value.hint
+def of_several_labels() -> bytes:
+    build = Builder()
+    logits = build.dense(build.mean(build.input(SIZE)), 3)
+    return build.finish({"image": 0}, {"scores": build.operator(OPERATORS.LOGISTIC, [logits], (1, 3))})
 
 
-def test_several_labels_a_image_are_refused() -> None:
-    with pytest.raises(UsageError, match="sigmoid"):
-        classifier.shape_of(tflite(network(activation="sigmoid")), "net")
-
-
-@pytest.mark.parametrize("shape", [(SIZE, SIZE, 1), (SIZE, 2 * SIZE, 3)])
-def test_an_input_that_is_no_square_colour_image_is_refused(shape: tuple[int, int, int]) -> None:
-    import keras
-    from keras import layers
-
-    image = keras.Input(shape)
-    data = tflite(keras.Model(image, layers.Dense(3, activation="softmax")(layers.GlobalAveragePooling2D()(image))))
-    with pytest.raises(UsageError, match="not one square RGB image"):
-        classifier.shape_of(data, "net")
+@pytest.mark.parametrize(
+    ("make", "said", "hint"),
+    [
+        (lambda: dynamic_int8(small_classifier(SIZE)), "net: it is quantized", "float32 (or float16) file"),
+        (of_several_labels, "sigmoid", "softmax"),
+        (partial(of_shape, 1, SIZE, SIZE, 1), "not one square RGB image", "convert it"),
+        (partial(of_shape, 1, SIZE, 2 * SIZE, 3), "not one square RGB image", "convert it"),
+    ],
+)
+def test_what_is_no_float_classifier_of_a_square_image_is_refused(
+    make: Callable[[], bytes], said: str, hint: str
+) -> None:
+    with pytest.raises(UsageError, match=said) as raised:
+        classifier.shape_of(make(), "net")
+    assert hint in raised.value.hint
 
 
 @pytest.mark.parametrize("kept", [0, 7, 100, 2000])

@@ -6,6 +6,7 @@ by its path becomes a card in a catalogue of its own.
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +15,9 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels, user_catalogue_file
-from advisor.catalog.user_models.import_model import (
-    ImportedModel,
-    ModelDescription,
-    add,
-    inspect,
-    is_file,
-    shipped_card,
-)
+from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, shipped_card
 from advisor.core.errors import UsageError
+from advisor.isolation import Scratch
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
@@ -36,7 +31,7 @@ SIDE = 32
 LABELS = ("ant", "bee", "cat", "dog")
 SAID = Metadata("net", LABELS, (127.5,), (127.5,), licence="MIT")
 
-pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders", "in_process")]
 
 
 def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
@@ -44,6 +39,12 @@ def kept(folder: Path, data: bytes, said: Metadata | None = SAID) -> Path:
     path = folder / "net.tflite"
     path.write_bytes(write_metadata(data, said) if said else data)
     return path
+
+
+def listed(folder: Path, *labels: str) -> str:
+    """Write a file of labels."""
+    (folder / "labels.txt").write_text("\n".join(labels), encoding="utf-8")
+    return str(folder / "labels.txt")
 
 
 def brought(file: Path, finished: bool = False, **said: Any) -> ImportedModel:
@@ -65,15 +66,14 @@ def test_a_quantized_classifier_becomes_a_card_without_a_changed_byte(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("make", "form"),
-    [(lambda data: data, "float32"), (to_float16, "float16"), (small_models.dynamic_int8, "dynamic_int8")],
-)
-def test_the_form_of_a_file_is_what_it_computes_in(tmp_path: Path, make: Callable[[bytes], bytes], form: str) -> None:
-    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), finished=True).card.form == form
-
-
-def test_a_float_file_is_retrained_unless_it_is_to_stay_as_it_is(tmp_path: Path) -> None:
-    assert not brought(kept(tmp_path, small_models.classifier(SIDE))).card.form
+    ("make", "finished", "form"),
+    [(bytes, False, ""), (bytes, True, "float32"), (to_float16, True, "float16"),
+     (small_models.dynamic_int8, True, "dynamic_int8")],
+)  # fmt: skip
+def test_the_form_of_a_finished_file_is_what_it_computes_in(
+    tmp_path: Path, make: Callable[[bytes], bytes], finished: bool, form: str
+) -> None:
+    assert brought(kept(tmp_path, make(small_models.classifier(SIDE))), finished).card.form == form
 
 
 def test_logits_become_probabilities(tmp_path: Path) -> None:
@@ -91,10 +91,18 @@ def test_an_open_batch_is_fixed_and_the_description_kept(tmp_path: Path) -> None
             model.subgraphs[0].tensors[tensor].shapeSignature = [-1, *shape[1:]]
 
     given = edited(small_models.dynamic_int8(small_models.classifier(SIDE)), open_batch)
-    (tmp_path / "labels.txt").write_text("\n".join(LABELS), encoding="utf-8")
-    (tmp_path / "net.tflite").write_bytes(given)
-    card = brought(tmp_path / "net.tflite", labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,)).card
+    card = brought(kept(tmp_path, given, None), labels=listed(tmp_path, *LABELS), mean=(127.5,), std=(127.5,)).card
     assert (card.form, published_labels(card)) == ("dynamic_int8", LABELS)
+
+
+def uint8(model: Any) -> None:
+    image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
+    image.type = schema.TensorType.UINT8
+
+
+def _detector(edit: Callable[[Any], None]) -> bytes:
+    with Scratch() as folder:
+        return edited(detector_file(folder / "bare.tflite", labels=None).read_bytes(), edit)
 
 
 def _two_inputs() -> bytes:
@@ -104,22 +112,24 @@ def _two_inputs() -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("make", "reason"),
+    ("make", "finished", "reason"),
     [
-        (_two_inputs, "2 inputs, an image model has one"),
-        (lambda: b"no model at all", "net.tflite"),
-        (lambda: small_models.classifier(SIDE)[:2000], "net.tflite"),
-        (small_models.unknown_operator, "operators that a plain runtime lacks: CUSTOM:Nobody"),
-        (lambda: small_models.of_a_newer_runtime(small_models.classifier(SIDE)), "LiteRT cannot run it"),
+        (_two_inputs, True, "2 inputs, an image model has one"),
+        (lambda: b"no model at all", True, "net.tflite"),
+        (lambda: small_models.classifier(SIDE)[:2000], True, "net.tflite"),
+        (small_models.unknown_operator, True, "operators that a plain runtime lacks: CUSTOM:Nobody"),
+        (lambda: small_models.of_a_newer_runtime(small_models.classifier(SIDE)), True, "LiteRT cannot run it"),
+        (partial(_detector, uint8), False, "net.tflite: it takes or gives uint8, not float32"),
+        (partial(_detector, repeat_last_operator), False, f"has 2 operators {OPERATOR}, and a detector has 1"),
+        (partial(_detector, relu_on_scores), False, f"does not end in {OPERATOR}: RELU reads its output"),
     ],
-    ids=["two inputs", "no file", "cut", "custom operator", "newer operator"],
+    ids=["two inputs", "no file", "cut", "custom operator", "newer operator", "uint8", "two ends", "another end"],
 )
 def test_what_cannot_take_part_is_refused_and_nothing_is_kept(
-    tmp_path: Path, make: Callable[[], bytes], reason: str
+    tmp_path: Path, make: Callable[[], bytes], finished: bool, reason: str
 ) -> None:
-    (tmp_path / "net.tflite").write_bytes(make())
     with pytest.raises(UsageError, match=reason) as refused:
-        brought(tmp_path / "net.tflite", finished=True, mean=(0.0,), std=(1.0,))
+        brought(kept(tmp_path, make(), None), finished, mean=(0.0,), std=(1.0,))
     assert refused.value.hint
     assert not user_catalogue_file().exists()
 
@@ -135,12 +145,6 @@ def bare(tmp_path: Path) -> Path:
     return detector_file(tmp_path / "bare.tflite", labels=None)
 
 
-@pytest.fixture
-def labels(tmp_path: Path) -> str:
-    (tmp_path / "labels.txt").write_text("\n".join(COLOURS), encoding="utf-8")
-    return str(tmp_path / "labels.txt")
-
-
 def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None:
     added = brought(detector_file(tmp_path / "cells.tflite"))
     card = load_catalogue([added.catalogue]).card("cells")
@@ -152,34 +156,23 @@ def test_a_detector_that_describes_itself_becomes_a_card(tmp_path: Path) -> None
     assert {label for _, label, _ in added.seen} <= set(COLOURS)
     kept = read(added.model.read_bytes())
     assert [name for name, _ in kept.signatures[0].outputs] == ["boxes", "classes", "scores", "count"]
-
-
-def test_a_detector_keeps_its_side(tmp_path: Path) -> None:
-    card = brought(detector_file(tmp_path / "cells.tflite")).card
     assert card.at(320) == card
 
 
-def test_float16_weights_become_float32(tmp_path: Path) -> None:
-    path = detector_file(tmp_path / "half.tflite", labels=None)
-    path.write_bytes(to_float16(path.read_bytes()))
-    (tmp_path / "labels.txt").write_text("\n".join(COLOURS), encoding="utf-8")
-    added = brought(path, labels=str(tmp_path / "labels.txt"), mean=(127.5,), std=(127.5,))
-    assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
-
-
-def test_a_detector_without_metadata_gets_it_from_the_options(bare: Path, labels: str) -> None:
+def test_a_detector_of_float16_weights_without_metadata_gets_it_from_the_options(bare: Path, tmp_path: Path) -> None:
+    bare.write_bytes(to_float16(bare.read_bytes()))
     with pytest.raises(UsageError, match=r"bare.tflite does not say its labels, mean, std: give --labels and --mean"):
         brought(bare)
-    added = brought(bare, labels=labels, mean=(127.5,), std=(127.5,))
+    added = brought(bare, labels=listed(tmp_path, *COLOURS), mean=(127.5,), std=(127.5,))
     said = read_metadata(added.model.read_bytes())
     assert said is not None
     assert said.labels == COLOURS
+    assert not any(tensor.dtype == "float16" for tensor in read(added.model.read_bytes()).tensors)
 
 
 def test_labels_of_another_number_are_refused(bare: Path, tmp_path: Path) -> None:
-    (tmp_path / "four.txt").write_text("background\nred\ngreen\nblue\n", encoding="utf-8")
     with pytest.raises(UsageError, match="4 labels do not fit a model of 3 classes") as caught:
-        brought(bare, labels=str(tmp_path / "four.txt"), mean=(127.5,), std=(127.5,))
+        brought(bare, labels=listed(tmp_path, "background", *COLOURS), mean=(127.5,), std=(127.5,))
     assert "the background of a detector is no class" in caught.value.hint
     assert not (tmp_path / "config" / "catalog.yaml").exists()
 
@@ -189,14 +182,10 @@ def test_a_top1_of_a_detector_is_refused(tmp_path: Path) -> None:
         brought(detector_file(tmp_path / "cells.tflite"), top1=71.0)
 
 
-def rounded(folder: Path) -> Path:
-    """An int8 detector as teams ship it: no signature, outputs in another order."""
-    raw = small_models.quantized(raw_detector(), folder, DETECTORS_SIDE)
-    return detector_file(folder / "shipped.tflite", raw=raw)
-
-
 def test_a_quantized_detector_keeps_its_form(tmp_path: Path) -> None:
-    added = brought(rounded(tmp_path))
+    """As teams ship it: no signature, outputs in another order."""
+    raw = small_models.quantized(raw_detector(), tmp_path, DETECTORS_SIDE)
+    added = brought(detector_file(tmp_path / "shipped.tflite", raw=raw))
     card = added.card
     assert (card.architecture, card.form, card.task, card.as_it_is) == (
         "tflite_fixed_detector", "int8", DETECTION.name, True
@@ -212,34 +201,9 @@ def test_a_float_detector_keeps_its_form_if_asked(tmp_path: Path) -> None:
     assert brought(detector_file(tmp_path / "cells.tflite"), finished=True).card.form == "float32"
 
 
-def uint8(model: Any) -> None:
-    image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
-    image.type = schema.TensorType.UINT8
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (uint8, "bare.tflite: it takes or gives uint8, not float32"),
-        (repeat_last_operator, f"bare.tflite has 2 operators {OPERATOR}, and a detector has 1"),
-        (relu_on_scores, f"bare.tflite does not end in {OPERATOR}: RELU reads its output"),
-    ],
-)
-def test_what_is_no_float_detector_is_refused(bare: Path, edit: Callable[[Any], None], message: str) -> None:
-    bare.write_bytes(edited(bare.read_bytes(), edit))
-    with pytest.raises(UsageError, match=message) as caught:
-        brought(bare)
-    assert caught.value.hint
-
-
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     return kept(tmp_path, small_models.classifier(SIDE))
-
-
-@pytest.mark.parametrize(("name", "expected"), [("a/shipped.tflite", True), ("mobilenet_v2_*", False)])
-def test_a_path_ends_in_tflite(name: str, expected: bool) -> None:
-    assert is_file(name) is expected
 
 
 def test_a_file_has_a_catalogue_of_its_own_and_keeps_it(file: Path) -> None:

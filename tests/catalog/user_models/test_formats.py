@@ -25,9 +25,10 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache with onnx2tf."""
-    cache = tmp_path_factory.mktemp("packages")
+def packages(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A cache with onnx2tf for all workers of the test run."""
+    base = tmp_path_factory.getbasetemp()
+    cache = (base if worker_id == "master" else base.parent) / "onnx2tf"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(cache))
         try:
@@ -44,13 +45,21 @@ def own_folders(packages: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(packages))
 
 
-@pytest.fixture
-def onnx2tf(own_folders: None) -> Iterator[None]:
+@pytest.fixture(scope="module")
+def onnx2tf(packages: Path) -> Iterator[None]:
     """The converter in this process: a child for every test would take five seconds."""
-    folder = import_path(PACKAGES).split(os.pathsep)[0]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ADVISOR_CACHE_DIR", str(packages))
+        folder = import_path(PACKAGES).split(os.pathsep)[0]
     sys.path.append(folder)
     yield
     sys.path.remove(folder)
+
+
+@pytest.fixture(scope="module")
+def plain(onnx2tf: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The ``.tflite`` of the plain network."""
+    return as_tflite(saved(network(), tmp_path_factory.mktemp("plain")), None)[0]
 
 
 def converted(model: Any, folder: Path, size: int | None = None) -> Model:
@@ -107,7 +116,7 @@ def test_a_transpose_that_is_needed_is_counted_with_its_share(onnx2tf: None, tmp
     assert 0.05 < conversion.transposed < 0.5
 
 
-def test_maps_of_scores_are_refused(own_folders: None, tmp_path: Path) -> None:
+def test_maps_of_scores_are_refused(own_folders: None, onnx2tf: None, in_process: None, tmp_path: Path) -> None:
     model = network(nodes=(*NODES[:3],), outputs=())
     model.graph.output.append(helper.make_tensor_value_info("c2", 1, [1, 8, 16, 16]))
     with pytest.raises(UsageError, match="is not one row of scores"), inspect(saved(model, tmp_path)):
@@ -129,22 +138,20 @@ def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Pat
 
 
 @pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("second", "Conv"), ("classifier", "Gemm")])
-def test_a_difference_names_the_layer_where_it_begins(onnx2tf: None, tmp_path: Path, name: str, operator: str) -> None:
-    data, _ = as_tflite(saved(network(), tmp_path), None)
+def test_a_difference_names_the_layer_where_it_begins(plain: bytes, name: str, operator: str) -> None:
     other = network()
     place = ("first", "", "second", "classifier").index(name)
     tensor = other.graph.initializer[place]
     tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor) * np.float32(1.5), tensor.name))
     original = OnnxOriginal(other, Image("image", True, SIDE))
     with pytest.raises(UsageError, match=f"more than 0.001: it begins at the layer '{name}' \\({operator}\\)"):
-        compared(original, data, "net.onnx")
+        compared(original, plain, "net.onnx")
 
 
-def test_another_number_of_scores_is_told(onnx2tf: None, tmp_path: Path) -> None:
-    data, _ = as_tflite(saved(network(), tmp_path), None)
+def test_another_number_of_scores_is_told(plain: bytes) -> None:
     shorter = network(nodes=NODES[:5], outputs=("f",))
     with pytest.raises(UsageError, match="it gives 8 scores an image, and 5 after the conversion"):
-        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), data, "net.onnx")
+        compared(OnnxOriginal(shorter, Image("image", True, SIDE)), plain, "net.onnx")
 
 
 def test_a_missing_package_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,7 +169,9 @@ def test_a_graph_that_the_converter_cannot_take_is_one_line(onnx2tf: None, tmp_p
     assert "\n" not in raised.value.message
 
 
-def test_a_file_is_checked_before_its_converter_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_checked_before_its_converter_is_fetched(
+    in_process: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     model = network((1, 3, SIDE, 2 * SIDE))

@@ -1,9 +1,10 @@
 """Handles of TensorFlow Hub: one becomes a card; as a real server on this machine plays it, others are refused."""
 
+import contextlib
 import importlib.util
 import io
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -43,8 +44,12 @@ def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
         yield pool
 
 
-def packed(members: dict[str, bytes], **special: tarfile.TarInfo) -> bytes:
-    """A tar.gz as the hub sends it; ``special`` headers stand for the members of their names."""
+FILES = {name: f"{name} ".encode() * 500 for name in MEMBERS}
+"""Stand-ins for a SavedModel's variables."""
+
+
+def packed(members: Mapping[str, bytes], special: bytes = b"") -> bytes:
+    """A tar.gz as the hub sends it; the second member of a model may be of a ``special`` type."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         for folder in (".", "./variables"):
@@ -55,26 +60,15 @@ def packed(members: dict[str, bytes], **special: tarfile.TarInfo) -> bytes:
             info = tarfile.TarInfo(f"./{name}")
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-        for info in special.values():
+        if special:
+            info = tarfile.TarInfo(MEMBERS[1])
+            info.type, info.linkname = special, "/etc/passwd"
             archive.addfile(info)
     return out.getvalue()
 
 
-def files() -> dict[str, bytes]:
-    """Stand-ins for a SavedModel's variables."""
-    return {name: f"{name} ".encode() * 500 for name in MEMBERS}
-
-
 def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
     return Path(child.call(f"{handles.__name__}:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S)))
-
-
-def test_a_handle_is_asked_for_its_archive_and_redirects_are_followed(shelf: Shelf) -> None:
-    shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/storage/1.tar.gz"}))
-    shelf.put("/storage/1.tar.gz", packed(files() | {"saved_model.pb": b"never read"}))
-    with handles.resolved(shelf.url + HANDLE) as folder:
-        assert {name: (folder / name).read_bytes() for name in MEMBERS} == files()
-    assert not folder.exists()
 
 
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,47 +83,38 @@ def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool,
         resolve(child, shelf.url + HANDLE)
 
 
-def test_an_answer_that_is_no_archive_is_refused(child: ChildPool, shelf: Shelf) -> None:
-    shelf.put(ASKED, b"<html>a page about this model</html>")
-    with pytest.raises(StageError, match="does not appear to be a valid module"):
-        resolve(child, shelf.url + HANDLE)
-
-
-def test_an_archive_that_is_cut_off_is_refused(child: ChildPool, shelf: Shelf) -> None:
-    noise = {name: np.random.default_rng(0).bytes(400_000) for name in MEMBERS}
-    shelf.put(ASKED, Answer(packed(noise), cut_after=300_000))
-    with pytest.raises(StageError, match="tensorflow-hub: "):
-        resolve(child, shelf.url + HANDLE)
-
-
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE])
-def test_a_member_that_is_no_plain_file_is_refused(child: ChildPool, shelf: Shelf, kind: bytes) -> None:
-    info = tarfile.TarInfo(MEMBERS[1])
-    info.type, info.linkname = kind, "/etc/passwd"
-    shelf.put(ASKED, packed({MEMBERS[0]: files()[MEMBERS[0]]}, second=info))
-    with pytest.raises(StageError, match="tensorflow-hub: "):
-        resolve(child, shelf.url + HANDLE)
-
-
-@pytest.mark.parametrize("name", ["../../../escaped", "variables/../../escaped"])
-def test_a_path_that_leaves_the_archive_is_refused(child: ChildPool, shelf: Shelf, name: str) -> None:
-    shelf.put(ASKED, packed({name: b"x"} | files()))
-    with pytest.raises(StageError, match=r"Relative path .* is invalid"):
-        resolve(child, shelf.url + HANDLE)
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (b"<html>a page about this model</html>", "does not appear to be a valid module"),
+        (
+            Answer(packed({name: np.random.default_rng(0).bytes(400_000) for name in MEMBERS}), cut_after=300_000),
+            "tensorflow-hub: ",
+        ),
+        *(
+            (packed({MEMBERS[0]: FILES[MEMBERS[0]]}, kind), "tensorflow-hub: ")
+            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)
+        ),
+        (packed({"../../../escaped": b"x", **FILES}), r"Relative path .* is invalid"),
+        (packed({"variables/../../escaped": b"x", **FILES}), r"Relative path .* is invalid"),
+        (packed({"variables/zeros": bytes(10_000_000)}), r"more than 9\.0 MB when unpacked"),
+    ],
+    ids=["page", "cut", "symlink", "link", "pipe", "relative path", "path upwards", "too large"],
+)
+def test_an_answer_that_is_no_sound_archive_is_refused(
+    child: ChildPool, shelf: Shelf, answer: Answer | bytes, said: str
+) -> None:
+    shelf.put(ASKED, answer)
+    with pytest.raises(StageError, match=said):
+        resolve(child, shelf.url + HANDLE, 9_000_000)
 
 
 def test_an_absolute_path_is_one_of_the_folder(child: ChildPool, shelf: Shelf, tmp_path: Path) -> None:
     outside = tmp_path / "escaped"
-    shelf.put(ASKED, packed({str(outside): b"x"} | files()))
+    shelf.put(ASKED, packed({str(outside): b"x", **FILES}))
     with pytest.raises(StageError, match="tensorflow-hub: "):
         resolve(child, shelf.url + HANDLE)
     assert not outside.exists()
-
-
-def test_more_than_the_limit_is_refused(child: ChildPool, shelf: Shelf) -> None:
-    shelf.put(ASKED, packed({"variables/zeros": bytes(1_000_000)}))
-    with pytest.raises(StageError, match=r"more than 100\.0 kB when unpacked"):
-        resolve(child, shelf.url + HANDLE, 100_000)
 
 
 @pytest.fixture(scope="module")
@@ -150,8 +135,16 @@ def served(shelf: Shelf, saved: Path) -> Shelf:
     return shelf
 
 
-def test_a_handle_becomes_a_card_that_names_it_with_its_hash(served: Shelf, saved: Path, tmp_path: Path) -> None:
-    handle = f"{served.url}{HANDLE}#sha256={folder_sha256(saved)}"
+@pytest.mark.usefixtures("own_folders", "in_process")
+def test_a_handle_is_asked_for_its_archive_and_becomes_a_card_that_names_it_with_its_hash(
+    shelf: Shelf, saved: Path, tmp_path: Path
+) -> None:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        archive.add(saved, ".")
+    shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/store/net.tar.gz"}))
+    shelf.put("/store/net.tar.gz", out.getvalue())
+    handle = f"{shelf.url}{HANDLE}#sha256={folder_sha256(saved)}"
     labels = labels_file(tmp_path)
     added = catalog.add(handle, labels=labels, mean=(127.5,), std=(127.5,), into=tmp_path / "own.yaml")
     assert added.card.name == "mobilenet_v1_025_32_classification_5"
@@ -159,11 +152,17 @@ def test_a_handle_becomes_a_card_that_names_it_with_its_hash(served: Shelf, save
     assert added.model.is_file()
 
 
-def test_files_with_another_hash_are_refused_before_they_are_read(served: Shelf, saved: Path) -> None:
+@pytest.fixture
+def resolved(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every handle is that of ``saved``."""
+    monkeypatch.setattr(handles, "resolved", lambda _: contextlib.nullcontext(saved))
+
+
+def test_files_with_another_hash_are_refused_before_they_are_read(resolved: None, saved: Path) -> None:
     wanted = "0" * 64
     with (
         pytest.raises(UsageError, match=f"have sha256 {folder_sha256(saved)}, expected {wanted}"),
-        local_source(f"{served.url}{HANDLE}#sha256={wanted}"),
+        local_source(f"http://127.0.0.1{HANDLE}#sha256={wanted}"),
     ):
         pytest.fail("it was resolved")
 

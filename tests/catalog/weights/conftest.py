@@ -8,6 +8,7 @@ import os
 import socket
 import tarfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -87,24 +88,14 @@ def own_settings(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempP
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
 
 
+UseIndex = Callable[[str], None]
+
+
 @pytest.fixture
-def index(monkeypatch: pytest.MonkeyPatch) -> IndexSetting:
-    """Point pip at an index."""
-    return IndexSetting(monkeypatch)
-
-
-class IndexSetting:
-    """Sets what pip would use."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._monkeypatch = monkeypatch
-
-    def use(self, url: str, **more: str) -> None:
-        """Make ``url`` the index; ``more`` are further options as PIP_* variables."""
-        self._monkeypatch.delenv("PIP_NO_INDEX", raising=False)
-        self._monkeypatch.setenv("PIP_INDEX_URL", url)
-        for name, value in more.items():
-            self._monkeypatch.setenv(f"PIP_{name.upper()}", value)
+def index(monkeypatch: pytest.MonkeyPatch) -> UseIndex:
+    """A function that points pip at an index."""
+    monkeypatch.delenv("PIP_NO_INDEX", raising=False)
+    return lambda url: monkeypatch.setenv("PIP_INDEX_URL", url)
 
 
 @pytest.fixture

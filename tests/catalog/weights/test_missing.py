@@ -22,18 +22,18 @@ def refused(*sources: object, options: FetchOptions) -> WeightsError:
     return raised.value
 
 
-def test_one_place_is_told_in_one_line_by_its_host(options: FetchOptions) -> None:
+def test_one_place_is_told_in_one_line_by_its_host_and_several_in_a_line_each(options: FetchOptions) -> None:
     error = refused(home(AWAY), options=replace(options, offline=True))
     assert error.message == "the weights of 'tiny' are not available: weights.invalid: not asked: offline"
-
-
-def test_several_places_have_a_line_each(options: FetchOptions) -> None:
     error = refused(home(AWAY), packaged("npm", b"", "t"), options=replace(options, offline=True))
     assert error.message.splitlines() == [
         "the weights of 'tiny' are not available:",
         "  weights.invalid: not asked: offline",
         "  npm:tiny_weights==1.0: not asked: offline",
     ]
+    again = pickle.loads(pickle.dumps(error))  # it travels between processes
+    assert isinstance(again, MissingWeights)
+    assert (again.message, again.hint, again.reasons) == (error.message, error.hint, error.reasons)  # type: ignore[attr-defined]
 
 
 @pytest.mark.integration
@@ -41,13 +41,6 @@ def test_an_index_helps_only_where_a_package_is_a_source(options: FetchOptions) 
     offline = replace(options, offline=True)
     assert "pip config" not in refused(home(AWAY), options=offline).hint
     assert "pip config" in refused(home(AWAY), packaged("pypi", wheel(), "t.whl"), options=offline).hint
-
-
-def test_the_error_travels_between_processes(options: FetchOptions) -> None:
-    error = refused(home(AWAY), packaged("npm", b"", "t"), options=replace(options, offline=True))
-    again = pickle.loads(pickle.dumps(error))
-    assert isinstance(again, MissingWeights)
-    assert (again.message, again.hint, again.reasons) == (error.message, error.hint, error.reasons)  # type: ignore[attr-defined]
 
 
 def test_many_cards_are_told_in_a_few_short_lines(options: FetchOptions) -> None:

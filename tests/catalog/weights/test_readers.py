@@ -5,6 +5,7 @@ Checkpoints that Keras and TensorFlow write themselves: what they saved is what 
 
 import contextlib
 import json
+import shutil
 import struct
 from pathlib import Path
 from typing import Any
@@ -54,17 +55,19 @@ def caffemodel(shape: bytes) -> bytes:
     return message((1, b"net"), (100, message((1, b"conv1"), (7, blob), (7, bias))))
 
 
-def test_a_caffemodel_is_read_with_its_shapes(tmp_path: Path) -> None:
-    sizes = message((7, message((1, b"".join(map(varint, KERNEL.shape))))))
-    (tmp_path / "m").write_bytes(caffemodel(sizes))
+@pytest.mark.parametrize(
+    "shape",
+    [
+        message((7, message((1, b"".join(map(varint, KERNEL.shape)))))),
+        message(*zip((1, 2, 3, 4), KERNEL.shape, strict=True)),
+    ],
+    ids=["sizes", "the old four sizes"],
+)
+def test_a_caffemodel_is_read_with_its_shapes(tmp_path: Path, shape: bytes) -> None:
+    (tmp_path / "m").write_bytes(caffemodel(shape))
     tensors = read("caffemodel", tmp_path / "m")
     assert np.array_equal(tensors["conv1/0"], KERNEL)
     assert tensors["conv1/1"].tolist() == [1, 1]
-
-
-def test_a_caffemodel_with_the_old_four_sizes_is_read(tmp_path: Path) -> None:
-    (tmp_path / "m").write_bytes(caffemodel(message(*zip((1, 2, 3, 4), KERNEL.shape, strict=True))))
-    assert np.array_equal(read("caffemodel", tmp_path / "m")["conv1/0"], KERNEL)
 
 
 def graphdef(shape: tuple[int, ...]) -> bytes:
@@ -163,17 +166,13 @@ def keras_h5(path: Path) -> Any:
 
 
 @pytest.mark.integration
-def test_keras_layers_are_read_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_keras_layers_are_read_in_the_order_of_the_file_without_one_that_counts(tmp_path: Path) -> None:
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = KERNEL[0, 0]
     tensors = read("keras_h5", tmp_path / "m.h5")
     assert list(tensors) == ["conv/conv/kernel:0", "dense/dense/kernel:0"]
     assert np.array_equal(tensors["conv/conv/kernel:0"], KERNEL)
-
-
-@pytest.mark.integration
-def test_a_keras_layer_that_counts_is_preprocessing_and_left_out(tmp_path: Path) -> None:
-    with keras_h5(tmp_path / "m.h5") as file:
+    with keras_h5(tmp_path / "m.h5") as file:  # a layer of preprocessing
         file["dense"].attrs["weight_names"] = [b"dense/mean:0", b"dense/count:0"]
         file["dense/dense/mean:0"] = KERNEL[0, 0]
         file["dense/dense/count:0"] = np.int64(3)
@@ -194,22 +193,17 @@ def test_a_keras_layer_whose_name_has_a_slash_stays_a_layer_of_its_own(tmp_path:
 
 
 @pytest.mark.integration
-def test_a_keras_file_that_links_to_another_file_is_refused(tmp_path: Path) -> None:
+def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Path) -> None:
     import h5py
 
     with keras_h5(tmp_path / "m.h5") as file:
         file["dense/dense/kernel:0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
     with pytest.raises(WeightsError, match="link out of the file"):
         read("keras_h5", tmp_path / "m.h5")
-
-
-@pytest.mark.integration
-def test_a_keras_file_that_keeps_values_outside_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "outside.bin").write_bytes(KERNEL.tobytes())
+    outside = tmp_path / "outside.bin"
+    outside.write_bytes(KERNEL.tobytes())
     with keras_h5(tmp_path / "m.h5") as file:
-        file["dense"].create_dataset(
-            "dense/kernel:0", (24,), "<f4", external=[(str(tmp_path / "outside.bin"), 0, KERNEL.nbytes)]
-        )
+        file["dense"].create_dataset("dense/kernel:0", (24,), "<f4", external=[(str(outside), 0, KERNEL.nbytes)])
     with pytest.raises(WeightsError, match="outside the file"):
         read("keras_h5", tmp_path / "m.h5")
 
@@ -233,7 +227,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
     for name in kernels:
         scale, zero = details[name]["quantization"]
         expected = (runtime.get_tensor(details[name]["index"]).astype(np.float32) - zero) * np.float32(scale)
-        assert tensors[name] == pytest.approx(expected, rel=1e-6)
+        assert np.allclose(tensors[name], expected, rtol=1e-6, atol=0)
 
 
 @needs_models
@@ -269,9 +263,9 @@ def network(layers: Any, image: Any) -> Any:
     return layers.Dense(5, name="logits")(x)
 
 
-@pytest.fixture
-def model() -> Any:
-    """The network with weights that tell the layers apart."""
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, Path]:
+    """The network with weights that tell the layers apart, and the folder of its checkpoint."""
     import keras
     from keras import layers
 
@@ -280,62 +274,47 @@ def model() -> Any:
     rng = np.random.default_rng(3)
     for variable in built.trainable_variables:
         variable.assign(rng.normal(size=variable.shape))
-    return built
+    folder = tmp_path_factory.mktemp("exported")
+    built.export(folder, verbose=False)
+    return built, folder / "variables"
 
 
-def blank() -> Any:
-    """The same graph, flat and with other weights."""
+@pytest.mark.integration
+def test_an_exported_saved_model_fills_the_graph(exported: tuple[Any, Path]) -> None:
     import keras
     from keras import layers
 
     image = keras.Input((8, 8, 3), batch_size=1)
-    return keras.Model(image, network(layers, image))
-
-
-def agree(one: Any, other: Any) -> bool:
+    filled = keras.Model(image, network(layers, image))  # flat and with other weights
+    mapping.put("keras", filled, read("checkpoint", exported[1] / "variables.index"))
     photo = np.random.default_rng(5).normal(size=(1, 8, 8, 3)).astype(np.float32)
-    return bool(np.allclose(one(photo, training=False), other(photo, training=False), rtol=1e-4, atol=1e-3))
+    one, other = (np.asarray(model(photo, training=False)) for model in (filled, exported[0]))
+    assert np.allclose(one, other, rtol=1e-4, atol=1e-3)
 
 
 @pytest.mark.integration
-def test_an_exported_saved_model_fills_the_graph(tmp_path: Path, model: Any) -> None:
-    model.export(tmp_path / "m", verbose=False)
-    filled = blank()
-    mapping.put("keras", filled, read("checkpoint", tmp_path / "m" / "variables" / "variables.index"))
-    assert agree(filled, model)
-
-
-@pytest.mark.integration
-def test_a_checkpoint_of_plain_names_is_read(tmp_path: Path) -> None:
-    import tensorflow as tf
+def test_checkpoints_of_plain_names_are_read_and_those_of_the_first_form_are_one_file(tmp_path: Path) -> None:
+    from tensorflow import raw_ops
 
     values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    tf.raw_ops.SaveV2(
+    names = ["MobilenetV1/Conv2d_0/weights", "global_step"]
+    raw_ops.SaveV2(
         prefix=str(tmp_path / "model.ckpt"),
-        tensor_names=["MobilenetV1/Conv2d_0/weights", "global_step"],
+        tensor_names=names,
         shape_and_slices=["", ""],
         tensors=[values, np.int64(7)],
     )
-    tensors = read("checkpoint", tmp_path / "model.ckpt.index")
-    assert list(tensors) == ["MobilenetV1/Conv2d_0/weights"]
-    assert np.array_equal(tensors["MobilenetV1/Conv2d_0/weights"], values)
-
-
-@pytest.mark.integration
-def test_a_checkpoint_of_the_first_form_is_one_file(tmp_path: Path) -> None:
-    import tensorflow as tf
-
-    values = np.arange(6, dtype=np.float32).reshape(2, 3)
-    tf.raw_ops.Save(filename=str(tmp_path / "inception_v1.ckpt"), tensor_names=["a/weights"], data=[values])
-    tensors = read("checkpoint", tmp_path / "inception_v1.ckpt")
-    assert np.array_equal(tensors["a/weights"], values)
+    raw_ops.Save(filename=str(tmp_path / "first.ckpt"), tensor_names=names[:1], data=[values])
+    for file in ("model.ckpt.index", "first.ckpt"):
+        tensors = read("checkpoint", tmp_path / file)
+        assert list(tensors) == names[:1]
+        assert np.array_equal(tensors[names[0]], values)
 
 
 @pytest.mark.integration
 @pytest.mark.parametrize("damaged", ["variables.index", "variables.data-00000-of-00001"])
-def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, model: Any, damaged: str) -> None:
-    model.export(tmp_path / "m", verbose=False)
-    folder = tmp_path / "m" / "variables"
+def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, exported: tuple[Any, Path], damaged: str) -> None:
+    folder = shutil.copytree(exported[1], tmp_path / "m")
     (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
     with pytest.raises(WeightsError, match=r"variables\.index cannot be read as checkpoint"):
         read("checkpoint", folder / "variables.index")

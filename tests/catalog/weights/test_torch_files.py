@@ -84,14 +84,10 @@ def state(offset: int = 0, size: tuple[int, ...] = (2, 3), stride: tuple[int, ..
     return OrderedDict(layer=OrderedDict(weight=Tensor(Storage("0", VALUES), offset, size, stride)))
 
 
-def test_the_zip_form_is_read(tmp_path: Path) -> None:
-    tensors = read("torch", write_zip(tmp_path / "m.pth", state(), VALUES.tobytes()))
-    assert tensors["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
-
-
-def test_the_older_form_is_read(tmp_path: Path) -> None:
-    tensors = read("torch", write_legacy(tmp_path / "m.pth", state(), VALUES))
-    assert tensors["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
+def test_both_forms_are_read(tmp_path: Path) -> None:
+    zipped = write_zip(tmp_path / "m.pth", state(), VALUES.tobytes())
+    for path in (zipped, write_legacy(tmp_path / "older.pth", state(), VALUES)):
+        assert read("torch", path)["layer.weight"].tolist() == [[0, 1, 2], [3, 4, 5]]
 
 
 def test_a_transposed_view_of_part_of_a_storage_is_read_right(tmp_path: Path) -> None:
@@ -133,17 +129,21 @@ def test_a_program_is_refused_and_not_run(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["builtins\neval", "builtins\ngetattr", "torch\nload", "torch._utils\n_import_dotted_name", "os\nsystem"]
-)
-def test_every_name_but_a_tensors_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(WeightsError, match="only tensors are read"):
-        read("torch", write_zip(tmp_path / "m.pth", b"\x80\x02c" + name.encode() + b"\n.", b""))
-
-
-def test_a_memo_that_would_eat_the_memory_is_refused(tmp_path: Path) -> None:
-    bomb = b"\x80\x02}r" + struct.pack("<I", 2**31) + b"."
-    with pytest.raises(WeightsError, match="absurd amount of memory"):
-        read("torch", write_zip(tmp_path / "m.pth", bomb, b""))
+    ("program", "said"),
+    [
+        *(
+            (b"\x80\x02c" + name + b"\n.", "only tensors are read")
+            for name in (b"builtins\neval", b"builtins\ngetattr", b"torch\nload",
+                         b"torch._utils\n_import_dotted_name", b"os\nsystem")
+        ),
+        (b"\x80\x02}r" + struct.pack("<I", 2**31) + b".", "absurd amount of memory"),
+    ],
+)  # fmt: skip
+def test_every_name_but_a_tensors_and_a_memo_that_would_eat_the_memory_are_refused(
+    tmp_path: Path, program: bytes, said: str
+) -> None:
+    with pytest.raises(WeightsError, match=said):
+        read("torch", write_zip(tmp_path / "m.pth", program, b""))
 
 
 @pytest.mark.parametrize("kept", [0, 1, 40, 200, -8])
