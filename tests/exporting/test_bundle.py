@@ -254,7 +254,7 @@ def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str])
         os.write(2, b"INFO: Created a delegate\n")
         return 0.1, [(0, {"label": int(images[0].max() > 0)})]
 
-    model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, ())
+    model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, (), Metadata("", (), (), ()))
     made = vector_files(model, answering)
     document = json.loads(made["test_vectors/vectors.json"])
     assert (document["tolerance"], document["vectors"]) == (0.1, [{"input": "00.rgb", "label": 1}])

@@ -147,7 +147,8 @@ def test_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
         choose(stored(tmp_path, failed), failed.configuration.key)
 
 
-MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
+SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), SAID)
 WORDS = {
     "none": "published weights",
     "head": "head retrained on your images",
@@ -186,7 +187,7 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
 
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-PARSED = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), ShippedThresholds(0.5))
+PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
 
 

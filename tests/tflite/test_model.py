@@ -17,7 +17,7 @@ from advisor.tflite.levels import attach_head, with_levels
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.tflite.quantization import fold_normalization, to_float16, to_float32, to_float_io
+from advisor.tflite.quantization import to_float16, to_float32, to_float_io
 from advisor.tflite.rewrite import pack, select_output, unpack
 from advisor.tflite.unknown import with_temperature
 from advisor.tflite.verify import MAX_TABLES
@@ -161,7 +161,6 @@ def test_truncations_of_a_real_file_are_refused(master: bytes) -> None:
     [
         lambda data: select_output(data, "features"),
         lambda data: attach_head(data, np.zeros((4, 2)), np.zeros(2)),
-        lambda data: fold_normalization(data, (0.0,), (1.0,)),
         lambda data: append_postprocess(data, np.zeros((3, 4), np.float32), Suppression()),
         lambda data: with_temperature(data, 2.0),
         *(with_levels, to_float16, to_float32, to_float_io, without_transposes),

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite.model import opened
+from advisor.tflite.rewrite import editable, pack
 
 if TYPE_CHECKING:
+    from ai_edge_litert import schema_py_generated as schema
+
     from advisor.compression.quantization.grid import Grids
 
 Range = tuple[float, float]
@@ -131,7 +133,7 @@ def observe(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    model, known = read(data), known or {}
+    (tables, model), known = opened(data), known or {}
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
@@ -139,7 +141,7 @@ def observe(
     sums = [_Sums(one) for one in seen if one.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        _run(data, _arrays(images), sources, notes, sums)
+        _run(tables, _arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
             {one.layer.kernel: one.moments() for one in sums},
@@ -152,7 +154,7 @@ def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
 
 
 def _run(
-    data: bytes,
+    tables: schema.ModelT,
     arrays: tuple[NDArray[Any], ...],
     sources: tuple[int, ...],
     notes: Mapping[int, _Notes],
@@ -161,7 +163,7 @@ def _run(
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
         return
-    interpreter = _with_outputs(data, [index for index in read_at if index not in sources])
+    interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
     for sample in zip(*arrays, strict=True):
         for source, value in zip(sources, sample, strict=True):
@@ -174,11 +176,11 @@ def _run(
             one.add(values[one.layer.source])
 
 
-def _with_outputs(data: bytes, outputs: list[int]) -> Any:
+def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
-    model = unpack(data)
+    model = editable(tables)
     model.subgraphs[0].outputs, model.signatureDefs = outputs, []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
