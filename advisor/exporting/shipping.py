@@ -11,7 +11,6 @@ from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.names import integration, registered
-from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting import check
 from advisor.store.run_folder import artefact_problem
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Pixels = NDArray[np.uint8]
+    Crops = Sequence[Callable[[], Pixels]]
 
 
 NO_THRESHOLD = ShippedThresholds()
@@ -131,13 +131,14 @@ processors add in another order, and kernels of a quantized model round differen
 MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
 
 LOOKED_AT = 5 * COUNT
-"""Images that a detector's vectors are chosen from, those with the highest scores."""
+"""Crops that a detector's vectors are chosen from, those with the highest scores."""
 
 Answer = Mapping[str, object]
 """A model's answer to an image, in the form of ``vectors.json``."""
 
-Answering = Callable[[ShippedModel, "Pixels"], tuple[float, Sequence[tuple[int, Answer]]]]
-"""Function from images (N, size, size, 3) to a tolerance, and the places and answers of at most ``COUNT`` of them."""
+Answering = Callable[[ShippedModel, "Crops"], tuple[float, Sequence[tuple[int, Answer]]]]
+"""Function from images, each made by a call as uint8 (size, size, 3), to a tolerance, and the places and answers of at
+most ``COUNT`` of them."""
 
 
 @dataclass(frozen=True)
@@ -162,13 +163,10 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
     and the largest difference that the checker accepts.
     """
-    import numpy as np
-
-    from advisor.compression.calibration import from_photographs
+    from advisor.compression.calibration import photograph_crops
     from advisor.measurement.on_device.gpu import redirected_errors
 
-    crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
-    images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)
+    images = photograph_crops(model.size, SEED)
     with redirected_errors():  # the runtime reports there which kernels it uses
         tolerance, rows = answering(model, images)
     names = [f"{number:02}.rgb" for number in range(len(rows))]
@@ -181,19 +179,19 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
         "tolerance": tolerance,
         "vectors": [{"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)],
     }
-    pixels = {name: images[place].tobytes() for name, (place, _) in zip(names, rows, strict=True)}
+    pixels = {name: images[place]().tobytes() for name, (place, _) in zip(names, rows, strict=True)}
     files = {"vectors.json": (json.dumps(document, indent=1) + "\n").encode(), **pixels}
     return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
-def runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
         interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
         interpreter.allocate_tensors()
-        return lambda place: check.outputs(interpreter, images[place], model.mean, model.std)
+        return lambda place: check.outputs(interpreter, images[place](), model.mean, model.std)
 
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 

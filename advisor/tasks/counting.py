@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.question import Question
-    from advisor.exporting.shipping import Found, Pixels, ShippedModel, Shipping
+    from advisor.exporting.shipping import Crops, Found, ShippedModel, Shipping
     from advisor.measurement.average_precision import Matched
     from advisor.tasks.detection.files import FoundObjects, ObjectFigures
     from advisor.training.detection import HeadKind
@@ -97,7 +97,7 @@ class ByCentres:
         return match_centres(given.true, given.found, threshold)
 
 
-def marked(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the scores of a map of centres.
 
     The tolerance is the smallest one of which half contains the difference between two kernels in enough images.

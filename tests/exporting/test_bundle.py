@@ -252,7 +252,7 @@ def test_a_bundle_is_replaced_only_by_force(bundle: Bundle, trained: RunFolder, 
 def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     def answering(_model: ShippedModel, images: Any) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
         os.write(2, b"INFO: Created a delegate\n")
-        return 0.1, [(0, {"label": int(images[0].max() > 0)})]
+        return 0.1, [(0, {"label": int(images[0]().max() > 0)})]
 
     model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, (), Metadata("", (), (), ()))
     made = vector_files(model, answering)
