@@ -90,7 +90,7 @@ def test_channels_that_differ_are_kept_apart() -> None:
 
 
 @given(st.lists(st.text(max_size=20), min_size=1, max_size=6))
-@settings(deadline=None)
+@settings(max_examples=30)
 def test_any_labels_survive_one_a_line(labels: list[str]) -> None:
     found = present(read_metadata(write_metadata(tiny_classifier_of_images(len(labels)), described(tuple(labels)))))
     assert found.labels == tuple(one_line(label) for label in labels)
@@ -128,7 +128,7 @@ DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
 
 
 @given(st.lists(st.tuples(st.integers(0, len(DESCRIBED) - 1), st.integers(0, 255)), min_size=1, max_size=6))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200)
 def test_damaged_metadata_gives_an_answer_or_a_usage_error(damage: list[tuple[int, int]]) -> None:
     data = bytearray(DESCRIBED)
     for place, value in damage:

@@ -13,6 +13,7 @@ from PIL import Image
 
 from advisor.compression.recipes import RECIPES
 from advisor.compression.recipes.base import Needs
+from tests.compression.recipes import making
 
 pytestmark = pytest.mark.integration
 
@@ -50,7 +51,9 @@ def inputs(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> Path:
 
 
 def test_two_processes_make_the_same_files(inputs: Path) -> None:
-    assert made(inputs, QUICK, "1", "1") == made(inputs, QUICK, "2", "3")
+    (inputs / "here").mkdir()
+    here = making.main(inputs / "model.tflite", inputs / "images", inputs / "here", *QUICK)
+    assert here == made(inputs, QUICK, "2", "3")
 
 
 @pytest.mark.slow
