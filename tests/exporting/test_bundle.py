@@ -63,17 +63,6 @@ def test_it_holds_what_a_team_needs_and_sums_that_sha256sum_reads(bundle: Bundle
     assert sums["model.tflite"] == bundle.evaluation.artefact_sha256
 
 
-def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_path: Path) -> None:
-    made = export(trained.path, tmp_path / "b")
-    assert made.evaluation == load_run(trained.path).decision.pick
-    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
-
-
-def test_the_same_run_gives_the_same_bytes(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    again = export(trained.path, tmp_path / "elsewhere" / "again", pick=bundle.evaluation.configuration.key)
-    assert contents(again.path) == contents(bundle.path)
-
-
 def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trained: RunFolder) -> None:
     found = risks(load_view(trained), bundle.evaluation)
     assert warnings(found), "a class of this search has few validation images"
@@ -140,10 +129,14 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     assert f"--num_threads={threads}" in (bundle.path / "README.md").read_text()
 
 
-def test_only_the_platforms_asked_for_are_written(trained: RunFolder, tmp_path: Path) -> None:
-    found = export(trained.path, tmp_path / "b", targets=("ios",)).files
-    assert "ios/Classifier.swift" in found
-    assert not any(name.startswith(("android", "python", "edgetpu")) for name in found)
+def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are_written(
+    trained: RunFolder, tmp_path: Path
+) -> None:
+    made = export(trained.path, tmp_path / "b", targets=("ios",))
+    assert made.evaluation == load_run(trained.path).decision.pick
+    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
+    assert "ios/Classifier.swift" in made.files
+    assert not any(name.startswith(("android", "python", "edgetpu")) for name in made.files)
 
 
 def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_path: Path) -> None:
@@ -239,13 +232,14 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 
 
-def test_a_bundle_is_replaced_only_by_force(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    own = Path(shutil.copytree(bundle.path, tmp_path / "bundle"))
+def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_bytes(
+    bundle: Bundle, trained: RunFolder, own: Path
+) -> None:
     (own / "left over.txt").write_text("x")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
-    export(trained.path, own, force=True)
-    assert not (own / "left over.txt").exists()
+    export(trained.path, own, pick=bundle.evaluation.configuration.key, force=True)
+    assert contents(own) == contents(bundle.path)
 
 
 def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:

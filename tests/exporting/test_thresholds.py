@@ -18,6 +18,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Interval
 from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipping import prepare
 from advisor.store import RunFolder
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
@@ -63,7 +64,7 @@ def unsure(many_images: list[Pixels]) -> list[Pixels]:
 def test_mediapipe_leaves_out_what_is_below_the_threshold(
     copied: RunFolder, unsure: list[Pixels], tmp_path: Path
 ) -> None:
-    plain = made(copied, tmp_path / "plain").model
+    plain = prepare((copied.path / evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)

@@ -152,10 +152,6 @@ def test_operators_and_stored_constants_are_those_of_the_converter(halved: bytes
     assert half_constants(own) == half_constants(theirs)
 
 
-def test_the_size_is_that_of_the_converter(halved: bytes, converter_made: bytes) -> None:
-    assert len(halved) == pytest.approx(len(converter_made), rel=0.01)
-
-
 def test_outputs_are_those_of_the_converter(
     halved: bytes, converter_made: bytes, images: list[Array], run: Run
 ) -> None:

@@ -190,10 +190,6 @@ def test_labels_make_it_a_loss_of_accuracy(
     assert told == pytest.approx(judge(form).drop_points)
 
 
-def test_a_plain_float_model_passes(float_model: bytes) -> None:
-    require_plain_float(float_model, "int8")
-
-
 @pytest.mark.parametrize("form", ["int8", "dynamic_int8", "weight_int8", "float16", "int16x8", "int8_float_io"])
 @pytest.mark.parametrize("name", ["float32", "int8", "rounded"])
 def test_compressed_models_are_refused(forms: dict[str, bytes], form: str, name: str) -> None:
@@ -225,8 +221,3 @@ def second_signature(model: Any) -> None:
 def test_files_of_another_kind_are_refused(float_model: bytes, change: Callable[[Any], None], message: str) -> None:
     with pytest.raises(UnsupportedRecipe, match=message):
         require_plain_float(edited(float_model, change), "int8")
-
-
-def test_a_damaged_file_is_a_usage_error(float_model: bytes) -> None:
-    with pytest.raises(UsageError):
-        recipe("float32").apply(float_model[: len(float_model) // 2])

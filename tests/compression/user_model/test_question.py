@@ -16,8 +16,6 @@ from tests.compression.user_model.conftest import Asked
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 
-SHARED_MODELS = Path(__file__).resolve().parents[4] / "shared" / "data" / "models"
-
 
 def test_the_file_says_how_it_reads_images(described: Path, asked: Asked) -> None:
     question = asked(described)
@@ -50,24 +48,9 @@ def test_options_that_do_not_fit(described: Path, asked: Asked, options: dict[st
         asked(described, **options)
 
 
-def test_an_unknown_recipe_names_the_nearest(described: Path, asked: Asked) -> None:
-    with pytest.raises(UsageError, match="'int16x9'.*did you mean 'int16x8'"):
-        asked(described, "int16x9")
-
-
 def test_float_alone_is_no_question(described: Path, asked: Asked) -> None:
     with pytest.raises(UsageError, match="names only float32"):
         asked(described, "float32")
-
-
-@pytest.mark.parametrize("file", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
-def test_published_quantized_files_are_refused(file: str, asked: Asked, tmp_path: Path) -> None:
-    if not SHARED_MODELS.is_dir():
-        pytest.skip("../shared/data/models is not here")
-    with pytest.raises(UsageError, match="quantized already") as caught:
-        asked(SHARED_MODELS / file)
-    assert "float file" in caught.value.hint
-    assert not (tmp_path / "forms").exists()
 
 
 def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_from(
