@@ -15,14 +15,7 @@ from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, late
 from advisor.core.names import registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
-from advisor.exporting.shipping import (
-    PARTS,
-    ExportedModel,
-    ShippedModel,
-    exported_model,
-    parts_of,
-    vector_files,
-)
+from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting.risks import Risk, risks_of
 from advisor.reporting.view import summary_of
 from advisor.tflite.metadata import one_line
@@ -175,7 +168,6 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
 
 
 def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, bytes]:
-    """Return every file of the bundle by its path."""
     run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
     found = risks_of(run.question, summary_of(run), evaluation)

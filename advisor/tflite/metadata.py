@@ -334,7 +334,6 @@ def _scores(writer: _Writer, metadata: Metadata) -> int:
 
 
 def _detections(writer: _Writer, threshold: float | None) -> list[int]:
-    """Write the four outputs of a detector."""
     units = writer.units(threshold)
     order = writer.numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
     boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})

@@ -119,8 +119,6 @@ def _indices(vector: Any) -> tuple[int, ...]:
 
 
 class _Reader:
-    """Turns tables into values."""
-
     def __init__(self, tables: schema.ModelT) -> None:
         self._tables = tables
         self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
@@ -171,7 +169,6 @@ def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
 
 
 def _options(operator: schema.OperatorT) -> dict[str, float | str]:
-    """Return the known options of an operator by name."""
     table = vars(operator.builtinOptions) if operator.builtinOptions else {}
     fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
     options = {name: fields[name] for name in OPTIONS if name in fields}

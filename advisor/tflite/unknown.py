@@ -156,12 +156,10 @@ class _Edit:
         self._name = name
 
     def ends(self) -> tuple[list[int], int]:
-        """Return the tensors that the linear layers of the head read, and the one of the logits."""
         with guarded(self._name):
             return _ends_of(self._model, self.graph, self._name)
 
     def finished(self, output: str, tensor: int) -> bytes:
-        """Return the file whose only output is a tensor."""
         sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
         prune(self._model, self.graph)
         return pack(self._model)

@@ -205,7 +205,6 @@ class _Notes:
         self._count += 1
 
     def activation(self) -> Activation:
-        """Return the recorded values."""
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -232,7 +231,6 @@ class _Sums:
         self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
-        """Record the layer's input for one image."""
         self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
@@ -250,7 +248,6 @@ class _Sums:
         self._waiting = []
 
     def moments(self) -> NDArray[np.float64]:
-        """Return the covariance."""
         if self._waiting:
             self._flush()
         means = self._sum / self._count

@@ -43,8 +43,7 @@ def check(_shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting.shipping.BundlePart`."""
-    measured = exported.model.measured
-    found = firmware(exported.artefact, measured.mean, measured.std)
+    found = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
     return {name: text.encode() for name, text in found.items()}
 
 
