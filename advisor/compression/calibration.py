@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -72,19 +73,24 @@ def from_images(paths: Sequence[Path], spec: InputSpec) -> NDArray[np.float32]:
 
 def from_photographs(spec: InputSpec, seed: int = 0) -> NDArray[np.float32]:
     """Return random crops of the photographs in scikit-image, float32 (n, size, size, 3)."""
+    return np.stack([spec.normalise(crop()) for crop in photograph_crops(spec.size, seed)])
+
+
+def photograph_crops(size: int, seed: int = 0) -> list[Callable[[], NDArray[np.uint8]]]:
+    """Return functions that make random crops of the photographs in scikit-image, uint8 (size, size, 3)."""
     from PIL import Image
 
-    draw = random.Random(seed)
-    crops = []
+    def resized(photograph: Image.Image, box: tuple[float, float, float, float]) -> NDArray[np.uint8]:
+        return np.asarray(photograph.resize((size, size), Image.Resampling.BILINEAR, box=box))
+
+    draw, crops = random.Random(seed), []
     folder = Path(str(distribution("scikit-image").locate_file("skimage/data")))
     for photograph in (Image.open(folder / name).convert("RGB") for name in PHOTOGRAPHS):
         for _ in range(CROPS_A_PHOTOGRAPH):
             side = draw.uniform(0.5, 1.0) * min(photograph.size)
             left, top = (draw.uniform(0, length - side) for length in photograph.size)
-            box = (left, top, left + side, top + side)
-            crop = photograph.resize((spec.size, spec.size), Image.Resampling.BILINEAR, box=box)
-            crops.append(spec.normalise(np.asarray(crop)))
-    return np.stack(crops)
+            crops.append(partial(resized, photograph, (left, top, left + side, top + side)))
+    return list(crops)
 
 
 def find_images(folder: Path) -> tuple[Path, ...]:

@@ -5,7 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
@@ -15,20 +15,10 @@ from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, late
 from advisor.core.names import registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
-from advisor.exporting.shipping import (
-    PARTS,
-    ExportedModel,
-    ShippedModel,
-    Shipping,
-    artefact_of,
-    parts_of,
-    prepare,
-    vector_files,
-)
-from advisor.reporting.risks import Risk, risks
-from advisor.reporting.view import view_of
+from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
+from advisor.reporting.risks import Risk, risks_of
+from advisor.reporting.view import summary_of
 from advisor.tflite.metadata import one_line
-from advisor.tflite.model import read
 
 _SEE = "advisor export RUN --list shows the candidates"
 
@@ -148,62 +138,39 @@ def export(
     folder = checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
-    artefact = artefact_of(stored, evaluation)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
-    shipping = stored.question.of_task.shipping()
-    _check_targets(wanted, shipping, evaluation, artefact)
-    model = prepare(artefact, evaluation.artefact, shipping.thresholds(evaluation))
-    if unknown_class:
-        model = _with_unknown(stored, shipping, evaluation, wanted)
-    contents = _contents(ExportedModel(stored, shipping, evaluation, model, artefact), wanted)
+    exported = exported_model(stored, evaluation, unknown_class)
+    _check_targets(wanted, exported, unknown_class)
+    contents = _contents(exported, wanted)
     write(folder, contents)
-    return Bundle(folder, evaluation, model, tuple(sorted(contents)))
+    return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)))
 
 
-def _with_unknown(run: LoadedRun, shipping: Shipping, evaluation: Evaluation, targets: Sequence[str]) -> ShippedModel:
-    """Return the model with one more class, which the search made of its pick."""
-    facts = evaluation.unknown
-    if facts is None or not facts.file:
-        raise UsageError(
-            f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
-            "a search with --data makes one of its pick; leave --pick out, or search again",
-        )
-    able = (*PLATFORMS, *(name for name, part in parts_of(targets).items() if part.WITH_UNKNOWN_CLASS))
-    for target in (each for each in targets if each not in able):
+def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
+    shipping, types, parts = exported.shipping, exported.model.types, parts_of(targets)
+    for part in parts.values():
+        part.check(shipping)
+    able = (*PLATFORMS, *(name for name, part in parts.items() if part.WITH_UNKNOWN_CLASS))
+    for target in (each for each in targets if unknown_class and each not in able):
         reason = f"--{target}: the class for unknown things is computed in float32"
         raise UsageError(reason, "leave --unknown-class out")
-    own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
-    model = prepare(artefact_of(run, own), facts.file, shipping.thresholds(evaluation))
-    edit = (
-        f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
-        "were measured without it"
-    )
-    return replace(model, edits=(*model.edits, edit))
-
-
-def _check_targets(wanted: Sequence[str], shipping: Shipping, evaluation: Evaluation, artefact: bytes) -> None:
-    for part in parts_of(wanted).values():
-        part.check(shipping)
-    if EDGETPU not in wanted:
+    if EDGETPU not in targets:
         return
     if not shipping.edgetpu:
         raise UsageError(f"--edgetpu: there is no program for it that {shipping.does}", "leave it out")
-    model = read(artefact, evaluation.artefact)
-    kinds = {tensor.dtype for tensor in (*model.inputs, *model.outputs)}
-    if not kinds <= {"int8", "uint8"}:
+    if not types <= {"int8", "uint8"}:
         raise UsageError(
-            f"--edgetpu: it runs fully quantized models only, and {evaluation.configuration.key} takes "
-            f"{'/'.join(sorted(kinds))}",
+            f"--edgetpu: it runs fully quantized models only, and {exported.evaluation.configuration.key} takes "
+            f"{'/'.join(sorted(types))}",
             "choose an int8 candidate with --pick; advisor export RUN --list shows them",
         )
 
 
 def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, bytes]:
-    """Return every file of the bundle by its path."""
     run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
-    found = risks(view_of(run), evaluation)
+    found = risks_of(run.question, summary_of(run), evaluation)
     texts = {
         "labels.txt": "".join(f"{one_line(label)}\n" for label in model.labels),
         "model_card.md": model_card(run, evaluation, model, found),
@@ -211,8 +178,8 @@ def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, byte
         **dict(render(shipping, target, model, evaluation) for target in targets if target in PLATFORMS),
     }
     if EDGETPU in targets:
-        measured, metadata = MEASURED if model.edits else MODEL, exported.metadata
-        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, measured, metadata.mean, metadata.std)
+        file = MEASURED if model.edits else MODEL
+        texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
     contents |= vector_files(model, shipping.answering)
     for part in parts_of(targets).values():
         contents |= part.files(exported)

@@ -20,7 +20,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement.accuracy import NEAR
-from advisor.reporting.risks import Risk, warnings
+from advisor.reporting.risks import Risk
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
@@ -176,8 +176,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
-        warnings=warnings(found),
-        risks=[risk for risk in found if risk not in warnings(found)],
+        warnings=[risk for risk in found if risk.warns],
+        risks=[risk for risk in found if not risk.warns],
         figures=list(_figures(run.question, evaluation)),
         limits=[f"{name} {show_figure(name, value)}" for name, value in run.question.limits.limits.items()],
         devices=devices_of(evaluation),

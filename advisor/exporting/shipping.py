@@ -11,18 +11,20 @@ from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.names import integration, registered
-from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.exporting import check
 from advisor.store.run_folder import artefact_problem
-from advisor.tflite.metadata import Metadata, one_line, read_metadata, write_metadata
-from advisor.tflite.model import read
+from advisor.tflite.metadata import Metadata, describe, described_in, one_line
+from advisor.tflite.model import opened
+from advisor.tflite.rewrite import editable
 
 if TYPE_CHECKING:
     import numpy as np
+    from ai_edge_litert import schema_py_generated as schema
     from numpy.typing import NDArray
 
     Pixels = NDArray[np.uint8]
+    Crops = Sequence[Callable[[], Pixels]]
 
 
 NO_THRESHOLD = ShippedThresholds()
@@ -40,7 +42,9 @@ class ShippedModel:
         std: divisor of the difference.
         size: side of the input in pixels.
         edits: changes for clients that do not support the artefact's types or normalization, or that read a threshold.
+        measured: description of the measured artefact.
         thresholds: scores from which on a client shows an object or a class.
+        types: types of the measured artefact's inputs and outputs.
     """
 
     content: bytes
@@ -49,7 +53,9 @@ class ShippedModel:
     std: float
     size: int
     edits: tuple[str, ...]
+    measured: Metadata
     thresholds: ShippedThresholds = field(default_factory=ShippedThresholds)
+    types: frozenset[str] = frozenset()
 
     @property
     def threshold(self) -> float | None:
@@ -66,26 +72,29 @@ def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRES
     Raises:
         UsageError: the file, called ``name``, is damaged, or has no metadata.
     """
-    metadata = read_metadata(artefact, name)
+    tables, model = opened(artefact, name)
+    metadata = described_in(model, artefact, name)
     if metadata is None or not metadata.labels or not metadata.mean:
         raise UsageError(
             f"{name} has no metadata with labels and normalization", "search again: artefacts of this version have it"
         )
-    content, described, edits = _adapted(artefact, metadata)
+    types = frozenset(tensor.dtype for tensor in (*model.inputs, *model.outputs))
+    described, edits = _adapted(tables, types, metadata)
     stated = _stated(thresholds, metadata.labels)
-    if stated and len(read(content, name).outputs[0].shape) < 4:  # no client reads one of a map
+    if stated and len(model.outputs[0].shape) < 4:  # no client reads one of a map
         one, by_class = min(stated), stated if thresholds.by_class else ()
         said = f"{one:g}{', for some classes a higher one' if by_class else ''}"
         described, edits = replace(described, threshold=one, by_class=by_class), (*edits, f"{THRESHOLD} {said}")
-    model = read(content, name)
     return ShippedModel(
-        content=write_metadata(content, described) if edits else artefact,
+        content=describe(tables, model, described) if edits else artefact,
         labels=metadata.labels,
         mean=described.mean[0],
         std=described.std[0],
         size=model.inputs[0].shape[1],
         edits=edits,
         thresholds=thresholds,
+        measured=metadata,
+        types=types,
     )
 
 
@@ -99,22 +108,19 @@ def _stated(thresholds: ShippedThresholds, labels: Sequence[str]) -> tuple[float
     return tuple(max(0.5, thresholds.least(label)) for label in labels)
 
 
-def _adapted(artefact: bytes, metadata: Metadata) -> tuple[bytes, Metadata, tuple[str, ...]]:
-    from advisor.tflite.quantization import fold_normalization, to_float_io
+def _adapted(tables: schema.ModelT, types: frozenset[str], metadata: Metadata) -> tuple[Metadata, tuple[str, ...]]:
+    """Edit the tables of a file; return its description then, and what was edited."""
+    from advisor.tflite.quantization import fold_normalization, take_floats
 
-    content, edits = artefact, list[str]()
-    model = read(artefact)
-    kinds = {tensor.dtype for tensor in (*model.inputs, *model.outputs)}
-    if kinds != {"float32"}:
-        content = to_float_io(content)
-        edits.append(f"input and output take float32 instead of {'/'.join(sorted(kinds - {'float32'}))}")
+    edits = list[str]()
+    if types != {"float32"}:
+        take_floats(editable(tables))
+        edits.append(f"input and output take float32 instead of {'/'.join(sorted(types - {'float32'}))}")
     if len(set(metadata.mean)) == 1 and len(set(metadata.std)) == 1:
-        return content, metadata, tuple(edits)
-    channels = model.inputs[0].shape[-1]
-    mean, std = (own if len(own) == channels else own * channels for own in (metadata.mean, metadata.std))
-    content = fold_normalization(content, mean, std)
+        return metadata, tuple(edits)
+    fold_normalization(editable(tables), metadata.mean, metadata.std)
     edits.append("the normalization, which differs by channel, happens inside the model: it takes RGB 0..255")
-    return content, replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
+    return replace(metadata, mean=(0.0,), std=(1.0,)), tuple(edits)
 
 
 COUNT = 6
@@ -125,13 +131,14 @@ processors add in another order, and kernels of a quantized model round differen
 MobileNetV2 differed by 0.010 between two runtimes, scores of an int8 detector with it by 0.06 between two kernels."""
 
 LOOKED_AT = 5 * COUNT
-"""Images that a detector's vectors are chosen from, those with the highest scores."""
+"""Crops that a detector's vectors are chosen from, those with the highest scores."""
 
 Answer = Mapping[str, object]
 """A model's answer to an image, in the form of ``vectors.json``."""
 
-Answering = Callable[[ShippedModel, "Pixels"], tuple[float, Sequence[tuple[int, Answer]]]]
-"""Function from images (N, size, size, 3) to a tolerance, and the places and answers of at most ``COUNT`` of them."""
+Answering = Callable[[ShippedModel, "Crops"], tuple[float, Sequence[tuple[int, Answer]]]]
+"""Function from images, each made by a call as uint8 (size, size, 3), to a tolerance, and the places and answers of at
+most ``COUNT`` of them."""
 
 
 @dataclass(frozen=True)
@@ -156,13 +163,10 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     pixels of each input (uint8 RGB, row by row: size x size x 3 bytes), and ``vectors.json`` with the expected answers
     and the largest difference that the checker accepts.
     """
-    import numpy as np
-
-    from advisor.compression.calibration import from_photographs
+    from advisor.compression.calibration import photograph_crops
     from advisor.measurement.on_device.gpu import redirected_errors
 
-    crops = from_photographs(InputSpec(model.size, (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)), SEED)
-    images = crops.reshape(-1, model.size, model.size, 3).astype(np.uint8)
+    images = photograph_crops(model.size, SEED)
     with redirected_errors():  # the runtime reports there which kernels it uses
         tolerance, rows = answering(model, images)
     names = [f"{number:02}.rgb" for number in range(len(rows))]
@@ -175,19 +179,19 @@ def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
         "tolerance": tolerance,
         "vectors": [{"input": name, **answer} for name, (_, answer) in zip(names, rows, strict=True)],
     }
-    pixels = {name: images[place].tobytes() for name, (place, _) in zip(names, rows, strict=True)}
+    pixels = {name: images[place]().tobytes() for name, (place, _) in zip(names, rows, strict=True)}
     files = {"vectors.json": (json.dumps(document, indent=1) + "\n").encode(), **pixels}
     return {f"test_vectors/{name}": content for name, content in files.items()}
 
 
-def runners(model: ShippedModel, images: Pixels) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
+def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[Any]], Callable[[int], list[Any]]]:
     """Return two functions that run the model on one of the images: with the kernels of clients, and with others."""
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     def runner(kind: OpResolverType) -> Callable[[int], list[Any]]:
         interpreter = Interpreter(model_content=model.content, num_threads=1, experimental_op_resolver_type=kind)
         interpreter.allocate_tensors()
-        return lambda place: check.outputs(interpreter, images[place], model.mean, model.std)
+        return lambda place: check.outputs(interpreter, images[place](), model.mean, model.std)
 
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
@@ -241,7 +245,7 @@ class ExportedModel:
         shipping: content of a bundle of the run's task.
         evaluation: the exported evaluation.
         model: the shipped model.
-        artefact: the file as it was measured.
+        artefact: the file as it was measured; ``model.measured`` describes it.
     """
 
     run: LoadedRun
@@ -250,12 +254,27 @@ class ExportedModel:
     model: ShippedModel
     artefact: bytes
 
-    @property
-    def metadata(self) -> Metadata:
-        """The metadata of the file, which describe its input."""
-        found = read_metadata(self.artefact)
-        assert found is not None, "prepare() refused a model that does not describe itself"
-        return found
+
+def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:
+    """Return the model of an evaluation as it ships, with one more class, which the search made of its pick, or not."""
+    artefact, shipping = artefact_of(run, evaluation), run.question.of_task.shipping()
+    thresholds = shipping.thresholds(evaluation)
+    if not unknown_class:
+        model = prepare(artefact, evaluation.artefact, thresholds)
+        return ExportedModel(run, shipping, evaluation, model, artefact)
+    facts = evaluation.unknown
+    if facts is None or not facts.file:
+        raise UsageError(
+            f"--unknown-class: {evaluation.configuration.key} has no file with a class for unknown things",
+            "a search with --data makes one of its pick; leave --pick out, or search again",
+        )
+    own = replace(evaluation, artefact=facts.file, artefact_sha256=facts.sha256)
+    model = prepare(artefact_of(run, own), facts.file, thresholds)
+    edit = (
+        f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
+        "were measured without it"
+    )
+    return ExportedModel(run, shipping, evaluation, replace(model, edits=(*model.edits, edit)), artefact)
 
 
 class BundlePart(Protocol):

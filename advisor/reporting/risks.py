@@ -5,16 +5,18 @@ from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from enum import StrEnum
 
-from advisor.core.budget import PERMISSIVE_WORD, allows
+from advisor.core.budget import PERMISSIVE_WORD, Budget, allows
 from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import top1_on_parts
+from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
+from advisor.engine.question import Question
 from advisor.reporting import text
 from advisor.reporting.confidence import NAMED, other_things, unkept
-from advisor.reporting.view import RunView
+from advisor.reporting.view import DatasetSummary, RunView
 
 TIGHT = 0.1
 """A measured latency is far from the limit if at least this share of the limit is left."""
@@ -58,35 +60,45 @@ class Risk:
     level: Level
     text: str
 
+    @property
+    def warns(self) -> bool:
+        """Whether every form of an answer shows it beside the pick, because it is high.
+
+        A latency over its limit is not such a risk: nothing meets the budget then, and the answer begins with that.
+        """
+        return self.level is Level.HIGH and self.name != BUDGET
+
 
 def risks(view: RunView, evaluation: Evaluation) -> tuple[Risk, ...]:
+    """Return every risk of an evaluation of a run; see :func:`risks_of`."""
+    return risks_of(view.request.question, view.dataset, evaluation)
+
+
+def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> tuple[Risk, ...]:
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
-    grouped = list(_few_groups(view))
+    grouped = list(_few_groups(dataset))
     found = (
-        *_few_images(view),
+        *_few_images(dataset),
         *grouped,
-        *_new_conditions(view, evaluation),
-        *_fitting(view, evaluation, bool(grouped)),
+        *_new_conditions(question, evaluation),
+        *_fitting(question, evaluation, bool(grouped)),
         *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
-        _budget(view, evaluation),
+        _budget(question.limits, evaluation),
         _compression(evaluation),
-        _capture(view, evaluation),
+        _capture(question, dataset, evaluation),
         _unknown(evaluation),
-        _licence(view, evaluation),
+        _licence(question.limits, evaluation),
     )
     return tuple(risk for risk in found if risk is not None)
 
 
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
-    """Return the high risks, which every form of an answer shows beside the pick.
-
-    A latency over its limit is not among them: nothing meets the budget then, and the answer begins with that.
-    """
-    return tuple(risk for risk in found if risk.level is Level.HIGH and risk.name != BUDGET)
+    """Return the risks that every form of an answer shows beside the pick."""
+    return tuple(risk for risk in found if risk.warns)
 
 
-def _few_images(view: RunView) -> Iterator[Risk]:
-    validated = view.dataset.validated_per_class if view.dataset else {}
+def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    validated = dataset.validated_per_class if dataset else {}
     if missing := [repr(name) for name, count in validated.items() if not count]:
         shown = f"{_share(missing, validated)} no validation image: {listed(missing, NAMED)}"
         advice = "The figures say nothing there: add images to the validation part."
@@ -100,8 +112,8 @@ def _few_images(view: RunView) -> Iterator[Risk]:
         yield Risk("Few images", Level.HIGH, f"{share}, {worst!r} only {few[worst]}: add images.")
 
 
-def _few_groups(view: RunView) -> Iterator[Risk]:
-    groups = view.dataset.groups_per_class if view.dataset else {}
+def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    groups = dataset.groups_per_class if dataset else {}
     few = {name: count for name, count in groups.items() if count < FEW_GROUPS}
     if not few:
         return
@@ -114,17 +126,19 @@ def _few_groups(view: RunView) -> Iterator[Risk]:
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _new_conditions(view: RunView, evaluation: Evaluation) -> Iterator[Risk]:
+def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
     """Compare the figure in new conditions with the measured one: it lies below the 95 % interval."""
     plain, judged = top1_on_parts(evaluation)
     expected, measured = evaluation.new_conditions, judged or plain
     if expected and measured and measured.low is not None and expected.value < measured.low:
-        expect = f"{expected.value:.1f} %{' top-1' if view.other_metric else ''}{text.confidence(expected, ' (', ')')}"
+        expect = (
+            f"{expected.value:.1f} %{' top-1' if question.metric != TOP1 else ''}{text.confidence(expected, ' (', ')')}"
+        )
         said = f"Expect about {expect} on images of another place or day, not {measured.value:.1f} %."
         yield Risk("New conditions", Level.HIGH, said)
 
 
-def _fitting(view: RunView, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
+def _fitting(question: Question, evaluation: Evaluation, few_groups: bool) -> Iterator[Risk]:
     """Compare the head's cross-validation with validation: they differ by more than both 95 % intervals allow.
 
     Cross-validation holds out whole groups. It is too low if a class has few of them, so it proves nothing then.
@@ -132,7 +146,7 @@ def _fitting(view: RunView, evaluation: Evaluation, few_groups: bool) -> Iterato
     (judged, _), head = top1_on_parts(evaluation), evaluation.head
     if head is None:
         return
-    known = not view.other_metric or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
+    known = question.metric == TOP1 or evaluation.configuration.compression == FLOAT  # else its loss of top-1 is not
     if known and head.cv_images and judged and judged.low is not None and judged.high is not None:
         lost = evaluation.drop.value if evaluation.drop else 0.0  # cross-validation judged the float head
         crossed = wilson(round(head.cv_accuracy * head.cv_images), head.cv_images)
@@ -157,13 +171,13 @@ def _share(some: Sized, classes: Sized) -> str:
     return f"{len(some)} of {plural(len(classes), 'class', 'classes')} {'has' if len(some) == 1 else 'have'}"
 
 
-def _budget(view: RunView, evaluation: Evaluation) -> Risk | None:
-    limit, latency = view.budget.latency_ms, evaluation.latency_p90 or evaluation.latency
+def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
+    limit, latency = limits.latency_ms, evaluation.latency_p90 or evaluation.latency
     if limit is None or latency is None:
         return None
     device, probability = evaluation.configuration.target.device, evaluation.budget_probability
     if probability is not None:
-        level = Level.SOME if probability >= view.budget.confidence else Level.HIGH
+        level = Level.SOME if probability >= limits.confidence else Level.HIGH
         level = Level.LOW if probability >= SURE else level
         provenance = evaluation.latency.provenance if evaluation.latency else Provenance.PREDICTED
         chance = f"{percent(probability)} sure to meet {show_ms(limit)} on {device}: {provenance}, not measured"
@@ -190,8 +204,8 @@ def _compression(evaluation: Evaluation) -> Risk:
     return Risk("Compression", Level.HIGH if drop.value > 2.0 else level, said)
 
 
-def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
-    if view.dataset is None or not view.task.conditions:
+def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Evaluation) -> Risk | None:
+    if dataset is None or not question.of_task.conditions:
         return None
     if not evaluation.capture.by_condition:
         return Risk("Capture", Level.SOME, "Accuracy in poor light, blur and noise was not measured.")
@@ -202,7 +216,7 @@ def _capture(view: RunView, evaluation: Evaluation) -> Risk | None:
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
-    if level is Level.HIGH and not view.request.question.robust:
+    if level is Level.HIGH and not question.robust:
         said += f" A search with --objective {ROBUST} compares by such images, and trains with them."
     return Risk("Capture", level, said)
 
@@ -224,11 +238,11 @@ def _unknown(evaluation: Evaluation) -> Risk | None:
     return Risk("Unknown", Level.SOME, f"{passes}; AUROC {facts.auroc.value:.2f}, below {APART:g}. {advice}")
 
 
-def _licence(view: RunView, evaluation: Evaluation) -> Risk:
+def _licence(limits: Budget, evaluation: Evaluation) -> Risk:
     own = evaluation.card_facts.licence
     if not own:
         return Risk("Licence", Level.HIGH, "The licence of the network is not stated: find it out before you ship it.")
     if allows((PERMISSIVE_WORD,), own):
         return Risk("Licence", Level.LOW, f"{own}: permissive; keep its notice in the app.")
-    level = Level.SOME if view.budget.licence else Level.HIGH
+    level = Level.SOME if limits.licence else Level.HIGH
     return Risk("Licence", level, f"{own}: not permissive; have it reviewed before you ship it.")

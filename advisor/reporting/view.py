@@ -225,7 +225,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         evaluations=run.evaluations,
         decision=decision,
         by_device=run.by_device,
-        dataset=_summary_of(run.dataset, run.folder.read_json("split.json")),
+        dataset=summary_of(run),
         folder=folder,
         next_command="" if unfinished else _next_command(folder, run),
         diagnoses=_diagnoses(run.folder),
@@ -280,8 +280,9 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     return f"{opener} {folder}/report.html"
 
 
-def _summary_of(document: Mapping[str, Any], split: Mapping[str, Any]) -> DatasetSummary | None:
+def summary_of(run: LoadedRun) -> DatasetSummary | None:
     """Return the images of ``dataset.json`` and ``split.json`` in numbers; None if there are none, or it is damaged."""
+    document, split = run.dataset, run.folder.read_json("split.json")
     try:
         named = {name: document[name] for name in ("folder", "train", "validation", "holdout")}
         validated, groups = _counted(split, document["pictures_per_class"])

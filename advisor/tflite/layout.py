@@ -205,7 +205,6 @@ class _Relayout:
         return True
 
     def _is_image(self, tensor: int, operator: schema.OperatorT, name: str) -> bool:
-        """Return whether an input is an activation of four dimensions."""
         if tensor < 0 or list(operator.inputs).index(tensor) in _PARAMETERS.get(name, ()):
             return False
         constant = content_of(self._model, self._graph.tensors[tensor]) is not None
@@ -288,18 +287,18 @@ def _fuse_activations(model: schema.ModelT, graph: schema.SubGraphT) -> None:
     for operator in graph.operators:
         kind = _ACTIVATIONS.get(operator_name(model, operator))
         maker = makers.get(int(operator.inputs[0])) if kind is not None else None
-        if maker is None or read_by[int(operator.inputs[0])] > 1 or not _takes_activation(model, maker):
+        if (
+            maker is None
+            or read_by[int(operator.inputs[0])] > 1
+            or operator_name(model, maker) not in _TAKE_ACTIVATION
+            or maker.builtinOptions.fusedActivationFunction != _KINDS.NONE
+        ):
             left.append(operator)
             continue
         maker.builtinOptions.fusedActivationFunction = kind
         maker.outputs = operator.outputs
         makers[int(operator.outputs[0])] = maker
     graph.operators = left
-
-
-def _takes_activation(model: schema.ModelT, operator: schema.OperatorT) -> bool:
-    fused = operator_name(model, operator) in _TAKE_ACTIVATION
-    return fused and operator.builtinOptions.fusedActivationFunction == _KINDS.NONE
 
 
 def _pad_with_zeros(model: schema.ModelT, graph: schema.SubGraphT) -> None:

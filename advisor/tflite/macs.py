@@ -56,17 +56,12 @@ def count(model: Model) -> Cost:
         weights = set[int]()
         if not sources.keys() & set(operator.outputs):
             stored = {sources.get(place, place) for place in operator.inputs if place >= 0}
-            weights = {place for place in stored if _is_weight(graph.tensors[place])} - counted
+            weights = {place for place in stored if graph.tensors[place].is_weight} - counted
         counted |= weights
         parameters = sum(graph.tensors[weight].elements for weight in weights)
         output = graph.tensors[operator.outputs[0]].name if operator.outputs else ""
         costs.append(OperatorCost(index, operator.name, output, _macs(graph, operator), parameters))
     return Cost(tuple(costs))
-
-
-def _is_weight(tensor: Tensor) -> bool:
-    stored_as_number = tensor.dtype.startswith(("float", "bfloat")) or tensor.quantization is not None
-    return tensor.is_constant and stored_as_number
 
 
 def _macs(graph: Subgraph, operator: Operator) -> int:
@@ -191,7 +186,6 @@ def counted(works: Iterable[Work]) -> Works:
 
 
 def _activations(model: Model, operator: Operator) -> list[Tensor]:
-    """Return the inputs of an operator that are not constant."""
     inputs = [model.tensors[index] for index in operator.inputs if index >= 0]
     return [tensor for tensor in inputs if not tensor.is_constant]
 

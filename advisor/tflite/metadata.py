@@ -16,12 +16,13 @@ from types import MappingProxyType
 
 import flatbuffers
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 from flatbuffers.number_types import Float32Flags, Uint8Flags
 from flatbuffers.table import Table
 
 from advisor.core.errors import StageError
 from advisor.store.files import UNREADABLE_ZIP
-from advisor.tflite.model import Model, guarded, read
+from advisor.tflite.model import Model, guarded, opened, read
 from advisor.tflite.verify import Damage, Field, Schema, strings, vectors, verify_tables
 
 _IDENTIFIER = b"M001"
@@ -112,15 +113,20 @@ def read_metadata(data: bytes, name: str = "the model") -> Metadata | None:
     Raises:
         UsageError: the file or its metadata is damaged.
     """
-    content = read(data, name).metadata.get(_ENTRY)
+    return described_in(read(data, name), data, name)
+
+
+def described_in(model: Model, data: bytes, name: str) -> Metadata | None:
+    """Return the description in ``data``, of which ``model`` is the value; see :func:`read_metadata`."""
+    content = model.metadata.get(_ENTRY)
     if content is None:
         return None
-    metadata, labels_file, scores_file = guarded(f"{name} (its metadata)", lambda: _decoded(content))
-    return replace(
-        metadata,
-        labels=guarded(f"{name} (its labels)", lambda: _lines(data, labels_file)),
-        by_class=guarded(f"{name} (its thresholds)", lambda: _least_scores(data, scores_file)),
-    )
+    with guarded(f"{name} (its metadata)"):
+        metadata, labels_file, scores_file = _decoded(content)
+    with guarded(f"{name} (its labels)"):
+        labels = _lines(data, labels_file)
+    with guarded(f"{name} (its thresholds)"):
+        return replace(metadata, labels=labels, by_class=_least_scores(data, scores_file))
 
 
 def _decoded(content: bytes) -> tuple[Metadata, str, str]:
@@ -213,19 +219,23 @@ def write_metadata(data: bytes, metadata: Metadata) -> bytes:
         StageError: the model is not one image in, and one row of scores or the four outputs of a detector out; the
             number of labels is not that of its classes; or the normalization is not usable.
     """
-    from advisor.tflite.rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, pack, unpack
+    return describe(*opened(data), metadata)
 
-    description = read(data)
-    detects = len(description.outputs) == len(_DETECTOR_OUTPUTS)
-    _check(description, metadata, detects)
-    model = unpack(data)
-    add_metadata(model, DESCRIBING_METADATA, _encoded(metadata, detects))
-    drop_unused_buffers(model)
+
+def describe(tables: schema.ModelT, model: Model, metadata: Metadata) -> bytes:
+    """Return the file of the tables with ``metadata``, given its value; see :func:`write_metadata`."""
+    from advisor.tflite.rewrite import DESCRIBING_METADATA, add_metadata, drop_unused_buffers, editable, pack
+
+    detects = len(model.outputs) == len(_DETECTOR_OUTPUTS)
+    _check(model, metadata, detects)
+    description = _encoded(metadata, detects)
+    add_metadata(editable(tables), DESCRIBING_METADATA, description)
+    drop_unused_buffers(tables)
     files = {_LABELS_FILE: "".join(f"{one_line(label)}\n" for label in metadata.labels)}
     if metadata.by_class:
         files[_SCORES_FILE] = "\n".join(f"{_UNCHANGED},{score:.6f}" for score in metadata.by_class)
     stream = io.BytesIO()
-    stream.write(pack(model))
+    stream.write(pack(tables))
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_STORED) as archive:  # the format of associated files
         for name, text in files.items():
             entry = zipfile.ZipInfo(name, _EPOCH)
@@ -324,7 +334,6 @@ def _scores(writer: _Writer, metadata: Metadata) -> int:
 
 
 def _detections(writer: _Writer, threshold: float | None) -> list[int]:
-    """Write the four outputs of a detector."""
     units = writer.units(threshold)
     order = writer.numbers(_LEFT_TOP_RIGHT_BOTTOM, "<u4")
     boxes = writer.table(3, {1: writer.table(3, {0: order}, {1: _BOUNDARIES})}, {0: _BOX_PROPERTIES})

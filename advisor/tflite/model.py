@@ -2,9 +2,10 @@
 
 import re
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -15,24 +16,32 @@ from advisor.tflite.verify import MAX_FILE_BYTES, Damage, verify
 
 __all__ = ["Model", "Operator", "Subgraph", "Tensor", "guarded", "read"]
 
-_T = TypeVar("_T")
-
 
 def read(source: bytes | Path, name: str = "") -> Model:
+    """Return the value of a `.tflite` file; see :func:`opened`."""
+    return opened(source, name)[1]
+
+
+def opened(source: bytes | Path, name: str = "") -> tuple[schema.ModelT, Model]:
     """Read a `.tflite` file, or its bytes, which errors call ``name``, after checking that it is not damaged.
+
+    Returns:
+        The tables of the file, every buffer's content inside them, and their value.
 
     Raises:
         UsageError: the file is absent, damaged, truncated or not a `.tflite` file.
     """
     called = name or (str(source) if isinstance(source, Path) else "the model")
     data = _content(source) if isinstance(source, Path) else source
-    return guarded(called, lambda: parse(data)[1])
+    with guarded(called):
+        return _parsed(data)
 
 
-def guarded(name: str, build: Callable[[], _T]) -> _T:
-    """Return ``build()``; errors of a reader become a UsageError that names the file."""
+@contextmanager
+def guarded(name: str) -> Iterator[None]:
+    """Turn errors of a reader into a UsageError that names the file."""
     try:
-        return build()
+        yield
     except Damage as damage:
         raise _refusal(name, str(damage)) from None
     except (struct.error, LookupError, ValueError, TypeError, OverflowError, AttributeError) as error:
@@ -74,8 +83,7 @@ BUILTINS = _names(schema.BuiltinOperator)
 """The names of the builtin operators by their numbers."""
 
 
-def parse(data: bytes) -> tuple[schema.ModelT, Model]:
-    """Return the tables of a file, every buffer's content inside them, and their value; errors are for ``guarded``."""
+def _parsed(data: bytes) -> tuple[schema.ModelT, Model]:
     verify(data)
     root = schema.Model.GetRootAs(data, 0)
     if root.Version() != 3:
@@ -111,8 +119,6 @@ def _indices(vector: Any) -> tuple[int, ...]:
 
 
 class _Reader:
-    """Turns tables into values."""
-
     def __init__(self, tables: schema.ModelT) -> None:
         self._tables = tables
         self._buffers = [b"" if buffer.data is None else bytes(buffer.data) for buffer in tables.buffers]
@@ -163,7 +169,6 @@ def _code(code: schema.OperatorCodeT) -> tuple[str, int]:
 
 
 def _options(operator: schema.OperatorT) -> dict[str, float | str]:
-    """Return the known options of an operator by name."""
     table = vars(operator.builtinOptions) if operator.builtinOptions else {}
     fields = {re.sub("(?=[A-Z])", "_", name).lower(): value for name, value in table.items()}
     options = {name: fields[name] for name in OPTIONS if name in fields}

@@ -9,9 +9,9 @@ from flatbuffers import flexbuffers
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.model import Model, guarded, read
-from advisor.tflite.quantization import to_float_io
-from advisor.tflite.rewrite import add_tensor, pack, prune, sign, single_graph, unpack
+from advisor.tflite.model import Model, guarded, opened, read
+from advisor.tflite.quantization import take_floats
+from advisor.tflite.rewrite import add_tensor, editable, pack, prune, sign, single_graph, unpack
 from advisor.tflite.values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
@@ -77,37 +77,42 @@ def cut_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostPr
     Raises:
         UsageError: the file is damaged, has no such operator or several, or does not end in it.
     """
-    given = read(data, name)
-    operator = post_processing(given, name)
-    model = unpack(data, name)
-    graph = model.subgraphs[0]
-    options = graph.operators[given.operators.index(operator)].customOptions
-    process = _process(given, operator, b"" if options is None else bytes(options), name)
+    tables, model = opened(data, name)
+    return _cut(tables, model, name)
+
+
+def _cut(tables: schema.ModelT, model: Model, name: str) -> tuple[bytes, PostProcess]:
+    operator = post_processing(model, name)
+    graph = editable(tables).subgraphs[0]
+    options = graph.operators[model.operators.index(operator)].customOptions
+    process = _process(model, operator, b"" if options is None else bytes(options), name)
     encodings, scores, _ = operator.inputs
-    sign(model, graph, "image", {SCORES: scores, ENCODINGS: encodings})
-    prune(model, graph)
-    return pack(model), process
+    sign(tables, graph, "image", {SCORES: scores, ENCODINGS: encodings})
+    prune(tables, graph)
+    return pack(tables), process
 
 
 def split_postprocess(data: bytes, name: str = "the model") -> tuple[bytes, PostProcess | None]:
     """Return the result of :func:`cut_postprocess`; without post-processing, the file itself and None."""
-    return cut_postprocess(data, name) if has_postprocess(read(data, name)) else (data, None)
+    tables, model = opened(data, name)
+    return _cut(tables, model, name) if has_postprocess(model) else (data, None)
 
 
 def with_named_outputs(data: bytes, name: str = "the model") -> bytes:
     """Return a detector whose outputs have the names and the order of :data:`DETECTIONS`, without description."""
-    operator = post_processing(read(data, name), name)
-    model = unpack(data, name)
-    graph = model.subgraphs[0]
+    tables, model = opened(data, name)
+    operator = post_processing(model, name)
+    graph = editable(tables).subgraphs[0]
     for tensor in graph.tensors:
         tensor.shapeSignature = None  # the batch may be open in it; the shape itself says one
-    sign(model, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
-    return pack(model)
+    sign(tables, graph, "image", dict(zip(DETECTIONS, operator.outputs, strict=True)))
+    return pack(tables)
 
 
 def put_back(data: bytes, process: PostProcess) -> bytes:
     """Append post-processing to a model with the outputs ``encodings`` and ``scores``; it gets :data:`DETECTIONS`."""
-    model = unpack(to_float_io(data))
+    model = unpack(data)
+    take_floats(model)
     graph, signature = single_graph(model)
     places = {(entry.name or b"").decode(): int(entry.tensorIndex) for entry in signature.outputs or []}
     encodings, scores = _raw_outputs(places)
@@ -179,18 +184,14 @@ def _process(model: Model, operator: Operator, options: bytes, name: str) -> Pos
     if anchors is None or anchors.shape != (shapes[1][1], 4):
         stated = "no constants" if anchors is None else f"of shape {anchors.shape}"
         raise UsageError(f"{name}: its anchors are {stated}, and it has {shapes[1][1]} places", ENDS)
-    most, classes = guarded(f"{name} (options of {OPERATOR})", lambda: _counts(options))
+    with guarded(f"{name} (options of {OPERATOR})"):
+        table = flexbuffers.GetRoot(bytearray(options)).AsMap
+        most = table["max_detections"].AsInt * table["max_classes_per_detection"].AsInt
+        classes = table["num_classes"].AsInt
     columns = shapes[1][2]
     if not (1 <= most <= MOST and classes >= 1 and columns - classes in (0, 1)):
         raise UsageError(f"{name}: {OPERATOR} gives {most} boxes of {classes} classes by {columns} scores", ENDS)
     return PostProcess(anchors.astype(np.float32), options, most, classes, columns)
-
-
-def _counts(options: bytes) -> tuple[int, int]:
-    """Return the largest number of boxes and the number of classes that the options state."""
-    table = flexbuffers.GetRoot(bytearray(options)).AsMap
-    each = table["max_classes_per_detection"].AsInt
-    return table["max_detections"].AsInt * each, table["num_classes"].AsInt
 
 
 def _options(kept: Suppression, classes: int) -> bytes:

@@ -16,6 +16,7 @@ from advisor.tflite.rewrite import (
     add_tensor,
     content_of,
     drop_unused_buffers,
+    float_stand_in,
     new_operator,
     operator_name,
     pack,
@@ -73,20 +74,25 @@ def to_float_io(data: bytes) -> bytes:
     float32 already stay as they are. Files with several subgraphs, or inputs of another type, are refused.
     """
     model = unpack(data)
-    if len(model.subgraphs) != 1 or len(model.signatureDefs or ()) > 1:
+    take_floats(model)
+    return pack(model)
+
+
+def take_floats(model: schema.ModelT) -> None:
+    """Do to the tables of a file what :func:`to_float_io` does to a file."""
+    if len(model.subgraphs) != 1 or len(model.signatureDefs) > 1:
         raise StageError("the model has several subgraphs or signatures, and one can be edited")
-    graph, signature = model.subgraphs[0], next(iter(model.signatureDefs or ()), schema.SignatureDefT())
+    graph, signature = model.subgraphs[0], next(iter(model.signatureDefs), schema.SignatureDefT())
     first, last = [], []
     for place, stored in enumerate(graph.inputs):
         if version := _version(graph.tensors[stored], _QUANTIZE_VERSIONS):
-            graph.inputs[place] = _float_copy(model, graph, stored, signature.inputs)
-            first.append(new_operator(model, _OPERATOR.QUANTIZE, [graph.inputs[place]], stored, version=version))
+            graph.inputs[place] = floats = float_stand_in(model, graph, stored, signature.inputs)
+            first.append(new_operator(model, _OPERATOR.QUANTIZE, [floats], stored, version=version))
     for place, stored in enumerate(graph.outputs):
         if version := _version(graph.tensors[stored], DEQUANTIZE_VERSIONS):
-            graph.outputs[place] = _float_copy(model, graph, stored, signature.outputs)
-            last.append(new_operator(model, _OPERATOR.DEQUANTIZE, [stored], graph.outputs[place], version=version))
+            graph.outputs[place] = floats = float_stand_in(model, graph, stored, signature.outputs)
+            last.append(new_operator(model, _OPERATOR.DEQUANTIZE, [stored], floats, version=version))
     graph.operators = [*first, *graph.operators, *last]
-    return pack(model)
 
 
 def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
@@ -97,20 +103,6 @@ def _version(tensor: schema.TensorT, versions: Mapping[int, int]) -> int:
     if tensor.type not in versions or scales is None or len(scales) != 1:
         raise StageError(f"'{text_of(tensor.name)}' is neither float32 nor quantized per tensor to 8 or 16 bits")
     return versions[tensor.type]
-
-
-def _float_copy(model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT]) -> int:
-    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature."""
-    tensor = graph.tensors[index]
-    copy = add_tensor(model, graph, (tensor.name or b"") + b"_float32", tensor.shape, _FLOAT32)
-    _redirect(entries, index, copy)
-    return copy
-
-
-def _redirect(entries: list[schema.TensorMapT], old: int, new: int) -> None:
-    for entry in entries or []:
-        if entry.tensorIndex == old:
-            entry.tensorIndex = new
 
 
 def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
@@ -132,21 +124,20 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
     return pack(model)
 
 
-def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float]) -> bytes:
+def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequence[float]) -> None:
     """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
 
     A MUL and an ADD operator go first. Needed where ``mean`` or ``std`` differ by channel: MediaPipe (1.2.2) refuses
     such a normalization. The mean is subtracted, and the difference divided by ``std``, one number a channel of the
     image (1, H, W, C). Describe the result with mean 0 and deviation 1.
     """
-    model = unpack(data)
     graph, signature = single_graph(model)
     tensors = [graph.tensors[index] for index in graph.inputs]
     if len(tensors) != 1 or tensors[0].type != _FLOAT32 or tensors[0].shape is None or len(tensors[0].shape) != 4:
         raise StageError("normalization can go inside a model of one float32 image input, and this is not one")
     normalized, shape = int(graph.inputs[0]), tensors[0].shape
     scale, shift = _affine(mean, std, int(shape[-1]))
-    image = add_tensor(model, graph, "image_values", shape, _FLOAT32)
+    image = float_stand_in(model, graph, normalized, signature.inputs, "image_values")
     scaled = add_tensor(model, graph, "normalization/scaled", shape, _FLOAT32)
     factor = add_tensor(model, graph, "normalization/scale", (len(mean),), _FLOAT32, scale)
     offset = add_tensor(model, graph, "normalization/shift", (len(mean),), _FLOAT32, shift)
@@ -156,8 +147,6 @@ def fold_normalization(data: bytes, mean: Sequence[float], std: Sequence[float])
         *graph.operators,
     ]
     graph.inputs = [image]
-    _redirect(signature.inputs, normalized, image)
-    return pack(model)
 
 
 def _affine(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[bytes, bytes]:

@@ -13,7 +13,7 @@ import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, nearest
-from advisor.tflite.model import BUILTINS, guarded, parse, text_of
+from advisor.tflite.model import BUILTINS, opened, text_of
 from advisor.tflite.verify import FILE_IDENTIFIER
 
 DESCRIBING_METADATA = b"TFLITE_METADATA"
@@ -49,11 +49,16 @@ class _AlignedBuffer(schema.BufferT):  # type: ignore[misc]
 def unpack(data: bytes, name: str = "the model") -> schema.ModelT:
     """Return the file's tables (``schema.ModelT``), every buffer's content inside them, without description.
 
-    Raises:
-        UsageError: the file is damaged.
-        StageError: the file has an operator whose options this version does not know and would lose.
+    A damaged file is a UsageError; see also :func:`editable`.
     """
-    model, _ = guarded(name, lambda: parse(data))
+    return editable(opened(data, name)[0])
+
+
+def editable(model: schema.ModelT) -> schema.ModelT:
+    """Return the tables of a file without its description, to be edited.
+
+    StageError is raised for an operator whose options this version does not know and would lose.
+    """
     model.metadata = [entry for entry in model.metadata if entry.name != DESCRIBING_METADATA]
     for code in model.operatorCodes:  # old files have the number in the other field only, and the quantizer reads this
         code.builtinCode = max(code.builtinCode, code.deprecatedBuiltinCode)
@@ -178,6 +183,19 @@ def add_tensor(
     )
     graph.tensors.append(tensor)
     return len(graph.tensors) - 1
+
+
+def float_stand_in(
+    model: schema.ModelT, graph: schema.SubGraphT, index: int, entries: list[schema.TensorMapT], name: str = ""
+) -> int:
+    """Add a float32 tensor that takes the place of tensor ``index`` in the entries of a signature; return its index."""
+    tensor = graph.tensors[index]
+    added = add_tensor(
+        model, graph, name or (tensor.name or b"") + b"_float32", tensor.shape, schema.TensorType.FLOAT32
+    )
+    for entry in entries or []:
+        entry.tensorIndex = added if entry.tensorIndex == index else entry.tensorIndex
+    return added
 
 
 def add_metadata(model: schema.ModelT, name: bytes, content: bytes) -> None:

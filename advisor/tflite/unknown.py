@@ -17,8 +17,8 @@ from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
 from advisor.tflite.levels import FEATURES, PROBABILITIES
-from advisor.tflite.metadata import read_metadata, write_metadata
-from advisor.tflite.model import guarded, text_of
+from advisor.tflite.metadata import describe, described_in
+from advisor.tflite.model import guarded, opened, text_of
 from advisor.tflite.quantization import DEQUANTIZE_VERSIONS
 from advisor.tflite.rewrite import (
     add_buffer,
@@ -26,6 +26,7 @@ from advisor.tflite.rewrite import (
     append_operator,
     content_of,
     drop_unused_buffers,
+    editable,
     operator_name,
     pack,
     prune,
@@ -62,13 +63,15 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
     """
     if not (math.isfinite(temperature) and temperature > 0):
         raise StageError(f"a temperature of {temperature} is not finite and positive")
-    metadata, model = read_metadata(data, name), unpack(data, name)
+    tables, value = opened(data, name)
+    metadata, model = described_in(value, data, name), editable(tables)
     graph = model.subgraphs[0]
-    for index in guarded(name, lambda: _head(model, graph, name)):
+    with guarded(name):
+        head = _head(model, graph, name)
+    for index in head:
         _divide(model, graph.tensors[index], temperature)
     drop_unused_buffers(model)
-    made = pack(model)
-    return write_metadata(made, metadata) if metadata else made
+    return describe(model, value, metadata) if metadata else pack(model)
 
 
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
@@ -153,11 +156,10 @@ class _Edit:
         self._name = name
 
     def ends(self) -> tuple[list[int], int]:
-        """Return the tensors that the linear layers of the head read, and the one of the logits."""
-        return guarded(self._name, lambda: _ends_of(self._model, self.graph, self._name))
+        with guarded(self._name):
+            return _ends_of(self._model, self.graph, self._name)
 
     def finished(self, output: str, tensor: int) -> bytes:
-        """Return the file whose only output is a tensor."""
         sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
         prune(self._model, self.graph)
         return pack(self._model)
@@ -216,7 +218,8 @@ def with_probe(data: bytes, name: str = "the model") -> bytes:
 def head_layers(data: bytes, name: str = "the model") -> int:
     """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
-    return len(guarded(name, lambda: _ends_of(model, model.subgraphs[0], name))[0])
+    with guarded(name):
+        return len(_ends_of(model, model.subgraphs[0], name)[0])
 
 
 def with_unknown(

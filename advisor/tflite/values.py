@@ -66,6 +66,11 @@ class Tensor:
         return len(self.buffer) > 0
 
     @property
+    def is_weight(self) -> bool:
+        """True if it is a constant of floats or of quantized numbers."""
+        return self.is_constant and (self.dtype.startswith(("float", "bfloat")) or self.quantization is not None)
+
+    @property
     def elements(self) -> int:
         """The number of elements; a dynamic dimension counts as 1."""
         return math.prod(1 if dimension < 0 else dimension for dimension in self.shape)

@@ -8,6 +8,7 @@ with more parts than its bytes can hold.
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 FILE_IDENTIFIER = b"TFL3"
@@ -46,14 +47,13 @@ Schema = Mapping[str, tuple[Field, ...]]
 """The offset fields of each table by the table's name; the name "" is a table without any."""
 
 
-def strings(*slots: int) -> tuple[Field, ...]:
-    """Return fields that hold text."""
-    return tuple(Field(slot, "vector") for slot in slots)
-
-
 def vectors(width: int, *slots: int) -> tuple[Field, ...]:
     """Return fields that hold numbers of ``width`` bytes."""
     return tuple(Field(slot, "vector", width=width) for slot in slots)
+
+
+strings = partial(vectors, 1)
+"""The same for fields that hold text."""
 
 
 # Slots as in the TensorFlow Lite schema (version 3). Tables that hold only scalars or number vectors, which the reader

@@ -1,7 +1,9 @@
 """A run of a real search, done once a test session, and its bundles."""
 
+import contextlib
+import io
 import json
-import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -83,10 +85,21 @@ def export_form(run: RunFolder, form: str, folder: Path, **options: Any) -> Bund
     return export(run.path, folder, pick=evaluation_of(run, form).configuration.key, **options)
 
 
-def ran(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a Python program."""
-    command, own = [sys.executable, *map(str, arguments)], {**os.environ, **environment}
-    return subprocess.run(command, capture_output=True, text=True, env=own, cwd=cwd, timeout=120, check=False)
+def started(program: Path, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a Python program in a process of its own."""
+    command = [sys.executable, str(program), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120, check=False)
+
+
+def ran(program: Path, *arguments: str | Path) -> tuple[int, str]:
+    """Run a Python program in this process; return its exit code and what it printed."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
+        patch.setattr(sys, "argv", [str(program), *map(str, arguments)])
+        try:
+            runpy.run_path(str(program), run_name="__main__")
+        except SystemExit as end:
+            return int(end.code or 0), printed.getvalue()
+    return 0, printed.getvalue()
 
 
 def checked_otherwise(bundle: Bundle, folder: Path, change: Callable[[dict[str, Any]], None]) -> str:
@@ -97,9 +110,9 @@ def checked_otherwise(bundle: Bundle, folder: Path, change: Callable[[dict[str, 
     change(document["vectors"][0])
     path.write_text(json.dumps(document))
     sums.write_text(sums.read_text().replace(old, sha256_file(path)))
-    done = ran("check.py", cwd=own)
-    assert done.returncode == 1
-    return done.stdout
+    code, said = ran(own / "check.py")
+    assert code == 1
+    return said
 
 
 def mediapipe_scores(model: bytes, images: Sequence[Pixels], **options: Any) -> list[list[Any]]:

@@ -35,6 +35,7 @@ from tests.exporting.conftest import (
     mediapipe_answers,
     ran,
     replace_artefact,
+    started,
 )
 
 FILES = {
@@ -62,17 +63,6 @@ def test_it_holds_what_a_team_needs_and_sums_that_sha256sum_reads(bundle: Bundle
     assert sums["model.tflite"] == bundle.evaluation.artefact_sha256
 
 
-def test_the_pick_is_shipped_where_nothing_else_is_said(trained: RunFolder, tmp_path: Path) -> None:
-    made = export(trained.path, tmp_path / "b")
-    assert made.evaluation == load_run(trained.path).decision.pick
-    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
-
-
-def test_the_same_run_gives_the_same_bytes(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    again = export(trained.path, tmp_path / "elsewhere" / "again", pick=bundle.evaluation.configuration.key)
-    assert contents(again.path) == contents(bundle.path)
-
-
 def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trained: RunFolder) -> None:
     found = risks(load_view(trained), bundle.evaluation)
     assert warnings(found), "a class of this search has few validation images"
@@ -84,7 +74,7 @@ def test_its_card_and_its_json_have_the_risks_of_the_report(bundle: Bundle, trai
 
 
 def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
-    done = ran(bundle.path / "check.py", cwd=tmp_path)
+    done = started(bundle.path / "check.py", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.startswith("ok:")
 
@@ -96,9 +86,9 @@ def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> No
     (own / file).unlink()
     if not missing:
         (own / file).write_bytes(content)
-    done = ran("check.py", cwd=own)
-    assert done.returncode == 1
-    assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in done.stdout
+    code, said = ran(own / "check.py")
+    assert code == 1
+    assert f"WRONG: {file} {'is missing' if missing else 'was changed'}" in said
 
 
 def test_the_checker_notices_a_model_that_answers_otherwise(bundle: Bundle, tmp_path: Path) -> None:
@@ -121,7 +111,7 @@ def test_the_python_snippet_answers_as_the_model_does(
     for place, pixels in enumerate(chosen):
         Image.fromarray(pixels).save(tmp_path / f"{place}.png")
     names = [f"{place}.png" for place in range(len(chosen))]
-    done = ran(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
+    done = started(bundle.path / "python" / "classify.py", *names, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     rows = answers(bundle.model.content, np.stack(chosen), bundle.model)
     for name, row, line in zip(names, rows, done.stdout.splitlines(), strict=True):
@@ -139,10 +129,14 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
     assert f"--num_threads={threads}" in (bundle.path / "README.md").read_text()
 
 
-def test_only_the_platforms_asked_for_are_written(trained: RunFolder, tmp_path: Path) -> None:
-    found = export(trained.path, tmp_path / "b", targets=("ios",)).files
-    assert "ios/Classifier.swift" in found
-    assert not any(name.startswith(("android", "python", "edgetpu")) for name in found)
+def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are_written(
+    trained: RunFolder, tmp_path: Path
+) -> None:
+    made = export(trained.path, tmp_path / "b", targets=("ios",))
+    assert made.evaluation == load_run(trained.path).decision.pick
+    assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
+    assert "ios/Classifier.swift" in made.files
+    assert not any(name.startswith(("android", "python", "edgetpu")) for name in made.files)
 
 
 def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_path: Path) -> None:
@@ -165,18 +159,16 @@ def test_the_edge_tpu_takes_no_float_model(trained: RunFolder, tmp_path: Path) -
     assert not (tmp_path / "b").exists()
 
 
-@pytest.mark.parametrize(
-    ("gone", "message"), [(False, "has changed since it was measured"), (True, r"float32\.tflite is missing")]
-)
 def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_shipped(
-    copied: RunFolder, tmp_path: Path, gone: bool, message: str
+    copied: RunFolder, tmp_path: Path
 ) -> None:
     path = copied.path / evaluation_of(copied, "float32").artefact
     content = path.read_bytes()
     path.unlink()
-    if not gone:
-        path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(UsageError, match=message):
+    with pytest.raises(UsageError, match=r"float32\.tflite is missing"):
+        export_form(copied, "float32", tmp_path / "b")
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(UsageError, match="has changed since it was measured"):
         export_form(copied, "float32", tmp_path / "b")
     assert not (tmp_path / "b").exists()
     assert export_form(copied, "float16", tmp_path / "b").files
@@ -212,8 +204,8 @@ def test_hostile_labels_reach_every_file_whole_and_harmless(
     assert {label for label, _ in mediapipe_answers(made.model.content, many_images[:5])} <= set(lines)
     for snippet in ("android/Classifier.kt", "ios/Classifier.swift", "python/classify.py"):
         assert "alert(1)" not in (made.path / snippet).read_text(encoding="utf-8")
-    done = ran(made.path / "check.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stdout
+    code, said = ran(made.path / "check.py")
+    assert code == 0, said
 
 
 @pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
@@ -240,21 +232,22 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
     assert (tmp_path / "precious" / "thesis.txt").read_text() == "x"
 
 
-def test_a_bundle_is_replaced_only_by_force(bundle: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    own = Path(shutil.copytree(bundle.path, tmp_path / "bundle"))
+def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_bytes(
+    bundle: Bundle, trained: RunFolder, own: Path
+) -> None:
     (own / "left over.txt").write_text("x")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
-    export(trained.path, own, force=True)
-    assert not (own / "left over.txt").exists()
+    export(trained.path, own, pick=bundle.evaluation.configuration.key, force=True)
+    assert contents(own) == contents(bundle.path)
 
 
 def test_what_the_runtime_prints_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
     def answering(_model: ShippedModel, images: Any) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
         os.write(2, b"INFO: Created a delegate\n")
-        return 0.1, [(0, {"label": int(images[0].max() > 0)})]
+        return 0.1, [(0, {"label": int(images[0]().max() > 0)})]
 
-    model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, ())
+    model = ShippedModel(b"", ("cat", "dog"), 0.0, 1.0, 8, (), Metadata("", (), (), ()))
     made = vector_files(model, answering)
     document = json.loads(made["test_vectors/vectors.json"])
     assert (document["tolerance"], document["vectors"]) == (0.1, [{"input": "00.rgb", "label": 1}])

@@ -27,7 +27,7 @@ for row in expected["vectors"]:
 print(json.dumps([platform.machine(), check.wrong_files() + check.wrong_answers(interpreter), found]))
 """
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

@@ -63,6 +63,17 @@ def test_mediapipe_takes_every_form(trained: RunFolder, many_images: list[Pixels
     agree(prepare((trained.path / evaluation.artefact).read_bytes(), form), many_images[::5], tolerance)
 
 
+def test_mediapipe_refuses_integers_and_a_normalization_by_channel(
+    trained: RunFolder, many_images: list[Pixels]
+) -> None:
+    floats, int8 = ((trained.path / evaluation_of(trained, form).artefact).read_bytes() for form in ("float32", "int8"))
+    with pytest.raises(ValueError, match="uint8/float32, got INT8"):
+        mediapipe_answers(int8, many_images[:1])
+    uneven = Metadata("x", ("a", "b", "c"), (120.0, 127.5, 130.0), (126.0, 127.5, 129.0))
+    with pytest.raises(NotImplementedError, match="Per-channel"):
+        mediapipe_answers(write_metadata(floats, uneven), many_images[:1])
+
+
 @pytest.mark.parametrize("form", FORMS)
 def test_only_the_integer_form_is_edited(trained: RunFolder, form: str) -> None:
     artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
@@ -147,7 +158,8 @@ def test_what_failed_has_nothing_to_ship(tmp_path: Path) -> None:
         choose(stored(tmp_path, failed), failed.configuration.key)
 
 
-MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, ())
+SAID = Metadata("", ("glass", "paper"), (127.5,), (127.5,))
+MODEL = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), SAID)
 WORDS = {
     "none": "published weights",
     "head": "head retrained on your images",
@@ -186,7 +198,7 @@ def test_the_card_has_both_accuracies_and_warns_beside_the_reason(tmp_path: Path
 
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-PARSED = ShippedModel(b"", ("glass", "paper"), 127.5, 127.5, 224, (), ShippedThresholds(0.5))
+PARSED = replace(MODEL, thresholds=ShippedThresholds(0.5))
 CODE = [(shipping, platform) for shipping in (task.shipping() for task in TASKS) for platform in LANGUAGES]
 
 

@@ -18,6 +18,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Interval
 from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipping import prepare
 from advisor.store import RunFolder
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
@@ -63,7 +64,7 @@ def unsure(many_images: list[Pixels]) -> list[Pixels]:
 def test_mediapipe_leaves_out_what_is_below_the_threshold(
     copied: RunFolder, unsure: list[Pixels], tmp_path: Path
 ) -> None:
-    plain = made(copied, tmp_path / "plain").model
+    plain = prepare((copied.path / evaluation_of(copied, "float32").artefact).read_bytes(), "float32")
     rows = answers(plain.content, np.stack(unsure), plain)
     middle = float(np.median([max(row) for row in rows]))
     bundle = made(asked(copied, Threshold(middle, Interval(0.97, 0.95, 0.99), 80, 100)), tmp_path)
@@ -76,9 +77,9 @@ def test_mediapipe_leaves_out_what_is_below_the_threshold(
 def test_the_python_code_says_if_it_is_unsure(copied: RunFolder, unsure: list[Pixels], tmp_path: Path) -> None:
     bundle = made(asked(copied, Threshold(0.999999, None, 0, 100)), tmp_path)
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    done = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.strip().endswith("noise.png: unsure")
+    code, said = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
+    assert code == 0
+    assert said.strip().endswith("noise.png: unsure")
 
 
 def test_the_card_says_what_the_threshold_guarantees_and_what_it_leaves(copied: RunFolder, tmp_path: Path) -> None:
@@ -152,9 +153,9 @@ def test_test_vectors_say_what_the_app_does(guarded: Bundle, unsure: list[Pixels
         assert row["answered"] == (max(row["probabilities"]) >= least)
         assert row["may_show"] == ([names[1]] if row["probabilities"][1] >= 0.0625 else [])
     Image.fromarray(unsure[-1]).save(tmp_path / "noise.png")
-    done = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
-    assert done.returncode == 0, done.stderr
-    assert "    may show: " in done.stdout
+    code, said = ran(bundle.path / "python" / "classify.py", tmp_path / "noise.png")
+    assert code == 0
+    assert "    may show: " in said
 
 
 def test_mediapipe_compares_each_class_with_its_threshold(guarded: Bundle, unsure: list[Pixels]) -> None:
@@ -202,8 +203,8 @@ def test_the_bundle_has_the_class_in_model_labels_card_and_vectors(told: Bundle)
 
 
 def test_the_check_of_the_bundle_passes(told: Bundle) -> None:
-    done = ran(told.path / "check.py")
-    assert done.returncode == 0, done.stdout + done.stderr
+    code, said = ran(told.path / "check.py")
+    assert code == 0, said
 
 
 def test_mediapipe_answers_noise_with_the_class(told: Bundle, many_images: list[Pixels]) -> None:

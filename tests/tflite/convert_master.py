@@ -1,42 +1,60 @@
-"""Converts a small MobileNetV2 with random weights to float32 and float16 files; run in a process of its own."""
+"""Converts a small network with random weights to float32 and float16 files; run in a process of its own.
+
+Its operators are those of a MobileNetV2: of one block at each of four sides, where that has several.
+"""
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from advisor.catalog.convert import INPUT, OUTPUTS
+import numpy as np
+
 from advisor.isolation.child import install_lean_imports
 from advisor.tflite.rewrite import pack, sign, unpack
 
-CLASSES = 100
-SIZE = 96
+CLASSES, FEATURES, SIZE = 100, 1280, 96
+INPUT, OUTPUTS = "image", ("probabilities", "features")
 
 
-def build() -> Any:
-    """Return MobileNetV2 0.35 at 96 pixels with outputs ``features`` and ``probabilities``, BatchNorm settled."""
-    import keras
+def network() -> Callable[[Any], tuple[Any, Any]]:
+    """Return the function of an image that gives probabilities and features."""
+    import tensorflow as tf
 
-    keras.utils.set_random_seed(7)
-    backbone = keras.applications.MobileNetV2(input_shape=(SIZE, SIZE, 3), alpha=0.35, include_top=False, weights=None)
-    for layer in backbone.layers:
-        if isinstance(layer, keras.layers.BatchNormalization):
-            layer.momentum = 0.5
-    image = keras.Input((SIZE, SIZE, 3), batch_size=1, name="image")
-    features = keras.layers.GlobalAveragePooling2D(name="features")(backbone(image))
-    probabilities = keras.layers.Dense(CLASSES, activation="softmax", name="probabilities")(features)
-    model = keras.Model(image, {"probabilities": probabilities, "features": features})
-    for _ in range(8):
-        model(keras.random.uniform((1, SIZE, SIZE, 3), -1, 1), training=True)
-    return model
+    draw = np.random.default_rng(7)
+
+    def weights(*shape: int) -> Any:
+        return tf.constant(draw.normal(0, (2 / np.prod(shape[:-1])) ** 0.5, shape), tf.float32)
+
+    def convolved(value: Any, channels: int, side: int = 1, stride: int = 1) -> Any:
+        found = tf.nn.conv2d(value, weights(side, side, value.shape[-1], channels), stride, "SAME")
+        return found + 0.1 * weights(1, channels)[0]
+
+    def block(value: Any, channels: int, stride: int) -> Any:
+        wide = tf.nn.relu6(convolved(value, 6 * value.shape[-1]))
+        kernel = weights(3, 3, 6 * value.shape[-1], 1) * 3
+        found = tf.nn.depthwise_conv2d(wide, kernel, [1, stride, stride, 1], "SAME") + 0.1
+        narrow = convolved(tf.nn.relu6(found), channels)
+        return value + narrow if stride == 1 else narrow
+
+    def answer(image: Any) -> tuple[Any, Any]:
+        value = tf.nn.relu6(convolved(image, 16, 3, 2))
+        kernel = weights(3, 3, 16, 1) * 3
+        value = convolved(tf.nn.relu6(tf.nn.depthwise_conv2d(value, kernel, [1] * 4, "SAME") + 0.1), 8)
+        for channels, stride in ((12, 2), (16, 2), (16, 1), (24, 2), (48, 2)):
+            value = block(value, channels, stride)
+        features = tf.reduce_mean(tf.nn.relu6(convolved(value, FEATURES)), [1, 2])
+        return tf.nn.softmax(features @ weights(FEATURES, CLASSES)), features
+
+    return answer
 
 
-def convert(model: Any) -> tuple[bytes, bytes]:
-    """Return the converter's files of ``model`` in float32 and in float16, from one trace as the catalogue's files."""
+def convert(answer: Callable[[Any], tuple[Any, Any]]) -> tuple[bytes, bytes]:
+    """Return the converter's files of a network in float32 and in float16, from one trace as the catalogue's files."""
     import tensorflow as tf
 
     image = tf.TensorSpec((1, SIZE, SIZE, 3), tf.float32, name=INPUT)
-    called = tf.function(lambda image: tuple(model(image, training=False)[name] for name in OUTPUTS))
-    traced = called.get_concrete_function(image)
+    traced = tf.function(answer).get_concrete_function(image)
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced])
     single = signed(converter.convert())
     converter = tf.lite.TFLiteConverter.from_concrete_functions([traced])
@@ -56,6 +74,6 @@ def signed(content: bytes) -> bytes:
 if __name__ == "__main__":
     install_lean_imports()
     folder = Path(sys.argv[1])
-    files = convert(build())
+    files = convert(network())
     for name, content in zip(("float32", "float16"), files, strict=True):
         (folder / f"{name}.tflite").write_bytes(content)

@@ -157,7 +157,6 @@ def test_a_graph_without_operators_needs_the_interpreter_alone() -> None:
 
 
 SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
-SIZES = st.integers(1, 5)
 
 
 def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]) -> bytes:
@@ -169,32 +168,20 @@ def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...],
     return graph.finish({"image": image}, {"result": result})
 
 
-@given(SIZES, SIZES, SIZES, SIZES, SIZES, SIZES)
-def test_convolution(height: int, width: int, inputs: int, outputs: int, rows: int, columns: int) -> None:
-    shapes = (1, 9, 9, inputs), (outputs, rows, columns, inputs), (1, height, width, outputs)
-    cost = count(read(one_operator(OPERATORS.CONV_2D, *shapes)))
-    assert cost.macs == height * width * outputs * rows * columns * inputs
-    assert cost.parameters == outputs * rows * columns * inputs + outputs
-
-
-def test_a_grouped_convolution_reads_its_group_alone() -> None:
-    data = one_operator(OPERATORS.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6))
-    assert count(read(data)).macs == 8 * 8 * 6 * 3 * 3 * 4
-
-
-@given(SIZES, SIZES, SIZES, SIZES)
-def test_depthwise_convolution(height: int, channels: int, multiplier: int, rows: int) -> None:
-    outputs = channels * multiplier
-    shapes = (1, 9, 9, channels), (1, rows, rows, outputs), (1, height, height, outputs)
-    assert (
-        count(read(one_operator(OPERATORS.DEPTHWISE_CONV_2D, *shapes))).macs == height * height * outputs * rows * rows
-    )
-
-
-@given(SIZES, SIZES, SIZES)
-def test_fully_connected(batch: int, width: int, units: int) -> None:
-    data = one_operator(OPERATORS.FULLY_CONNECTED, (batch, width), (units, width), (batch, units))
-    assert count(read(data)).macs == batch * width * units
+@pytest.mark.parametrize(
+    ("builtin", "source", "kernel", "output", "macs"),
+    [
+        (OPERATORS.CONV_2D, (1, 9, 9, 3), (4, 2, 5, 3), (1, 7, 6, 4), 7 * 6 * 4 * 2 * 5 * 3),
+        (OPERATORS.CONV_2D, (1, 8, 8, 12), (6, 3, 3, 4), (1, 8, 8, 6), 8 * 8 * 6 * 3 * 3 * 4),  # a group reads its own
+        (OPERATORS.DEPTHWISE_CONV_2D, (1, 9, 9, 3), (1, 5, 2, 6), (1, 4, 3, 6), 4 * 3 * 6 * 5 * 2),
+        (OPERATORS.FULLY_CONNECTED, (2, 5), (3, 5), (2, 3), 2 * 5 * 3),
+    ],
+)
+def test_macs_and_parameters_of_one_operator(
+    builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...], macs: int
+) -> None:
+    cost = count(read(one_operator(builtin, source, kernel, output)))
+    assert (cost.macs, cost.parameters) == (macs, np.prod(kernel) + output[-1])
 
 
 def test_transposed_convolution() -> None:

@@ -103,8 +103,9 @@ def test_a_folded_normalization_takes_raw_values(classifier: bytes, quantized: b
     values = np.random.default_rng(2).integers(0, 256, (1, 96, 96, 3)).astype(np.float32)
     normalized = ((values - np.array(MEAN)) / np.array(STD)).astype(np.float32)
     for plain, most in ((classifier, 1e-5), (to_float_io(quantized), 0.02)):
-        folded = run(fold_normalization(plain, MEAN, STD), {"image": values})["probabilities"]
-        np.testing.assert_allclose(folded, run(plain, {"image": normalized})["probabilities"], atol=most)
+        folded = edited(plain, lambda model: fold_normalization(model, MEAN, STD))
+        found = run(folded, {"image": values})["probabilities"]
+        np.testing.assert_allclose(found, run(plain, {"image": normalized})["probabilities"], atol=most)
 
 
 @pytest.mark.parametrize(
@@ -119,12 +120,12 @@ def test_a_normalization_that_does_not_fit_is_refused(
     classifier: bytes, mean: tuple[float, ...], std: tuple[float, ...], reason: str
 ) -> None:
     with pytest.raises(StageError, match=reason):
-        fold_normalization(classifier, mean, std)
+        fold_normalization(unpack(classifier), mean, std)
 
 
 def test_a_normalization_needs_an_image() -> None:
     with pytest.raises(StageError, match="one float32 image input"):
-        fold_normalization(tiny_features(), MEAN, STD)
+        fold_normalization(unpack(tiny_features()), MEAN, STD)
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +150,6 @@ def test_operators_and_stored_constants_are_those_of_the_converter(halved: bytes
     own, theirs = read(halved), read(converter_made)
     assert operator_counts(own) == operator_counts(theirs)
     assert half_constants(own) == half_constants(theirs)
-
-
-def test_the_size_is_that_of_the_converter(halved: bytes, converter_made: bytes) -> None:
-    assert len(halved) == pytest.approx(len(converter_made), rel=0.01)
 
 
 def test_outputs_are_those_of_the_converter(

@@ -17,7 +17,7 @@ from advisor.tflite.levels import attach_head, with_levels
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.tflite.quantization import fold_normalization, to_float16, to_float32, to_float_io
+from advisor.tflite.quantization import to_float16, to_float32, to_float_io
 from advisor.tflite.rewrite import pack, select_output, unpack
 from advisor.tflite.unknown import with_temperature
 from advisor.tflite.verify import MAX_TABLES
@@ -150,18 +150,11 @@ def test_every_truncation_is_refused() -> None:
         assert part.subgraphs == whole.subgraphs, "only what follows the last part may be missing"
 
 
-def test_truncations_of_a_real_file_are_refused(master: bytes) -> None:
-    for length in range(0, len(master) - 64, len(master) // 97):
-        with pytest.raises(UsageError):
-            read(master[:length])
-
-
 @pytest.mark.parametrize(
     "edit",
     [
         lambda data: select_output(data, "features"),
         lambda data: attach_head(data, np.zeros((4, 2)), np.zeros(2)),
-        lambda data: fold_normalization(data, (0.0,), (1.0,)),
         lambda data: append_postprocess(data, np.zeros((3, 4), np.float32), Suppression()),
         lambda data: with_temperature(data, 2.0),
         *(with_levels, to_float16, to_float32, to_float_io, without_transposes),
@@ -195,7 +188,7 @@ def outcome(data: bytes) -> Model | None:
 
 
 @given(st.lists(st.tuples(st.integers(0, len(TINY) - 1), st.integers(0, 255)), min_size=1, max_size=8))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200)
 def test_damaged_bytes_give_a_model_or_a_usage_error(damage: list[tuple[int, int]]) -> None:
     data = bytearray(TINY)
     for place, value in damage:
@@ -204,7 +197,7 @@ def test_damaged_bytes_give_a_model_or_a_usage_error(damage: list[tuple[int, int
 
 
 @given(st.integers(0, len(TINY) // 4 - 1), st.integers(0, 2**32 - 1))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200)
 def test_damaged_words_give_a_model_or_a_usage_error(place: int, value: int) -> None:
     data = bytearray(TINY)
     struct.pack_into("<I", data, 4 * place, value)

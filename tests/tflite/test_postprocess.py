@@ -192,23 +192,3 @@ def test_a_file_that_does_not_end_in_one_is_refused(edit: Callable[[Any], None],
 def test_a_file_without_post_processing_is_refused() -> None:
     with pytest.raises(UsageError, match=f"net.tflite has 0 operators {OPERATOR}"):
         cut_postprocess(tiny_detector(), "net.tflite")
-
-
-@pytest.mark.integration
-def test_mediapipe_finds_the_boxes_that_litert_finds() -> None:
-    mediapipe = pytest.importorskip("mediapipe")
-    tasks = mediapipe.tasks
-    data = append_postprocess(tiny_detector(), ANCHORS, Suppression(4, score=0.61, overlap=1.0))
-    pixels = np.array([10, 200, 40, 90, 60, 120, 250, 0, 30, 180, 220, 70], np.uint8).reshape(2, 2, 3)
-    found = detections(data, (pixels.reshape(1, 3, 4).astype(np.float32) - 127.5) / 127.5)
-    model = write_metadata(data, described(("a", "b", "c", "d")))
-    options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=model))
-    large = pixels.repeat(50, axis=0).repeat(50, axis=1)  # MediaPipe drops a box that equals a better one
-    with tasks.vision.ObjectDetector.create_from_options(options) as detector:
-        seen = detector.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=large)).detections
-    assert [one.categories[0].category_name for one in seen] == ["abcd"[int(place)] for place in found["classes"]]
-    for one, box, score in zip(seen, found["boxes"], found["scores"], strict=True):
-        edges = one.bounding_box.origin_y, one.bounding_box.origin_x, one.bounding_box.height, one.bounding_box.width
-        top, left, bottom, right = 100 * box
-        assert edges == pytest.approx((top, left, bottom - top, right - left), abs=1)
-        assert one.categories[0].score == pytest.approx(score, abs=0.02)

@@ -148,21 +148,6 @@ def test_the_quantizer_takes_the_classifier(classifier: bytes, quantize: Quantiz
     assert model.size_bytes < 0.45 * len(classifier)
 
 
-def test_a_fully_quantized_classifier_takes_and_gives_int8_and_agrees(
-    classifier: bytes, images: list[Array], run: Run, quantize: Quantize
-) -> None:
-    data = quantize(classifier, "static_wi8_ai8")
-    model = read(data)
-    entry, output = model.inputs[0], model.outputs[0]
-    assert (entry.dtype, output.dtype) == ("int8", "int8")
-    assert entry.quantization is not None
-    assert output.quantization is not None
-    stored = np.round(images[0] / entry.quantization.scales[0]) + entry.quantization.zero_points[0]
-    raw = run(data, {"image": np.clip(stored, -128, 127).astype(np.int8)})["probabilities"]
-    probabilities = (raw.astype(np.float32) - output.quantization.zero_points[0]) * output.quantization.scales[0]
-    np.testing.assert_allclose(probabilities, run(classifier, {"image": images[0]})["probabilities"], atol=0.1)
-
-
 @pytest.mark.parametrize("index", range(4))
 def test_an_operator_alone_does_what_it_does_in_its_graph(index: int) -> None:
     data = small_models.classifier(32)

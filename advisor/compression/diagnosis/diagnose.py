@@ -109,7 +109,6 @@ def compare(
     and ``source`` says which. After ``seconds``, no further image is started, but at least one is run. A damaged or
     unfit file is a UsageError, one that the runtime cannot run a StageError.
     """
-
     read(model)
     read(against)
     # A detector comes without its post-processing, so that its first output is the scores.
@@ -170,8 +169,11 @@ class _Comparison:
         theirs(image[None])
         ours(image[None])
         for pair in self._found:
-            single = self._alone.get(pair.quantized)
-            own = single(self._floats) if single else None
+            own = None
+            if pair.quantized in self._alone:
+                single, sources = self._alone[pair.quantized]
+                single(*map(self._floats, sources))
+                own = single.output
             self.sums[pair.quantized].add(self._floats(pair.reference_output), ours.read(pair.output), own)
         self.answer.add(theirs.output, ours.output, None)
         self.same += int(theirs.output.argmax() == ours.output.argmax())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,22 +54,12 @@ class InspectableModel:
         return self.read(self._interpreter.get_output_details()[0]["index"])
 
 
-@dataclass(frozen=True)
-class Alone:
-    """One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
-
-    run: InspectableModel
-    sources: tuple[int, ...]
-
-    def __call__(self, read: Callable[[int], Floats]) -> Floats:
-        """Return its output for the input values of the float file, whose tensors ``read`` returns."""
-        self.run(*(read(source) for source in self.sources))
-        return self.run.output
+Alone = tuple["InspectableModel", tuple[int, ...]]
+"""One operator as a file and, for each of its inputs, the corresponding tensor of the float file."""
 
 
 def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[OperatorPair]) -> dict[int, Alone]:
     """Return the operators of the quantized file that can be run by themselves, by their index."""
-
     tables = unpack(data)
     feeds = _feeds(quantized, reference, found)
     runs: dict[int, Alone] = {}
@@ -77,9 +67,7 @@ def alone(data: bytes, quantized: Model, reference: Model, found: Sequence[Opera
         file, inputs = operator_alone(tables, pair.quantized)
         if inputs and all(tensor in feeds for tensor in inputs):
             with suppress(StageError):  # The runtime has no such operator alone.
-                runs[pair.quantized] = Alone(
-                    InspectableModel(file, "the operator"), tuple(feeds[tensor] for tensor in inputs)
-                )
+                runs[pair.quantized] = InspectableModel(file, "the operator"), tuple(map(feeds.__getitem__, inputs))
     return runs
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.tflite.model import Model, Operator, Tensor, read
-from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
+from advisor.tflite.model import Model, Operator, Tensor, opened
+from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, editable, pack
 
 if TYPE_CHECKING:
     from advisor.compression.quantization.grid import Grid, Grids
@@ -152,7 +152,8 @@ def correct(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    model, tables = read(data), unpack(data)
+    tables, model = opened(data)
+    editable(tables)
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
         for layer in layers(model):
             grid = grids.of(layer.depthwise)

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from advisor.compression.quantization.layers import Layer, layers
 from advisor.core.errors import StageError
-from advisor.tflite.model import read
-from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite.model import opened
+from advisor.tflite.rewrite import editable, pack
 
 if TYPE_CHECKING:
+    from ai_edge_litert import schema_py_generated as schema
+
     from advisor.compression.quantization.grid import Grids
 
 Range = tuple[float, float]
@@ -131,7 +133,7 @@ def observe(
     """
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
-    model, known = read(data), known or {}
+    (tables, model), known = opened(data), known or {}
     sources = tuple(model.subgraphs[0].inputs)
     outputs = {index for operator in model.operators for index in operator.outputs}
     floats = sorted(index for index in {*sources, *outputs} if model.tensors[index].dtype == "float32")
@@ -139,7 +141,7 @@ def observe(
     sums = [_Sums(one) for one in seen if one.kernel not in done]
     notes = {index: _Notes() for index in floats if index not in known}
     with threadpool_limits(limits=1, user_api="blas"):  # the order of additions must not depend on the machine
-        _run(data, _arrays(images), sources, notes, sums)
+        _run(tables, _arrays(images), sources, notes, sums)
         return Observation(
             {**known, **{index: note.activation() for index, note in notes.items()}},
             {one.layer.kernel: one.moments() for one in sums},
@@ -152,7 +154,7 @@ def _arrays(given: Inputs) -> tuple[NDArray[Any], ...]:
 
 
 def _run(
-    data: bytes,
+    tables: schema.ModelT,
     arrays: tuple[NDArray[Any], ...],
     sources: tuple[int, ...],
     notes: Mapping[int, _Notes],
@@ -161,7 +163,7 @@ def _run(
     read_at = sorted({*notes, *(one.layer.source for one in sums)})
     if not read_at:
         return
-    interpreter = _with_outputs(data, [index for index in read_at if index not in sources])
+    interpreter = _with_outputs(tables, [index for index in read_at if index not in sources])
     shapes = {detail["index"]: detail["shape"] for detail in interpreter.get_input_details()}
     for sample in zip(*arrays, strict=True):
         for source, value in zip(sources, sample, strict=True):
@@ -174,11 +176,11 @@ def _run(
             one.add(values[one.layer.source])
 
 
-def _with_outputs(data: bytes, outputs: list[int]) -> Any:
+def _with_outputs(tables: schema.ModelT, outputs: list[int]) -> Any:
     """Return an interpreter with these activations as outputs, which keeps the runtime's own kernels."""
     from ai_edge_litert.interpreter import Interpreter
 
-    model = unpack(data)
+    model = editable(tables)
     model.subgraphs[0].outputs, model.signatureDefs = outputs, []
     interpreter = Interpreter(model_content=pack(model), num_threads=1)
     interpreter.allocate_tensors()
@@ -203,7 +205,6 @@ class _Notes:
         self._count += 1
 
     def activation(self) -> Activation:
-        """Return the recorded values."""
         if not (np.isfinite(self._lows).all() and np.isfinite(self._highs).all()):
             raise StageError("the float model gives values that are not finite on the calibration images")
         return Activation(self._lows, self._highs, self._sum / self._count)
@@ -230,7 +231,6 @@ class _Sums:
         self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
-        """Record the layer's input for one image."""
         self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
         if len(self._waiting) >= AT_A_TIME:
             self._flush()
@@ -248,7 +248,6 @@ class _Sums:
         self._waiting = []
 
     def moments(self) -> NDArray[np.float64]:
-        """Return the covariance."""
         if self._waiting:
             self._flush()
         means = self._sum / self._count

@@ -7,13 +7,16 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Inputs, Observer
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.datasets.images import InputSpec
-from advisor.tflite.model import Model, read
+from advisor.tflite.model import Model, opened, text_of
+
+if TYPE_CHECKING:
+    from ai_edge_litert import schema_py_generated as schema
 
 FLOAT_FILE = "start from the float file that it was made from"
 BUILTIN = "export it again with builtin operators only"
@@ -31,11 +34,11 @@ def require_plain_float(data: bytes, recipe: str) -> None:
 
     It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
-    for reason, hint in _reasons(data, read(data)):
+    for reason, hint in _reasons(*opened(data)):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _reasons(data: bytes, model: Model) -> Iterator[tuple[str, str]]:
+def _reasons(tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
     """Yield why a file is not a plain float model and what to do; a later reason expects that no earlier one holds."""
     if len(model.subgraphs) != 1:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
@@ -57,23 +60,12 @@ def _reasons(data: bytes, model: Model) -> Iterator[tuple[str, str]]:
     for tensor in model.inputs:
         if tensor.dtype not in INPUT_TYPES:
             yield f"the model takes {tensor.dtype}, not {' or '.join(INPUT_TYPES)}", FLOAT_FILE
-    yield from _open_shapes(data)
-
-
-def _open_shapes(data: bytes) -> Iterator[tuple[str, str]]:
-    """Find open dimensions: the file stores them beside the shape, and 1 may be open or fixed."""
-    from ai_edge_litert import schema_py_generated as schema
-
-    graph = schema.Model.GetRootAs(data, 0).Subgraphs(0)
-    for index in range(graph.InputsLength()):
-        tensor = graph.Tensors(graph.Inputs(index))
-        for shape in (_sides(tensor.ShapeAsNumpy()), _sides(tensor.ShapeSignatureAsNumpy())):
-            if any(side < 1 for side in shape):
-                yield f"the shape {shape} of input '{tensor.Name().decode('utf-8', 'replace')}' is open", FIXED
-
-
-def _sides(vector: Any) -> tuple[int, ...]:
-    return () if isinstance(vector, int) else tuple(int(side) for side in vector)
+    graph = tables.subgraphs[0]
+    for entry in (graph.tensors[index] for index in graph.inputs):
+        for stated in (entry.shape, entry.shapeSignature):  # an open side of 1 is stated beside the shape alone
+            sides = () if stated is None else tuple(map(int, stated))
+            if any(side < 1 for side in sides):
+                yield f"the shape {sides} of input '{text_of(entry.name)}' is open", FIXED
 
 
 @dataclass(frozen=True)

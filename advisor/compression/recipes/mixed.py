@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,7 +160,6 @@ class _Search:
         self._began, self._seconds = time.monotonic(), inputs.seconds
 
     def run(self) -> Compressed:
-        """Return the best trial."""
         best = plain = self._try(frozenset())
         if plain.deviation.drop_points > self._limit:
             best = self._trimmed(self._grown(plain))
@@ -203,15 +203,10 @@ class _Search:
         for run in runs:
             if self._late(RANKING_SHARE):
                 break
-            left[run] = self._divergence(run)
+            self._spend(len(self._ranker))
+            with suppress(UnsupportedRecipe):
+                left[run] = self._ranker(self._form(run)).divergence
         return sorted(runs, key=lambda run: left.get(run, float("inf")))
-
-    def _divergence(self, run: frozenset[int]) -> float:
-        self._spend(len(self._ranker))
-        try:
-            return self._ranker(self._form(run)).divergence
-        except UnsupportedRecipe:
-            return float("inf")
 
     def _form(self, floats: Collection[int]) -> bytes:
         names = [self._model.tensors[self._model.operators[index].outputs[0]].name for index in sorted(floats)]

@@ -93,7 +93,6 @@ class Pruned(Retrained):
         return {**kernels, **{biases[at]: Weight(one.bias) for at, one in found.items()}}
 
     def _notes(self, trained: bytes) -> Mapping[str, Any]:
-
         graph = read_graph(trained)
         kernels = [graph.constants[at] for at in graph.kernels]
         zeros = sum(int(np.count_nonzero(kernel == 0)) for kernel in kernels)
@@ -111,7 +110,6 @@ class Clustered(Retrained):
         self._values = values
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-
         return {at: Shared(*clusters(graph.constants[at], self._values)) for at in _inner(graph)}
 
 
@@ -136,7 +134,6 @@ class QuantizationAware(Retrained):
         ranges = observation.ranges()
 
         def as_integers(index: int, value: Any) -> Any:
-
             return rounded_activation(value, *ranges[index]) if index in ranges else value
 
         trained, course = self._learn(model, inputs, as_integers)
@@ -144,7 +141,6 @@ class QuantizationAware(Retrained):
         return Compressed(quantize(on_grid, eight_bit_rules(), ranges), {"learning": asdict(course)})
 
     def _weights(self, graph: Graph, _images: TrainingImages) -> Mapping[int, Weight]:
-
         return {at: Rounded(graph.constants[at], name) for at, name in graph.kernels.items()}
 
 

@@ -180,16 +180,10 @@ def compare(path: Path, reference: Path, samples: Samples) -> FileAgreement:
     )
     ratios = [decibel(*output) for output in energies.sum(axis=0).tolist()]
     known = [ratio for ratio in ratios if ratio is not None]
-    by_output = _by_name(floats.names, ratios) if len(ratios) > 1 else {}
+    by_output: dict[str, float | None] = {}
+    for place, name in enumerate(floats.names if len(ratios) > 1 else ()):
+        by_output[f"{name} ({place})" if name in by_output else name] = ratios[place]
     return FileAgreement(len(rows), wilson(alike, len(rows)), min(known, default=None), by_output=by_output)
-
-
-def _by_name(names: Sequence[str], ratios: Sequence[float | None]) -> Mapping[str, float | None]:
-    """Return the ratios by the names of the outputs; of equal names, all but the first get their place."""
-    found: dict[str, float | None] = {}
-    for place, (name, ratio) in enumerate(zip(names, ratios, strict=True)):
-        found[f"{name} ({place})" if name in found else name] = ratio
-    return found
 
 
 class _Runner:

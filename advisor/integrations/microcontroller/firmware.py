@@ -43,7 +43,7 @@ def check(_shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the sources; see :class:`advisor.exporting.shipping.BundlePart`."""
-    found = firmware(exported.artefact, exported.metadata.mean, exported.metadata.std)
+    found = firmware(exported.artefact, exported.model.measured.mean, exported.model.measured.std)
     return {name: text.encode() for name, text in found.items()}
 
 

@@ -34,7 +34,7 @@ from advisor.tflite.model import Model, read
 from advisor.tflite.quantization import with_fixed_batch
 
 if TYPE_CHECKING:
-    from advisor.exporting.shipping import Pixels
+    from advisor.exporting.shipping import Crops, Pixels
 
 
 class OwnClassifiers:
@@ -103,10 +103,10 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     return tuple(Found(*pair) for pair in best[:SHOWN])
 
 
-def classified(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, Answer]]]:
+def classified(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, Answer]]]:
     """See :data:`Answering`: the probabilities of each class, and what the app does with them at its thresholds."""
     places = range(len(images))[:: max(1, len(images) // COUNT)][:COUNT]
-    rows = answers(model.content, images[places], model)
+    rows = answers(model.content, np.stack([images[place]() for place in places]), model)
     return TOLERANCES[0], [
         (
             place,

@@ -41,7 +41,7 @@ from advisor.tflite.postprocess import (
 )
 
 if TYPE_CHECKING:
-    from advisor.exporting.shipping import Pixels
+    from advisor.exporting.shipping import Crops
     from advisor.measurement.average_precision import Flags, Matched
 
 
@@ -97,7 +97,7 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     )
 
 
-def detected(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the boxes with at least half of an image's highest score.
 
     Only images in which other kernels find the same boxes within half the tolerance are taken: of two boxes that
@@ -135,7 +135,7 @@ def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
     return tuple(Found(model.labels[label], score, tuple(box)) for label, score, box in rows)
 
 
-def marked(model: ShippedModel, images: Pixels) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the scores of a map of centres.
 
     The tolerance is the smallest one of which half contains the difference between two kernels in enough images.

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.compression.quantization.grid import Grid, Grids, clusters, spread
@@ -160,6 +160,7 @@ def _problem(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return rows, weights, np.abs(weights).max(axis=0) / 7
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 1000))
 def test_outputs_move_less_than_by_rounding_to_the_nearest(seed: int) -> None:
     rows, weights, steps = _problem(seed)
@@ -171,6 +172,7 @@ def test_outputs_move_less_than_by_rounding_to_the_nearest(seed: int) -> None:
     assert errors[0] < errors[1]
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 1000))
 def test_weights_are_multiples_of_their_steps_and_the_greatest_stays(seed: int) -> None:
     rows, weights, steps = _problem(seed)

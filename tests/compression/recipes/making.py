@@ -21,8 +21,8 @@ VIEW = InputSpec(32, (127.5,) * 3, (127.5,) * 3)
 CLASSES = 4
 
 
-def main(model: str, images: str, folder: str, *names: str) -> None:
-    """Make the files."""
+def main(model: str | Path, images: str | Path, folder: str | Path, *names: str) -> dict[str, str]:
+    """Make the files and return their hashes."""
     paths = tuple(sorted(Path(images).iterdir()))
     labels = tuple(place % CLASSES for place in range(len(paths)))
     known = TrainingImages(paths, labels, CLASSES, VIEW, 0, paths, labels)
@@ -38,8 +38,8 @@ def main(model: str, images: str, folder: str, *names: str) -> None:
             else:
                 jobs.compress(*arguments)
             found[name] = sha256_file(path)
-    print(json.dumps(found))
+    return found
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    print(json.dumps(main(*sys.argv[1:])))

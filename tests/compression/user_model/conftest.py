@@ -1,6 +1,7 @@
 """Files and folders of a user's own."""
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,23 @@ import pytest
 from PIL import Image
 
 from advisor.engine.compress.question import CompressionQuestion, ask
+from advisor.isolation import ChildPool
 from advisor.tflite.metadata import Metadata, write_metadata
 
 Asked = Callable[..., CompressionQuestion]
 
 CLASSES = ("ant", "bee", "cat", "dog")
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in this process what else runs in child processes, whose limits are not the subject."""
+
+    def call(_pool: ChildPool, function: str, *args: object, **_limits: object) -> object:
+        module, _, name = function.partition(":")
+        return getattr(import_module(module), name)(*args)
+
+    monkeypatch.setattr(ChildPool, "call", call)
 
 
 @pytest.fixture

@@ -48,15 +48,20 @@ def test_forms_carry_the_files_description_and_their_figures(described: Path, ph
     json.dumps(found.to_json(), allow_nan=False)
 
 
-def test_a_recipe_that_does_not_apply_is_a_row_and_the_others_go_on(described: Path, tmp_path: Path) -> None:
-    from advisor.compression.recipes import RECIPES
-    from advisor.compression.recipes.base import Needs
-
-    learning = next(one.name for one in RECIPES if one.needs is Needs.TRAINING)
-    found = compress(ask(described, [learning, "float16"], to=tmp_path / "forms"), _silent, latency=False)
+@pytest.mark.usefixtures("here")
+def test_a_recipe_that_does_not_apply_is_a_row_and_without_labels_there_is_agreement(
+    described: Path, tmp_path: Path
+) -> None:
+    found = compress(ask(described, ["qat_int8", "float16"], to=tmp_path / "forms"), _silent, latency=False)
     assert [form.status for form in found.forms] == ["ok", "skipped", "ok"]
     assert "labelled images" in found.forms[1].reason
     assert [form.recipe for form in found.good] == ["float16"]
+    agreement = found.forms[2].agreement
+    assert agreement.accuracy is None
+    assert agreement.share.value == 1
+    assert agreement.snr_db is not None
+    assert agreement.snr_db > 30
+    assert any("agreement with float is no accuracy" in note for note in found.notes)
 
 
 def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path: Path) -> None:
@@ -68,16 +73,6 @@ def test_a_form_that_the_runtime_cannot_run_is_skipped(described: Path, tmp_path
         _, refused = _scored(pool, question, forms, _silent)
     assert refused.status == "skipped"
     assert "this runtime cannot run it: newer.tflite: LiteRT cannot load the model" in refused.reason
-
-
-def test_without_labels_there_is_agreement_and_a_note(described: Path, tmp_path: Path) -> None:
-    found = compress(ask(described, ["float16"], to=tmp_path / "forms"), _silent, latency=False)
-    agreement = found.forms[1].agreement
-    assert agreement.accuracy is None
-    assert agreement.share.value == 1
-    assert agreement.snr_db is not None
-    assert agreement.snr_db > 30
-    assert any("agreement with float is no accuracy" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("columns", [80, 130])

@@ -17,6 +17,8 @@ from tests.tflite.graphs import edited, foreign_detector
 
 IMAGE, POSE = (16, 16, 3), (6,)
 
+pytestmark = pytest.mark.usefixtures("here")
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -37,7 +39,6 @@ def refused(model: Path, samples: Path, **options: Any) -> UsageError:
     return raised.value
 
 
-@pytest.mark.integration
 def test_each_form_of_a_model_with_two_inputs_has_the_ratio_of_each_output(model: Path, tmp_path: Path) -> None:
     given = networks.samples(tmp_path / "s.npz", 40, image=IMAGE, pose=POSE)
     found = compressed(model, given, "float16", "int8", "int8_float_io", "mixed_int8")
@@ -56,7 +57,6 @@ def test_each_form_of_a_model_with_two_inputs_has_the_ratio_of_each_output(model
     )
 
 
-@pytest.mark.integration
 def test_a_map_of_scores_and_an_input_of_five_channels_are_taken(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(networks.segmentation())
     given = networks.samples(tmp_path / "s.npz", image=(16, 16, 5))
@@ -73,7 +73,6 @@ def test_one_input_needs_no_name(model: Path, tmp_path: Path) -> None:
         read_samples(tmp_path / "one.npz", read(model.read_bytes()), 0)
 
 
-@pytest.mark.integration
 def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
     (tmp_path / "net.tflite").write_bytes(networks.tokens())
     np.savez(tmp_path / "s.npz", tokens=np.random.default_rng(0).integers(0, 50, (24, 12)))
@@ -82,7 +81,6 @@ def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
     assert read(Path(found.forms[2].path)).inputs[0].dtype == "int32"
 
 
-@pytest.mark.integration
 def test_a_file_of_an_old_converter_gives_the_same_int8_file(model: Path, tmp_path: Path) -> None:
     def old(tables: Any) -> None:
         for code in tables.operatorCodes:
