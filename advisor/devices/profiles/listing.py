@@ -13,8 +13,8 @@ from advisor.devices.profiles.loading import (
     Profiles,
     checked_profile,
     load_profiles,
-    read_folder,
     read_profile,
+    read_shipped,
     shipped_profiles,
 )
 from advisor.devices.profiles.measurements import SUFFIX, write_kernels, write_measurements
@@ -159,7 +159,7 @@ def add_profile(file: str | Path, into: str | Path | None = None, *, replace: bo
     """Check a profile and copy it with its measurements; see :func:`advisor.devices.add`."""
     folder = Path(into) if into else own_folder()
     _refuse_shipped(folder, "--into")
-    profile = checked_profile(Path(file), tuple(read_folder(shipped_profiles()).values()))
+    profile = checked_profile(Path(file), tuple(read_shipped(shipped_profiles()).values()))
     path = folder / f"{profile.name}.yaml"
     try:
         exists = path.exists()

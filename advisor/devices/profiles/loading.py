@@ -4,7 +4,7 @@ import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 
@@ -55,7 +55,7 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
 
     A profile in a folder replaces a shipped one of the same name. Two folders must not contain the same name.
     """
-    shipped = read_folder(shipped_profiles())
+    shipped = read_shipped(shipped_profiles())
     found = {HOST: host_profile(), **{name: each.profile() for name, each in local_runtimes().items()}, **shipped}
     own: dict[str, DeviceProfile] = {}
     for folder in folders:
@@ -67,6 +67,12 @@ def load_profiles(folders: Iterable[Path] = ()) -> Profiles:
             found.pop(name, None)
             own[name] = profile
     return Profiles([*found.values(), *own.values()])
+
+
+@lru_cache(maxsize=1)
+def read_shipped(folder: Path) -> Mapping[str, DeviceProfile]:
+    """Return the shipped profiles, which do not change while the program runs, by name."""
+    return read_folder(folder)
 
 
 def read_folder(folder: Path, shipped: Sequence[DeviceProfile] = ()) -> dict[str, DeviceProfile]:
