@@ -242,10 +242,10 @@ def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(sear
 
 
 def test_a_changed_card_is_evaluated_where_nothing_is_trained(
-    one_without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    shutil.copytree(one_without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
+    shutil.copytree(without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
     run = RunFolder.open(tmp_path / "runs" / "20260101-000000-x")
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())
