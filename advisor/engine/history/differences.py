@@ -15,13 +15,9 @@ _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs between two runs.
+    """One thing that differs between two runs, with its values, empty where a run has none.
 
-    Attributes:
-        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
-        what: its name.
-        before: its value in the earlier run, empty where it had none.
-        after: its value in the later run, empty where it has none.
+    ``topic`` is ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
     """
 
     topic: str
@@ -126,14 +122,9 @@ a point from source to source."""
 
 @dataclass(frozen=True)
 class Delta:
-    """One figure of one configuration, before and after.
+    """One of :data:`FIGURES` of one configuration, before and after, None where it is unknown.
 
-    Attributes:
-        figure: one of :data:`FIGURES`.
-        before: the earlier figure, None where it was unknown.
-        after: the later figure, None where it is unknown.
-        counts: the difference is beyond the noise.
-        why: why it counts or does not.
+    It ``counts`` if the difference is beyond the noise; ``why`` says why it counts or does not.
     """
 
     figure: str

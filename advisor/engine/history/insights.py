@@ -54,12 +54,7 @@ CLEAR_POINTS = 2.0
 
 @dataclass(frozen=True)
 class ImageAnswer:
-    """An answer.
-
-    Attributes:
-        label: number of the class, from 0.
-        probability: its probability (0-1), None if that is not known.
-    """
+    """An answer: the number of the class, from 0, and its probability (0-1), None if that is not known."""
 
     label: int
     probability: float | None = None
@@ -67,14 +62,9 @@ class ImageAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One image with two answers.
+    """One image of class ``label`` with the answers of the compressed file and of the float32 file.
 
-    Attributes:
-        path: path of the image, relative to the data set.
-        sha256: its hash.
-        label: its class.
-        own: answer of the compressed file.
-        floats: answer of the float32 file.
+    ``path`` is relative to the data set.
     """
 
     path: str
@@ -91,13 +81,9 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """All images of one part with two answers.
+    """The images of one part (``hold-out`` or ``validation``, of so many ``images``) with two different answers.
 
-    Attributes:
-        form: compression recipe of the compressed file.
-        part: ``hold-out`` or ``validation``.
-        images: number of images of the part.
-        rows: first the images on which only float32 is right, then those on which only the form is, then the others.
+    ``rows``: first the images on which only float32 is right, then those on which only the form is, then the others.
     """
 
     form: str
@@ -162,14 +148,10 @@ def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """A file that the user ships today, beside the pick.
+    """A file that the user ships today, with the threads of the pick if it was measured with them.
 
-    Attributes:
-        evaluation: the file with the threads of the pick, if it was measured with them.
-        picked: it is the pick itself.
-        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
-            known.
-        part: the part of these images in words.
+    ``points``: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
+    known. ``part`` is the part of these images in words.
     """
 
     evaluation: Evaluation
@@ -212,14 +194,9 @@ def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -
 
 @dataclass(frozen=True)
 class ExpectedTuning:
-    """Expected gain of fine-tuning the pick's card.
+    """Expected gain of fine-tuning the pick's card in points of top-1, and rough seconds of one core on this machine.
 
-    Attributes:
-        points: expected gain in points of top-1.
-        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
-        high: upper end of that range in points.
-        seconds: rough seconds of one core on this machine.
-        card: the card.
+    ``low`` and ``high`` are the ends of the range that holds two thirds of the gains seen on other sets.
     """
 
     points: float
@@ -228,18 +205,12 @@ class ExpectedTuning:
     seconds: float
     card: str
 
-    def command(self, folder: str) -> str:
-        """Return the command that fine-tunes the card; its head comes from the cache."""
-        return (
-            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
-            f"--candidates {self.card}"
-        )
-
     def sentence(self, folder: str) -> str:
-        """Return the expectation in words, with the command."""
+        """Return the expectation in words, with the command that fine-tunes the card; its head comes from the cache."""
         return (
             f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
-            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
+            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: advisor search --request {folder}/request.yaml "
+            f"--training {HEAD},{FINETUNE_CACHED} --candidates {self.card}"
         )
 
 
