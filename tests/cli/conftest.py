@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from advisor import api
 from advisor.cli import output
 from advisor.cli.main import main
 from tests.cli import forked
@@ -100,6 +101,27 @@ def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str
         for stream in streams:
             stream.seek(0)
         return Said(int(end.value.code or 0), *(stream.read() for stream in streams))
+
+
+@pytest.fixture
+def done_once(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make functions of the API return their first result again: for one result at several widths of a terminal."""
+
+    def keep(*names: str) -> None:
+        for name in names:
+            monkeypatch.setattr(f"advisor.api.{name}", _first_of(getattr(api, name)))
+
+    return keep
+
+
+def _first_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    results: list[Any] = []
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        results.extend([] if results else [function(*arguments, **options)])
+        return results[0]
+
+    return call
 
 
 @pytest.fixture

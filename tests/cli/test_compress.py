@@ -1,5 +1,6 @@
 """``advisor compress`` as a user runs it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,16 @@ def model(tmp_path: Path) -> str:
     return "net.tflite"
 
 
-@pytest.mark.parametrize("columns", ["80", "130"])
 def test_a_row_a_form_with_accuracy_on_labelled_images(
-    advisor: Advisor, model: str, photos: Path, columns: str
+    advisor: Advisor, model: str, photos: Path, done_once: Callable[..., None]
 ) -> None:
-    said = ended(advisor("compress", model, "--recipe", "int8,float16", "--data", str(photos), COLUMNS=columns))
-    assert "top-1 %" in said.out
-    assert "scored on the 4 images held out of" in " ".join(said.out.split())
-    assert max(map(len, said.out.splitlines())) <= int(columns)
+    done_once("compress")
+    for columns in (80, 130):
+        asked = ("compress", model, "--recipe", "int8,float16", "--data", str(photos))
+        said = ended(advisor(*asked, COLUMNS=str(columns)))
+        assert "top-1 %" in said.out
+        assert "scored on the 4 images held out of" in " ".join(said.out.split())
+        assert max(map(len, said.out.splitlines())) <= columns
     assert (Path(photos).parent / "net-forms" / "net-int8.tflite").exists()
 
 
