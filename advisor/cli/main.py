@@ -189,4 +189,3 @@ def _readable(message: str) -> str:
     """Return a message without characters that steer a terminal, and with very long values cut in the middle."""
     text = visible(message)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-

@@ -44,7 +44,12 @@ class ComparisonResult(StrEnum):
 
 @dataclass(frozen=True)
 class ChangedFigure(Written):
-    """A figure that differs between two runs, with the key of its configuration."""
+    """A figure of one configuration that differs.
+
+    Attributes:
+        key: key of the configuration.
+        delta: the figure in both runs.
+    """
 
     entries = (
         "key", "figure=delta.figure", "before=delta.before", "after=delta.after", "counts=delta.counts",
@@ -63,9 +68,17 @@ class ChangedFigure(Written):
 
 @dataclass(frozen=True)
 class Comparison(Written):
-    """Two runs, compared by their names: what happened to the recommendation, and why in one or more sentences.
+    """Two runs, compared.
 
-    ``differences`` are everything that differs besides figures. ``figures`` beyond the noise come first.
+    Attributes:
+        before: name of the earlier run.
+        after: name of the later run.
+        result: what happened to the recommendation.
+        reason: why, in one or more sentences.
+        pick_before: the earlier pick.
+        pick_after: the later pick.
+        differences: everything that differs besides figures.
+        figures: figures that differ; those beyond the noise come first.
     """
 
     entries = (
@@ -98,10 +111,16 @@ class Comparison(Written):
 
 @dataclass(frozen=True)
 class Reevaluation(Written):
-    """The result of one re-evaluation of the run called ``parent``, for a device.
+    """The result of one re-evaluation.
 
-    ``causes`` are what changed since the run, in words; without any there is no new ``run`` and no ``comparison`` with
-    its parent. ``remarks`` say what could not be done, ``error`` why the run could not be read or evaluated.
+    Attributes:
+        parent: name of the run.
+        device: the device that it was evaluated for.
+        causes: what changed since the run, in words; empty where nothing did.
+        run: the new run, or the one that was made for the same changes before; None where nothing changed.
+        comparison: the new run compared with its parent; None where there is no new run.
+        remarks: what could not be done.
+        error: why the run could not be read or evaluated, or empty.
     """
 
     entries = ("run=parent", "device", "causes", "new_run=run", "changed", "remarks", "error", "comparison")

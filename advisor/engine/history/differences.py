@@ -15,9 +15,13 @@ _HOST_FACTS = ("cpu", "cores", "memory_bytes", "system", "fingerprint")
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that differs between two runs, with its values, empty where a run has none.
+    """One thing that differs between two runs.
 
-    ``topic`` is ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
+    Attributes:
+        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
+        what: its name.
+        before: its value in the earlier run, empty where it had none.
+        after: its value in the later run, empty where it has none.
     """
 
     topic: str
@@ -122,9 +126,14 @@ a point from source to source."""
 
 @dataclass(frozen=True)
 class Delta:
-    """One of :data:`FIGURES` of one configuration, before and after, None where it is unknown.
+    """One figure of one configuration, before and after.
 
-    It ``counts`` if the difference is beyond the noise; ``why`` says why it counts or does not.
+    Attributes:
+        figure: one of :data:`FIGURES`.
+        before: the earlier figure, None where it was unknown.
+        after: the later figure, None where it is unknown.
+        counts: the difference is beyond the noise.
+        why: why it counts or does not.
     """
 
     figure: str

@@ -54,7 +54,12 @@ CLEAR_POINTS = 2.0
 
 @dataclass(frozen=True)
 class ImageAnswer:
-    """An answer: the number of the class, from 0, and its probability (0-1), None if that is not known."""
+    """An answer.
+
+    Attributes:
+        label: number of the class, from 0.
+        probability: its probability (0-1), None if that is not known.
+    """
 
     label: int
     probability: float | None = None
@@ -62,9 +67,14 @@ class ImageAnswer:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """One image of class ``label`` with the answers of the compressed file and of the float32 file.
+    """One image with two answers.
 
-    ``path`` is relative to the data set.
+    Attributes:
+        path: path of the image, relative to the data set.
+        sha256: its hash.
+        label: its class.
+        own: answer of the compressed file.
+        floats: answer of the float32 file.
     """
 
     path: str
@@ -81,9 +91,13 @@ class Disagreement:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """The images of one part (``hold-out`` or ``validation``, of so many ``images``) with two different answers.
+    """All images of one part with two answers.
 
-    ``rows``: first the images on which only float32 is right, then those on which only the form is, then the others.
+    Attributes:
+        form: compression recipe of the compressed file.
+        part: ``hold-out`` or ``validation``.
+        images: number of images of the part.
+        rows: first the images on which only float32 is right, then those on which only the form is, then the others.
     """
 
     form: str
@@ -148,10 +162,14 @@ def _images(split: Mapping[str, Any], part: str) -> list[tuple[str, str, int]]:
 
 @dataclass(frozen=True)
 class Incumbent:
-    """A file that the user ships today, with the threads of the pick if it was measured with them.
+    """A file that the user ships today, beside the pick.
 
-    ``points``: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
-    known. ``part`` is the part of these images in words.
+    Attributes:
+        evaluation: the file with the threads of the pick, if it was measured with them.
+        picked: it is the pick itself.
+        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
+            known.
+        part: the part of these images in words.
     """
 
     evaluation: Evaluation
@@ -194,9 +212,14 @@ def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -
 
 @dataclass(frozen=True)
 class ExpectedTuning:
-    """Expected gain of fine-tuning the pick's card in points of top-1, and rough seconds of one core on this machine.
+    """Expected gain of fine-tuning the pick's card.
 
-    ``low`` and ``high`` are the ends of the range that holds two thirds of the gains seen on other sets.
+    Attributes:
+        points: expected gain in points of top-1.
+        low: lower end, in points, of the range that holds two thirds of the gains seen on other sets.
+        high: upper end of that range in points.
+        seconds: rough seconds of one core on this machine.
+        card: the card.
     """
 
     points: float
@@ -205,12 +228,18 @@ class ExpectedTuning:
     seconds: float
     card: str
 
+    def command(self, folder: str) -> str:
+        """Return the command that fine-tunes the card; its head comes from the cache."""
+        return (
+            f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
+            f"--candidates {self.card}"
+        )
+
     def sentence(self, folder: str) -> str:
-        """Return the expectation in words, with the command that fine-tunes the card; its head comes from the cache."""
+        """Return the expectation in words, with the command."""
         return (
             f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
-            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: advisor search --request {folder}/request.yaml "
-            f"--training {HEAD},{FINETUNE_CACHED} --candidates {self.card}"
+            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
         )
 
 
