@@ -178,8 +178,9 @@ def _open_standard_streams() -> None:
 
 
 def _complain(message: str, hint: str) -> None:
+    colour = "red" if sys.stderr.isatty() and not os.environ.get("NO_COLOR") else None
     with contextlib.suppress(OSError):  # the exit code says it where nothing can be written
-        typer.secho(f"error: {_readable(message)}", err=True, fg="red" if _coloured() else None)
+        typer.secho(f"error: {_readable(message)}", err=True, fg=colour)
         if hint:
             typer.secho(f"hint:  {_readable(hint)}", err=True)
 
@@ -188,7 +189,3 @@ def _readable(message: str) -> str:
     """Return a message without characters that steer a terminal, and with very long values cut in the middle."""
     text = visible(message)
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
-
-
-def _coloured() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR")

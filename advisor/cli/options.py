@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+from typer.core import TyperCommand, TyperGroup
 from typer.models import CommandFunctionType
 
 from advisor.cli.output import BEGAN, QUIET
@@ -185,7 +185,8 @@ class GroupedCommand(TyperCommand):
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Write the options of each group; an option without a group belongs to the output."""
         for group in GROUPS:
-            _write(group, [each for each in self.get_params(ctx) if _group(each) == group], ctx, formatter)
+            shown = [each for each in self.get_params(ctx) if (getattr(each, "rich_help_panel", "") or OUTPUT) == group]
+            _write(group, shown, ctx, formatter)
 
 
 class SearchCommand(GroupedCommand):
@@ -225,11 +226,6 @@ def _write(title: str, options: list[Parameter], ctx: Context, formatter: HelpFo
             formatter.write_dl(rows)
 
 
-def _group(parameter: Parameter) -> str:
-    named = parameter.rich_help_panel if isinstance(parameter, TyperOption | TyperArgument) else None
-    return named or OUTPUT
-
-
 class Commands(typer.Typer):
     """A group of commands, each with ``--quiet``."""
 
@@ -265,7 +261,9 @@ class AllCommands(TyperGroup):
         """Every command by its name."""
         for name in registered(INTEGRATIONS):
             if name not in self._found:
-                self._found[name] = _made(name, integration(INTEGRATIONS, name))
+                alone, added = Commands(add_completion=False, rich_markup_mode=None), integration(INTEGRATIONS, name)
+                alone.command(name, short_help=added.short_help)(added.run)
+                self._found[name] = typer.main.get_command(alone)
         return self._found
 
     @commands.setter
@@ -275,12 +273,6 @@ class AllCommands(TyperGroup):
     def get_command(self, ctx: _click.Context, cmd_name: str) -> _click.Command | None:
         """Return the command with a name."""
         return self._found.get(cmd_name) or super().get_command(ctx, cmd_name)
-
-
-def _made(name: str, command: IntegrationCommand) -> _click.Command:
-    alone = Commands(add_completion=False, rich_markup_mode=None)
-    alone.command(name, short_help=command.short_help)(command.run)
-    return typer.main.get_command(alone)
 
 
 def _quietable(command: Command) -> Command:

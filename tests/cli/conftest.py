@@ -1,18 +1,29 @@
-"""Runs the command in a process of its own, in an empty folder, with an empty cache of its own."""
+"""Runs the command in an empty folder, with an empty cache of its own: in this process, or in one of its own."""
 
+import contextlib
 import json
 import os
-from collections.abc import Callable
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from PIL import Image
 
+from advisor import api
+from advisor.cli import output
+from advisor.cli.main import main
 from tests.cli import forked
+
+IN_FORKS = ("search", "serve", "mcp")
+"""Commands that get a process of their own: they work in threads, or answer until they are stopped."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +74,54 @@ def advisor(fork_server: ForkServerContext, tmp_path: Path) -> Advisor:
 
     def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:
         settings = {"ADVISOR_CACHE_DIR": str(tmp_path / "cache"), "NO_COLOR": "1", **environment}
-        return Said(*forked.run(fork_server, arguments, tmp_path, {**_plain_environment(), **settings}, timeout))
+        variables = {**_plain_environment(), **settings}
+        if arguments[:1] and arguments[0] in IN_FORKS:
+            return Said(*forked.run(fork_server, arguments, tmp_path, variables, timeout))
+        return called(arguments, tmp_path, variables)
 
     return run
+
+
+def called(arguments: tuple[str, ...], folder: Path, variables: Mapping[str, str]) -> Said:
+    """Call the command in this process, without lines about slow steps: a busy machine would get more of them."""
+    handler, encoding = signal.getsignal(signal.SIGTERM), variables.get("PYTHONIOENCODING", "utf-8")
+    with contextlib.ExitStack() as stack:
+        streams = [stack.enter_context(tempfile.TemporaryFile("w+", encoding=encoding)) for _ in range(2)]
+        with (
+            contextlib.redirect_stdout(streams[0]),
+            contextlib.redirect_stderr(streams[1]),
+            contextlib.chdir(folder),
+            patch.object(sys, "argv", ["advisor", *arguments]),
+            patch.dict(os.environ, variables, clear=True),
+            patch.multiple(output, WAIT_S=1e6, EVERY_S=1e6),
+            pytest.raises(SystemExit) as end,
+        ):
+            main()
+        signal.signal(signal.SIGTERM, handler)
+        for stream in streams:
+            stream.seek(0)
+        return Said(int(end.value.code or 0), *(stream.read() for stream in streams))
+
+
+@pytest.fixture
+def done_once(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Make functions of the API return their first result again: for one result at several widths of a terminal."""
+
+    def keep(*names: str) -> None:
+        for name in names:
+            monkeypatch.setattr(f"advisor.api.{name}", _first_of(getattr(api, name)))
+
+    return keep
+
+
+def _first_of(function: Callable[..., Any]) -> Callable[..., Any]:
+    results: list[Any] = []
+
+    def call(*arguments: Any, **options: Any) -> Any:
+        results.extend([] if results else [function(*arguments, **options)])
+        return results[0]
+
+    return call
 
 
 @pytest.fixture

@@ -23,6 +23,10 @@ PRELOADED = [
     "advisor.engine.preview",
     "advisor.reporting.blocks",
     "advisor.reporting.answer",
+    "advisor.reporting.files",
+    "fastparquet",
+    "optuna",
+    "pandas",
     "requests",
     "rich.progress",
 ]

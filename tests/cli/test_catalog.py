@@ -103,9 +103,8 @@ def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advis
     assert "0 of 1 cards have their weights in the cache" in said.out
 
 
-def test_a_copied_cache_is_a_mirror(alone: Advisor, net: Path, tmp_path: Path) -> None:
-    labels_file(tmp_path)
-    assert alone("catalog", "add", "net.tflite", "--labels", "labels.txt", "--mean", "0", "--std", "255").code == 0
+def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
+    """Assert that a cache gives others the weights of an added model after its file is gone."""
     assert alone("catalog", "fetch", "net", "--offline").code == 0
     (tmp_path / "config" / "models" / "net.tflite").unlink()
     elsewhere = {"ADVISOR_CACHE_DIR": str(tmp_path / "elsewhere")}
@@ -127,25 +126,18 @@ def test_a_broken_catalogue_fails_the_check_with_file_and_line(alone: Advisor, t
     assert "team.yaml:3" in said.err
 
 
-def test_a_model_of_ones_own_is_added_listed_and_searched(alone: Advisor, net: Path, tmp_path: Path) -> None:
+def test_a_model_of_ones_own_is_added_listed_searched_and_mirrored(alone: Advisor, net: Path, tmp_path: Path) -> None:
     labels_file(tmp_path)
-    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--top1", "61%")
-    said = ended(alone("catalog", "add", "net.tflite", *flags))
-    assert "a cup of coffee: " in said.out
+    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--top1", "61%", "--json")
+    added = alone("catalog", "add", "net.tflite", *flags).document
+    assert (added["card"]["name"], added["accuracy"]) == ("net", None)
+    assert Path(added["model"]).is_file()
     assert "net " in alone("catalog", "list", "--filter", "family=own", "--filter", "weights_here=yes").out
     found = ended(
         alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
     )
     assert "61.0" in found.out
-
-
-def test_an_added_model_is_told_to_programs_and_nothing_is_asked(alone: Advisor, net: Path, tmp_path: Path) -> None:
-    labels_file(tmp_path)
-    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--json")
-    added = alone("catalog", "add", "net.tflite", *flags).document
-    assert (added["card"]["name"], added["accuracy"]) == ("net", None)
-    assert Path(added["model"]).is_file()
-    assert alone("catalog", "add", "net.tflite", "--name", "other", "--json").code == 2
+    a_copied_cache_is_a_mirror(alone, tmp_path)
 
 
 def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
@@ -197,24 +189,21 @@ def write_photos(folder: Path) -> None:
             )
 
 
-def test_what_to_do_next_names_a_teams_file(alone: Advisor, net: Path, tmp_path: Path) -> None:
-    labels_file(tmp_path)
-    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--into", "team.yaml")
-    said = alone("catalog", "add", "net.tflite", *flags)
+def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_is_flagged(
+    alone: Advisor, net: Path
+) -> None:
+    labels = tuple(f"class {place}" for place in range(read(net.read_bytes()).outputs[0].shape[-1]))
+    silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
+    net.write_bytes(write_metadata(net.read_bytes(), silent))
+    said = ended(alone("catalog", "add", "net.tflite", "--into", "team.yaml"))
+    assert "a cup of coffee: " in said.out
+    assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out
     assert "next: advisor search --budget 50ms --candidates net --catalog team.yaml" in said.out
     assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
 
 
-def test_a_file_whose_metadata_silences_it_is_flagged(alone: Advisor, net: Path) -> None:
-    labels = tuple(f"class {place}" for place in range(read(net.read_bytes()).outputs[0].shape[-1]))
-    silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
-    net.write_bytes(write_metadata(net.read_bytes(), silent))
-    said = ended(alone("catalog", "add", "net.tflite"))
-    assert "its metadata asks for a score of at least 1.5: clients that read it, such as MediaPipe, show no" in said.out
-
-
 def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:
-    refused(alone("catalog", "add", "net.tflite"), "give --labels and --mean and --std")
+    refused(alone("catalog", "add", "net.tflite", "--json"), "give --labels and --mean and --std")
 
 
 def test_numbers_that_are_none_are_refused(alone: Advisor, net: Path) -> None:

@@ -237,11 +237,6 @@ def test_quiet_shows_no_step_no_download_and_no_note(
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("command", commands(typer.main.get_command(app)))
-def test_every_command_can_be_quiet(command: Any) -> None:
-    assert any({"--quiet", "-q"} <= set(part.opts) for part in command.params)
-
-
 def test_the_arguments_are_those_of_all_commands() -> None:
     assert set(ARGUMENTS) == {each.id for each in commands(typer.main.get_command(app))}
 

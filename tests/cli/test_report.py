@@ -26,11 +26,15 @@ def run(tmp_path: Path) -> Path:
     return write_run(tmp_path / "runs").path
 
 
-def test_the_own_question_writes_the_run_s_report(advisor: Advisor, run: Path) -> None:
+def test_the_own_question_writes_the_run_s_report_and_one_document_for_programs(advisor: Advisor, run: Path) -> None:
     said = ended(advisor("report", "runs/latest"))
     assert "best int8" in said.out
-    assert json.loads((run / "recommendation.json").read_text())["pick"]["configuration"]["card"] == "best"
+    document = json.loads((run / "recommendation.json").read_text())
+    assert document["pick"]["configuration"]["card"] == "best"
     assert (run / "report.html").is_file()
+    said = ended(advisor("report", "runs/latest", "--json"))
+    assert said.document == document
+    assert "wrote" in said.err
 
 
 def test_a_preference_is_printed_and_the_run_left_alone(advisor: Advisor, run: Path) -> None:
@@ -66,20 +70,14 @@ def test_images_are_left_out_where_asked(advisor: Advisor, tmp_path: Path) -> No
             "--licence permissive --confidence 95%",
             ["the licence is not stated (permissive required)", "licence permissive -> not stated admits"],
         ),
+        ("--min-accuracy 99%", ["To meet the budget: accuracy 99.0 % -> 92.0 % admits best"]),
     ],
 )
-def test_nothing_that_fits_ends_with_three_and_the_price(
+def test_nothing_that_fits_ends_with_three_and_the_price_and_does_not_point_to_the_unchanged_report(
     advisor: Advisor, run: Path, limits: str, words: list[str]
 ) -> None:
     said = ended(advisor("report", "runs/latest", *limits.split()), 3)
     assert all(each in said.out for each in words)
-
-
-def test_another_question_that_nothing_meets_does_not_point_to_the_unchanged_report(
-    advisor: Advisor, run: Path
-) -> None:
-    said = ended(advisor("report", "runs/latest", "--min-accuracy", "99%"), 3)
-    assert "To meet the budget: accuracy 99.0 % -> 92.0 % admits best" in said.out
     assert "Next: " not in said.out
     assert "the report of the run is unchanged; add --to DIR to write this one" in said.err
 
@@ -95,14 +93,11 @@ def test_an_own_accuracy_that_nothing_meets_names_the_report_with_the_accuracy_t
     assert advisor(*arguments).code == 0
 
 
-def test_report_files_are_replaced_only_by_force(advisor: Advisor, run: Path) -> None:
+def test_report_files_are_replaced_only_by_force_and_a_run_s_own_never(advisor: Advisor, run: Path) -> None:
     question = ("report", "runs/latest", "--prefer", "size", "--to", "out")
     assert advisor(*question).code == 0
     refused(advisor(*question), "already contains recommendation.json", "--force")
     assert advisor(*question, "--force").code == 0
-
-
-def test_another_answer_never_replaces_a_run_s_own(advisor: Advisor, run: Path) -> None:
     refused(advisor("report", "runs/latest", "--prefer", "size", "--to", "runs/latest", "--force"), "is a run folder")
 
 
@@ -136,25 +131,20 @@ def test_a_damaged_run_is_reported_as_far_as_it_goes(advisor: Advisor, run: Path
     (run / "manifest.json").write_text("{half")
     evaluations = run / "evaluations.jsonl"
     evaluations.write_text(evaluations.read_text()[:-40])
+    gone, changed = sorted((run / "artifacts").glob("*.tflite"))[:2]
+    gone.unlink()
+    changed.write_bytes(changed.read_bytes() + b"x")
     said = ended(advisor("report", "runs/latest"))
     assert "manifest.json is damaged" in said.err
     assert "evaluations.jsonl has 1 unreadable line" in said.err
+    assert f"{gone.name} is missing" in said.err
+    assert f"{changed.name} has changed since it was measured" in said.err
     assert (run / "report.html").is_file()
 
 
 def test_a_run_that_evaluated_nothing_has_no_pick(advisor: Advisor, run: Path) -> None:
     (run / "evaluations.jsonl").unlink()
     assert "No candidate could be evaluated" in ended(advisor("report", "runs/latest"), 3).out
-
-
-def test_artefacts_that_were_deleted_or_changed_are_named_and_the_report_is_made(advisor: Advisor, run: Path) -> None:
-    gone, changed = sorted((run / "artifacts").glob("*.tflite"))[:2]
-    gone.unlink()
-    changed.write_bytes(changed.read_bytes() + b"x")
-    said = ended(advisor("report", "runs/latest"))
-    assert f"{gone.name} is missing" in said.err
-    assert f"{changed.name} has changed since it was measured" in said.err
-    assert (run / "report.html").is_file()
 
 
 def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Path) -> None:
@@ -165,12 +155,6 @@ def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Pat
     arguments = said.out.split("Next: advisor ")[1].split()
     assert arguments[2:] == ["--min-accuracy", "80%,macro-f1=60.0%"]
     assert advisor(*arguments).code == 0
-
-
-def test_the_answer_for_programs_is_one_document_and_the_rest_is_on_standard_error(advisor: Advisor, run: Path) -> None:
-    said = ended(advisor("report", "runs/latest", "--json"))
-    assert said.document == json.loads((run / "recommendation.json").read_text())
-    assert "wrote" in said.err
 
 
 def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(advisor: Advisor, run: Path) -> None:
@@ -234,20 +218,13 @@ def again(advisor: Advisor) -> Advisor:
     return call
 
 
-def test_a_device_that_changes_the_pick_ends_with_four_and_the_reason(again: Advisor, run_of_reevaluate: Path) -> None:
-    said = ended(again("runs/latest", "--device", "raspberry-pi-4"), 4)
-    assert "The pick changed from inception_v3_299 float32" in said.out
-    assert "breaks the budget: p90 latency" in said.out
-    assert "2 answers: 1 changed" in said.out
-
-
 def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path) -> None:
     said = ended(again("runs/latest"))
     assert "nothing changed since" in said.out
 
 
-def test_json_names_the_new_run_and_its_report_is_there(
-    again: Advisor, run_of_reevaluate: Path, tmp_path: Path
+def test_json_names_the_new_run_which_is_reported_like_any_other(
+    again: Advisor, advisor: Advisor, run_of_reevaluate: Path
 ) -> None:
     said = ended(again("--all", "--profiles", "devices", "--format", "json"), 4)
     document = said.document
@@ -257,17 +234,6 @@ def test_json_names_the_new_run_and_its_report_is_there(
     assert changed["device"] == "our-kiosk"
     assert changed["causes"] == ["the device our-kiosk was added"]
     assert changed["comparison"]["outcome"] == "changed"
-    assert json.loads((Path(changed["new_run"]) / "recommendation.json").read_text())["pick"]
-
-
-def test_markdown_is_fit_for_an_issue(again: Advisor, run_of_reevaluate: Path) -> None:
-    said = ended(again("--all", "--profiles", "devices", "--format", "markdown"), 4)
-    assert said.out.startswith("## advisor: 2 answers: 1 changed")
-
-
-def test_a_re_evaluated_run_is_reported_like_any_other(
-    again: Advisor, advisor: Advisor, run_of_reevaluate: Path
-) -> None:
-    assert again("runs/latest", "--device", "raspberry-pi-4").code == 4
-    said = ended(advisor("report", "runs/latest", "--prefer", "accuracy"))
-    assert "predicted (raspberry-pi-4)" in said.out
+    assert json.loads((run_of_reevaluate.parents[1] / changed["new_run"] / "recommendation.json").read_text())["pick"]
+    said = ended(advisor("report", changed["new_run"], "--prefer", "accuracy"))
+    assert "predicted (our-kiosk)" in said.out

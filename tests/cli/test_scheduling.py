@@ -5,7 +5,6 @@ import os
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 import yaml
 
 from advisor.engine.history.changes import host_manifest
+from tests.cli.conftest import Advisor, ended
 from tests.conftest import PROJECT
 from tests.predictor import REQUEST, own_profile, rows
-from tests.requirements import skip_or_fail
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
@@ -26,22 +25,33 @@ def blocks(language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
 
 
+NIGHTLY = "reevaluate --all --since-last --profiles devices"
+CHANGED = "The pick changed"
+
+
 @pytest.fixture
 def models(tmp_path: Path) -> Path:
-    """``~/models`` with a run and a device of the team's."""
-    folder = tmp_path / "models"
-    folder.mkdir()
-    own_profile(folder / "devices")
-    write_run(folder / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
+    """``~/models``, with a command ``advisor`` beside it that notes how it was called.
+
+    It ends as the file ``code`` says; with 4, it makes a run and says that the pick changed.
+    """
+    command, folder = tmp_path / "bin" / "advisor", tmp_path / "models"
+    for made in (command.parent, folder):
+        made.mkdir()
+    lines = (
+        "#!/bin/sh", f"code=$(cat {tmp_path}/code)", f'echo "$*" > {tmp_path}/called',
+        f"if [ $code = 4 ]; then echo '{CHANGED}'; mkdir -p runs/new; touch runs/new/request.yaml; fi", "exit $code",
+    )  # fmt: skip
+    command.write_text("\n".join(lines))
+    command.chmod(0o755)
     return folder
 
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    if not (Path(sys.executable).parent / "advisor").is_file():
-        skip_or_fail("the command is not installed beside the interpreter")
-    return {**os.environ, "PATH": path, "HOME": str(tmp_path), "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
+    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
+    files = {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    return {**os.environ, "PATH": path, "HOME": str(tmp_path), **files}
 
 
 def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str, code: int = 0) -> str:
@@ -52,57 +62,76 @@ def shell(script: str, environment: dict[str, str], cwd: Path, *flags: str, code
     return done.stdout
 
 
-def test_cron_prints_what_changed_and_is_quiet_the_next_night(models: Path, environment: dict[str, str]) -> None:
-    (table,) = blocks("cron")
-    line = next(line for line in table.splitlines() if line[0].isdigit())
-    command = line.split(maxsplit=5)[5]
-    assert "The pick changed from inception_v3_299" in shell(command, environment, models.parent)
-    assert shell(command, environment, models.parent) == ""
-
-
-def test_the_systemd_service_fails_with_four_when_something_changed(models: Path, environment: dict[str, str]) -> None:
+def test_the_systemd_service_fails_with_four_when_something_changed(advisor: Advisor, tmp_path: Path) -> None:
+    """The one test that asks the real command what the others ask."""
     service, timer = blocks("ini")
     units = configparser.ConfigParser(interpolation=None)
     units.optionxform = str  # type: ignore[assignment,method-assign]
     units.read_string(service)
-    folder = units["Service"]["WorkingDirectory"].replace("%h", environment["HOME"])
-    command = shlex.join(shlex.split(units["Service"]["ExecStart"]))
-    for code in (4, 0):
-        shell(command, environment, Path(folder), code=code)
     units.read_string(timer)
+    assert units["Service"]["WorkingDirectory"] == "%h/models"
     assert units["Timer"]["OnCalendar"]
+    program, *arguments = shlex.split(units["Service"]["ExecStart"])
+    assert (program, arguments) == ("advisor", [*NIGHTLY.split(), "--format", "markdown"])
+    own_profile(tmp_path / "devices")
+    write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
+    first, second = advisor(*arguments), advisor(*arguments)
+    assert ended(first, 4).out.startswith("## advisor: 2 answers: 1 changed")
+    assert CHANGED in first.out
+    assert CHANGED not in ended(second).out
 
 
-def test_the_workflow_tells_the_team_once(models: Path, environment: dict[str, str], tmp_path: Path) -> None:
+def test_cron_prints_what_changed_and_is_quiet_the_next_night(
+    models: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (table,) = blocks("cron")
+    line = next(line for line in table.splitlines() if line[0].isdigit())
+    command = line.split(maxsplit=5)[5]
+    for code, said in ((4, f"{CHANGED}\n"), (0, "")):
+        (tmp_path / "code").write_text(str(code))
+        assert shell(command, environment, tmp_path) == said
+        assert (tmp_path / "called").read_text() == f"{NIGHTLY}\n"
+
+
+@pytest.fixture
+def steps() -> dict[str, dict[str, Any]]:
+    """The steps of the workflow by their names."""
     workflow: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
-    steps = {step.get("name"): step for step in workflow["jobs"]["reevaluate"]["steps"]}
-    for command in ("init -q", "add -A", "-c user.name=x -c user.email=x@example.com commit -q -m start"):
+    return {step.get("name"): step for step in workflow["jobs"]["reevaluate"]["steps"]}
+
+
+def test_the_workflow_tells_the_team_once(
+    steps: dict[str, dict[str, Any]], models: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for command in ("init -q", "-c user.name=x -c user.email=x@example.com commit -q --allow-empty -m start"):
         subprocess.run(["git", *command.split()], cwd=models, check=True)
-    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-    codes = []
-    for _night in range(2):
-        (tmp_path / "output").write_text("")
+    for code in (4, 0):
+        (tmp_path / "code").write_text(str(code))
         shell(steps["Ask again"]["run"], environment, models, "-e", "-o", "pipefail")
-        codes.append((tmp_path / "output").read_text().strip())
         shell(steps["Keep what was made"]["run"], environment, models, "-e")
-    assert codes == ["code=4", "code=0"]
+    assert (tmp_path / "called").read_text() == f"{NIGHTLY} --format markdown\n"
+    assert (tmp_path / "GITHUB_OUTPUT").read_text() == "code=4\ncode=0\n"
+    assert steps["Ask again"]["id"] == "again"
     assert steps["Tell the team"]["if"] == "steps.again.outputs.code == '4'"
-    assert "The pick changed" in (tmp_path / "summary").read_text()
+    assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text() == f"{CHANGED}\n"
     log = subprocess.run(["git", "log", "--format=%s"], cwd=models, capture_output=True, text=True, check=True)
     assert log.stdout.split() == ["Re-evaluated", "start"]
 
 
-def test_a_wrong_call_does_not_look_like_a_change(environment: dict[str, str], tmp_path: Path) -> None:
-    workflow: dict[str, Any] = yaml.safe_load(blocks("yaml")[0])
-    step = next(step for step in workflow["jobs"]["reevaluate"]["steps"] if step.get("id") == "again")
-    environment |= {"GITHUB_OUTPUT": str(tmp_path / "output"), "GITHUB_STEP_SUMMARY": str(tmp_path / "summary")}
-    shell(step["run"], environment, tmp_path, "-e", "-o", "pipefail", code=1)
-    assert (tmp_path / "output").read_text() == "code=2\n"
+def test_a_wrong_call_does_not_look_like_a_change(
+    steps: dict[str, dict[str, Any]], models: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "code").write_text("2")
+    shell(steps["Ask again"]["run"], environment, models, "-e", "-o", "pipefail", code=1)
+    assert (tmp_path / "GITHUB_OUTPUT").read_text() == "code=2\n"
 
 
-def test_the_single_command_runs(models: Path, environment: dict[str, str]) -> None:
+def test_the_single_command_runs(advisor: Advisor, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({}))
     command = next(block for block in blocks("sh") if block.startswith("advisor"))
-    shell(command, environment, models, code=4)
+    (_, changed) = ended(advisor(*shlex.split(command)[1:]), 4).document["results"]
+    assert changed["comparison"]["outcome"] == "changed"
+    assert "breaks the budget: p90 latency" in changed["comparison"]["reason"]
 
 
 @pytest.fixture
@@ -118,22 +147,23 @@ def test_the_action_comments_and_fails_with_four_once(
     steps = {step["name"]: step["run"] for step in action["runs"]["steps"]}
     environment |= {name.upper(): str(given["default"]) for name, given in action["inputs"].items()}
     environment |= {"PROFILES": "devices", "ACTION": str(PROJECT), "RUNNER_TEMP": str(tmp_path)}
-    environment |= {name: str(tmp_path / name) for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
-    commented = tmp_path / "gh"
+    commented = tmp_path / "bin" / "gh"
     commented.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/arguments\ncp "$5" {tmp_path}/commented\n')
     commented.chmod(0o755)
     shell(steps["Install"], environment, models, "-e")
     for code in (4, 0):
+        (tmp_path / "code").write_text(str(code))
         shell(steps["Ask again"], environment, models, "-e", "-o", "pipefail")
         outputs = dict(line.split("=", 1) for line in (tmp_path / "GITHUB_OUTPUT").read_text().splitlines())
         assert outputs["code"] == str(code)
         fails = {**environment, "CODE": outputs["code"]}
         shell(steps["Fail if a recommendation changed"], fails, models, "-e", code=code)
         if code == 4:
-            own = {"PATH": f"{tmp_path}:{environment['PATH']}", "NUMBER": "7", "COMMENT": outputs["comment"]}
-            shell(steps["Comment"], environment | own, models, "-e")
+            shell(steps["Comment"], environment | {"NUMBER": "7", "COMMENT": outputs["comment"]}, models, "-e")
+    asked = (tmp_path / "called").read_text().replace(" --runs runs --format markdown", "")
+    assert asked == f"{NIGHTLY}\n"
     assert (tmp_path / "arguments").read_text().startswith("pr comment 7 --body-file")
-    assert "The pick changed" in (tmp_path / "commented").read_text()
+    assert (tmp_path / "commented").read_text() == f"{CHANGED}\n"
     assert (tmp_path / "GITHUB_STEP_SUMMARY").read_text().startswith((tmp_path / "commented").read_text())
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +19,12 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
 from advisor.store import RunFolder, cache_root
+from tests.cli import forked
 from tests.requirements import skip_or_fail
 
 SMALLEST = "mobilenet_v1_0.25_224"
+FORMS = "float32,dynamic_int8"
+"""What is searched without images: an accuracy that is published, and one that is estimated."""
 IMAGES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
 
 
@@ -43,8 +47,23 @@ def command(*arguments: str) -> list[str]:
 
 
 def search(cache: Path, out: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run ``advisor search`` to its end."""
-    asked = command("--out", str(out), *arguments)
+    """Run ``advisor search`` to its end, in a fork of a process that has the imports done."""
+    asked = ("search", "--out", str(out), *arguments)
+    return subprocess.CompletedProcess(asked, *forked.run(forked.context(), asked, out.parent, environment(cache), 540))
+
+
+Search = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def three_lines(cache: Path, out: Path, *photos: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of three lines that searches two forms of the smallest card."""
+    program = (
+        "from advisor import search\n"
+        f"run = search(budget='50ms', data={photos[0]!r}, candidates={SMALLEST!r}, training='head', threads=[1], "
+        f"compressions=['float32', 'float16'], out={str(out)!r})\n"
+        "print(run.pick.configuration.card, run.report)\n"
+    )
+    asked = [sys.executable, "-c", program]
     return subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=540, cwd=out.parent)
 
 
@@ -97,13 +116,13 @@ def write_photos(folder: Path) -> None:
     (folder / "astronaut" / "broken.jpg").write_bytes(b"\xff\xd8\xff\xe0 not a picture")
 
 
-def searched_once(folder: Path, cache: Path, *arguments: str) -> Searched:
-    """Run the command once for all workers and return what it left."""
+def searched_once(folder: Path, cache: Path, *arguments: str, how: Search = search) -> Searched:
+    """Search once for all workers and return what it left."""
     folder.mkdir(parents=True, exist_ok=True)
     kept = folder / "said.json"
     with FileLock(folder / "lock"):
         if not kept.is_file():
-            done = search(cache, folder / "runs", *arguments)
+            done = how(cache, folder / "runs", *arguments)
             kept.write_text(json.dumps([done.returncode, done.stdout, done.stderr]))
     code, out, err = json.loads(kept.read_text())
     return Searched(code, out, err, RunFolder((folder / "runs" / "latest").resolve()))
@@ -117,31 +136,24 @@ def heads_of(photos: Path) -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """``advisor search --data`` on the smallest card."""
-    arguments = (*heads_of(photos), "--max-drop", "90pt")
+    arguments = (*heads_of(photos), "--max-drop", "90pt", "--threads", "1")
     return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
 
 
 @pytest.fixture(scope="session")
 def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
-    """``advisor search`` on the smallest card, with a budget that nothing meets."""
-    return searched_once(shared_folder / "without-pictures", warm_cache, "--candidates", SMALLEST, "--budget", "1us")
+    """``advisor search`` on two forms of the smallest card, with a budget that nothing meets."""
+    asked = ("--candidates", SMALLEST, "--budget", "1us", "--compressions", FORMS)
+    return searched_once(shared_folder / "without-pictures", warm_cache, *asked)
 
 
 @pytest.fixture(scope="session")
 def few_with_images(shared_folder: Path, warm_cache: Path, photos: Path, with_images: Searched) -> Searched:
-    """``advisor search --data`` on two forms of the smallest card, which the cache holds: for what repeats a run."""
+    """A search by the Python API on two forms of the smallest card, which the cache holds: for what repeats a run."""
     assert with_images.code == 0, with_images.err
-    arguments = (*heads_of(photos), "--threads", "1")
-    few = ("--compressions", "float32,float16")
-    return searched_once(shared_folder / "few-with-images", warm_cache, *arguments, *few)
-
-
-@pytest.fixture(scope="session")
-def one_without_images(shared_folder: Path, warm_cache: Path, without_images: Searched) -> Searched:
-    """``advisor search`` on one form of the smallest card, which the cache holds: for what repeats a run."""
-    assert without_images.code == 3, without_images.err
-    one = ("--candidates", SMALLEST, "--budget", "1us", "--compressions", "float32", "--threads", "1")
-    return searched_once(shared_folder / "one-without-images", warm_cache, *one)
+    found = searched_once(shared_folder / "few-with-images", warm_cache, str(photos), how=three_lines)
+    assert found.code == 0, found.err
+    return found
 
 
 @pytest.fixture
@@ -152,10 +164,20 @@ def empty_results(tmp_path: Path, warm_cache: Path) -> Path:
 
 
 @pytest.fixture
-def converted(tmp_path: Path, warm_cache: Path, without_images: Searched) -> Path:
+def converted(empty_results: Path, warm_cache: Path, without_images: Searched) -> Path:
     """A cache of its own with the smallest card's converted network: every later stage has to be done."""
-    assert without_images.code == 3, without_images.err
-    cache = linked_cache(tmp_path / "cache")
-    for stage in (warm_cache / "artifacts").glob("convert-*"):
-        shutil.copytree(stage, cache / "artifacts" / stage.name)
+    return with_stages(empty_results, warm_cache, without_images, "convert")
+
+
+@pytest.fixture
+def compressed(empty_results: Path, warm_cache: Path, without_images: Searched) -> Path:
+    """A cache of its own with the smallest card's files: nothing but timings has to be done."""
+    return with_stages(empty_results, warm_cache, without_images, "convert", "cut", "compress", "answers")
+
+
+def with_stages(cache: Path, warm: Path, searched: Searched, *stages: str) -> Path:
+    """Copy the results of stages that a search has left in another cache."""
+    assert searched.code == 3, searched.err
+    for folder in (found for stage in stages for found in (warm / "artifacts").glob(f"{stage}-*")):
+        shutil.copytree(folder, cache / "artifacts" / folder.name)
     return cache

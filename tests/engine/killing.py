@@ -33,21 +33,11 @@ class Peace:
 
 @dataclass(frozen=True)
 class Killed:
-    """What a kill did to a search that then went on.
+    """What a kill after a share of an undisturbed search's time did to a search that then went on.
 
-    Attributes:
-        victim: who was killed.
-        share: when, as a share of an undisturbed search's time.
-        before: evaluations that were finished by then.
-        lost: of these, how many the finished run has not.
-        twice: how many it has twice.
-        same_figures: every figure that does not hang on the clock is that of an undisturbed search.
-        files: artefacts of an undisturbed search.
-        other_files: of these, how many are missing or have another hash.
-        left: temporary files and child processes that are left.
-        same_front: its front is that of an undisturbed search.
-        code: exit code of the search that went on.
-        err: what it said.
+    ``before`` were finished by then; of these the finished run has ``lost`` some, and ``twice`` others. The figures
+    that do not depend on the clock, the front and the ``files`` are those of an undisturbed search, but for
+    ``other_files``. Temporary files and child processes are ``left``.
     """
 
     victim: str

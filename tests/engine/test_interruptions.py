@@ -1,7 +1,6 @@
 """Searches that are disturbed: nothing but what was in flight is lost."""
 
 import json
-import os
 import re
 import shutil
 import signal
@@ -21,14 +20,15 @@ from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.cli.conftest import Advisor, advisor, fork_server
-from tests.engine.conftest import SMALLEST, Searched, command, environment
+from tests.engine.conftest import FORMS, SMALLEST, Searched, command, environment, search
 from tests.processes import children_with
 
 __all__ = ["advisor", "fork_server"]
 
 pytestmark = pytest.mark.integration
 
-OPTIONS = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32,float16", "--threads", "1")
+ONE = ("--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32", "--threads", "1")
+OPTIONS = (*ONE, "--compressions", FORMS)
 
 
 def started(
@@ -69,40 +69,49 @@ def begun(run: RunFolder) -> int:
     return sum(evaluation.stage != StageName.STOP for evaluation in run.evaluations())
 
 
+def resumed(cache: Path, run: Path, *arguments: str, code: int = 0) -> str:
+    """Go on with a run and return what the command printed."""
+    done = search(cache, run.parent, "--resume", str(run), *arguments)
+    assert done.returncode == code, done.stderr
+    return done.stdout
+
+
 def test_a_child_that_is_killed_is_a_failed_row_with_its_reason_and_tried_again_on_resume(
-    empty_results: Path, tmp_path: Path
+    converted: Path, tmp_path: Path
 ) -> None:
     out = tmp_path / "runs"
-    process = started(empty_results, out, *OPTIONS)
+    process = started(converted, out, *ONE)
     until(process, lambda: bool(children(process)))
     children(process)[0].kill()
     process.communicate(timeout=300)
-    evaluations = RunFolder((out / "latest").resolve()).evaluations()
+    run = RunFolder((out / "latest").resolve())
+    (row,) = run.evaluations()
     assert process.returncode == 3
-    assert {e.status for e in evaluations} == {Status.FAILED}
-    assert all("SIGKILL" in e.reason and e.stage == StageName.CONVERT for e in evaluations)
-    run = (out / "latest").resolve()
-    resumed = started(empty_results, out, "--resume", str(run))
-    _, err = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, err
-    assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * 2
+    assert (row.status, row.stage) == (Status.FAILED, StageName.CUT)
+    assert "SIGKILL" in row.reason
+    resumed(converted, run.path)
+    assert [e.status for e in run.evaluations()] == [Status.OK]
 
 
-def test_an_interrupt_keeps_what_is_done_and_resume_goes_on(converted: Path, tmp_path: Path) -> None:
+def test_a_second_search_is_told_who_holds_the_run_and_after_an_interrupt_it_keeps_what_is_done_and_goes_on(
+    converted: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "runs"
-    process = started(converted, out, *OPTIONS)
+    process = started(converted, out, *ONE)
     until(process, lambda: bool(children(process)))
-    os.kill(process.pid, signal.SIGINT)
+    run = (out / "latest").resolve()
+    process.send_signal(signal.SIGSTOP)
+    second = search(converted, out, "--resume", str(run))
+    process.send_signal(signal.SIGCONT)
+    process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=120)
+    assert second.returncode == 2
+    assert f"in use by process {process.pid}" in second.stderr
     assert process.returncode == 130, err
     assert "--resume" in err
-    run = (out / "latest").resolve()
     assert (run / "report.html").is_file()
-    resumed = started(converted, out, "--resume", str(run))
-    out_text, err = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, err
-    assert "Pick: " in out_text
-    assert lines(out) == 2
+    assert "Pick: " in resumed(converted, run)
+    assert lines(out) == 1
 
 
 def test_a_scheduler_that_ends_a_search_in_the_background_gets_its_answer_so_far(
@@ -117,19 +126,16 @@ def test_a_scheduler_that_ends_a_search_in_the_background_gets_its_answer_so_far
     assert ((out / "latest").resolve() / "report.html").is_file()
 
 
-def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(converted: Path, tmp_path: Path) -> None:
+def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    process = started(converted, out, *OPTIONS)
+    process = started(compressed, out, *OPTIONS)
     until(process, lambda: lines(out) >= 1)
     process.kill()
     process.wait()
     before = lines(out)
-    resumed = started(converted, out, "--resume", str((out / "latest").resolve()))
-    _, err = resumed.communicate(timeout=300)
-    assert resumed.returncode == 0, err
-    run = RunFolder((out / "latest").resolve())
+    resumed(compressed, (out / "latest").resolve())
     assert before >= 1
-    assert lines(out) == len(run.evaluations()) == 2
+    assert lines(out) == len(RunFolder((out / "latest").resolve()).evaluations()) == 2
 
 
 def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path: Path) -> None:
@@ -171,9 +177,7 @@ def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path
     assert run.read_json("manifest.json")["stopped"]["why"] == "time_limit"
     assert len(text) > 0
     before = begun(run)
-    extended = started(empty_results, out, "--resume", str(run.path), "--extend", "10min")
-    _, err = extended.communicate(timeout=500)
-    assert extended.returncode == 0, err
+    resumed(empty_results, run.path, "--extend", "10min")
     assert before < begun(run) == 2 * len(RECIPES) == len(run.evaluations())
     assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
 
@@ -187,32 +191,14 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
     assert not (tmp_path / "runs").exists()
 
 
-def test_at_most_so_many_are_evaluated_also_after_a_resume(warm_cache: Path, tmp_path: Path) -> None:
+def test_at_most_so_many_are_evaluated_also_after_a_resume(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    process = started(warm_cache, out, *OPTIONS, "--max-trials", "1")
-    _, err = process.communicate(timeout=300)
-    assert "stopped at --max-trials 1: 1 configuration not evaluated" in err
+    done = search(compressed, out, *OPTIONS, "--max-trials", "1")
+    assert "stopped at --max-trials 1: 1 configuration not evaluated" in done.stderr
     run = (out / "latest").resolve()
-    resumed = started(warm_cache, out, "--resume", str(run))
-    resumed.communicate(timeout=300)
+    resumed(compressed, run)
     assert lines(out) == 1
-    more = started(warm_cache, out, "--resume", str(run), "--max-trials", "2")
-    more.communicate(timeout=300)
-    assert lines(out) == 2
-
-
-def test_a_second_search_on_one_run_folder_is_told_who_holds_it(converted: Path, tmp_path: Path) -> None:
-    out = tmp_path / "runs"
-    process = started(converted, out, *OPTIONS)
-    until(process, lambda: bool(children(process)))
-    process.send_signal(signal.SIGSTOP)
-    second = started(converted, out, "--resume", str((out / "latest").resolve()))
-    _, err = second.communicate(timeout=120)
-    process.send_signal(signal.SIGCONT)
-    assert second.returncode == 2
-    assert f"in use by process {process.pid}" in err
-    _, err = process.communicate(timeout=300)
-    assert process.returncode == 0, err
+    resumed(compressed, run, "--max-trials", "2")
     assert lines(out) == 2
 
 

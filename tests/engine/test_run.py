@@ -190,13 +190,10 @@ def test_its_rung_is_its_place_in_the_table(toy: TrainingRecipe) -> None:
     assert lighter_than(toy.name) == (*lighter_than(HEAD), HEAD)
 
 
-def test_users_choose_it_by_its_name(toy: TrainingRecipe) -> None:
+def test_users_choose_it_by_its_name_and_a_task_that_it_does_not_train_refuses_it(toy: TrainingRecipe) -> None:
     assert toy.name in choices("training")
     assert toy.name in CLASSIFICATION.trainings
     assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
-
-
-def test_a_task_that_it_does_not_train_refuses_it(toy: TrainingRecipe) -> None:
     assert toy.name not in DETECTION.trainings
     with pytest.raises(UsageError, match=toy.name):
         resolve({"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
@@ -211,12 +208,9 @@ def test_hyperparameters_are_tuned_of_what_tunes_the_backbone(toy: TrainingRecip
             resolve(request)
 
 
-def test_the_name_of_a_candidate_mentions_it(toy: TrainingRecipe) -> None:
-    assert plan(toy).configuration(CARD, "int8", 1, toy.name).variant_name == f"{toy.name} int8"
-
-
-def test_it_is_trained_twice_judged_and_compressed_like_the_others(toy: TrainingRecipe) -> None:
+def test_it_is_named_trained_twice_judged_and_compressed_like_the_others(toy: TrainingRecipe) -> None:
     workload = plan(toy).workload
+    assert plan(toy).configuration(CARD, "int8", 1, toy.name).variant_name == f"{toy.name} int8"
     assert workload.images[Role.HOLDOUT] == 20
     assert workload.trained_twice(toy.name)
     assert workload.judged(toy.name)

@@ -43,7 +43,7 @@ def write_phone_photos(folder: Path) -> None:
     pixels = data.chelsea()
     for place, name in enumerate(("left", "middle", "right")):
         (folder / name).mkdir(parents=True)
-        for count in range(24):
+        for count in range(12):
             left = 60 * place + int(rng.integers(0, 100))
             crop = Image.fromarray(pixels[:, left : left + 200]).resize((900, 1200))
             noisy = np.asarray(crop) + np.roll(noise, int(rng.integers(0, 1200)), axis=0)

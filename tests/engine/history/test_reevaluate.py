@@ -53,8 +53,10 @@ def contents(folder: Path) -> dict[str, str]:
     }
 
 
-def test_a_slower_device_changes_the_pick_and_says_why(run: RunFolder) -> None:
+def test_a_slower_device_changes_the_pick_and_says_why_and_the_parent_is_not_touched(run: RunFolder) -> None:
+    before = contents(run.path)
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    assert contents(run.path) == before
     assert found.causes == ("the device raspberry-pi-4 was added",)
     assert found.comparison is not None
     assert found.comparison.result is ComparisonResult.CHANGED
@@ -63,7 +65,8 @@ def test_a_slower_device_changes_the_pick_and_says_why(run: RunFolder) -> None:
     assert "breaks the budget: p90 latency" in found.comparison.reason
 
 
-def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
+def test_the_new_run_is_whole_names_its_parent_and_has_predictions_alone(run: RunFolder) -> None:
+    """Latencies have an interval and a probability; nothing else is made up."""
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
     child = RunFolder.open(found.run)
@@ -71,11 +74,6 @@ def test_the_new_run_is_whole_and_names_its_parent(run: RunFolder) -> None:
     origin = child.read_json("manifest.json")["reevaluated"]
     assert (origin["parent"], origin["root"], origin["device"]) == (run.path.name, run.path.name, "raspberry-pi-4")
     assert load_run(child.path).question.devices == ("raspberry-pi-4",)
-
-
-def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_made_up(run: RunFolder) -> None:
-    found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
-    assert found.run is not None
     for row in load_run(found.run).evaluations:
         assert row.latency is not None
         assert row.latency.provenance in (Provenance.PREDICTED, Provenance.PUBLISHED)
@@ -86,12 +84,6 @@ def test_latencies_are_predicted_with_interval_and_chance_and_nothing_else_is_ma
         assert row.memory is None
         assert row.timing is None
         assert row.accuracy == next(e for e in rows() if e.configuration.card == row.configuration.card).accuracy
-
-
-def test_the_parent_is_not_touched(run: RunFolder) -> None:
-    before = contents(run.path)
-    reevaluate(run.path, on("raspberry-pi-4"))
-    assert contents(run.path) == before
 
 
 def test_a_device_that_takes_integers_only_skips_the_rest_with_the_reason(run: RunFolder) -> None:
@@ -242,10 +234,10 @@ def test_a_new_card_that_would_have_to_be_trained_is_named_with_the_command(sear
 
 
 def test_a_changed_card_is_evaluated_where_nothing_is_trained(
-    one_without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    without_images: Searched, warm_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
-    shutil.copytree(one_without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
+    shutil.copytree(without_images.run.path, tmp_path / "runs" / "20260101-000000-x")
     run = RunFolder.open(tmp_path / "runs" / "20260101-000000-x")
     edited(run, cards=dict.fromkeys(run.read_json("manifest.json")["cards"], "another"))
     (found,) = reevaluate(run.path, Devices())
