@@ -99,7 +99,7 @@ class _Training:
         ]
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
-        self._compiled = tf.function(self._learn, reduce_retracing=True)
+        self._compiled = tf.function(self._learn, autograph=False, reduce_retracing=True)
 
     def goes_on(self) -> bool:
         """Return whether an epoch is left."""
