@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import LARGEST_SHARE
+from advisor.tflite.rewrite import pack, sign, unpack
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.head import Head, fit_head, folds, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
@@ -88,12 +89,21 @@ def _scales(start: Start) -> tuple[Floats, Floats]:
 
 
 def flatbuffer(model: keras.Model) -> bytes:
-    """Return a model as a float ``.tflite``."""
+    """Return a model with one input as a float ``.tflite``, converted from one trace, see :func:`.convert.to_tflite`.
+
+    Its signature has the input ``image``, and the outputs by their names; the only output without one is ``output_0``.
+    """
     import tensorflow as tf
 
+    image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name="image")
+    called = tf.function(lambda image: model(image, training=False), autograph=False)
+    concrete = called.get_concrete_function(image)
     with contextlib.redirect_stdout(io.StringIO()):
-        data: bytes = tf.lite.TFLiteConverter.from_keras_model(model).convert()
-    return data
+        tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
+    graph = tables.subgraphs[0]
+    sign(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
+    return pack(tables)
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
