@@ -32,7 +32,7 @@ def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
     return [{dataset.images[index].sha256 for index in part} for part in parts]
 
 
-counts = st.lists(st.integers(3, 40), min_size=2, max_size=5)
+counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
 
 
@@ -44,7 +44,7 @@ def test_sides_are_disjoint_and_complete(sizes: list[int], seed: int) -> None:
     assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.images)))
 
 
-@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
+@given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
     aside = Counter(dataset.images[index].label for index in split(dataset, seed, share).holdout)
@@ -72,7 +72,7 @@ def test_every_class_is_learnt_validated_and_held_out(sizes: list[int], seed: in
         assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
 
 
-@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
+@given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], seed: int, share: float) -> None:
     dataset = _plain(sizes)
     result = split(dataset, seed, validation=share)
@@ -93,7 +93,7 @@ def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random:
         assert one == two
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=60), seeds)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=30), seeds)
 def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]], seed: int) -> None:
     plenty = [(label, f"own {label} {number}") for label in (0, 1) for number in range(20)]
     dataset = _dataset([*plenty, *((label, f"shared {content}") for label, content in rows)], 2)
@@ -103,9 +103,9 @@ def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]]
     assert not validation & holdout
 
 
-@given(st.lists(st.lists(st.integers(0, 59), min_size=2, max_size=4), max_size=12), seeds)
+@given(st.lists(st.lists(st.integers(0, 39), min_size=2, max_size=4), max_size=8), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
-    dataset = _plain([100, 100])
+    dataset = _plain([30, 30])
     result = split(dataset, seed, together=together)
     for part in (set(result.train), set(result.validation), set(result.holdout)):
         assert all(len({index in part for index in group}) == 1 for group in together)
@@ -231,7 +231,7 @@ def test_a_class_of_two_images_misses_from_validation_alone() -> None:
     assert {dataset.images[index].label for index in result.holdout} == {0, 1}
 
 
-sizes = st.lists(st.integers(1, 8), min_size=3, max_size=10)
+sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
 
 
 def _dataset_of_whole_groups(groups: list[tuple[int, int]]) -> tuple[Dataset, tuple[int, ...]]:

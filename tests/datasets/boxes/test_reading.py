@@ -11,6 +11,7 @@ from advisor.datasets.boxes.voc import read_xml
 from advisor.datasets.division import LEAST, NO_BOX, OTHERS, divide, strata, stratified
 from advisor.datasets.split import PARTS
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
+from tests.datasets.folders import claims
 
 
 def test_a_box_over_the_edge_is_clipped_and_kept_as_written(tmp_path: Path) -> None:
@@ -66,10 +67,8 @@ def test_progress_counts_every_image(tmp_path: Path) -> None:
 
 
 def test_a_bomb_beside_the_images_is_left_out(tmp_path: Path) -> None:
-    from PIL import Image
-
     table = write_table(tmp_path, photos(3, "cat"))
-    Image.new("1", (30_000, 30_000)).save(tmp_path / "000.jpg", format="PNG")
+    (tmp_path / "000.jpg").write_bytes(claims(30_000, 30_000))
     assert "bomb" in survey_boxes(table).images.dataset.rejected[0].reason
 
 

@@ -102,19 +102,6 @@ def test_a_name_that_leads_out_of_the_folder_is_not_followed(root: Path) -> None
     assert "x.xml" in _reasons(root)
 
 
-@pytest.mark.integration
-def test_bccd_is_read_whole_with_its_own_split(bccd: Path) -> None:
-    read = survey_boxes(bccd)
-    assert len(read.boxes) == 364
-    assert read.boxes_per_class == {"RBC": 4153, "WBC": 372, "Platelets": 361}
-    assert [fault.place for fault in read.faults] == [
-        "line 158 of 'BloodImage_00338.xml'",
-        "line 50 of 'BloodImage_00343.xml'",
-    ]
-    parts = [image.part for image in read.images.dataset.images]
-    assert (parts.count("train"), parts.count("validation"), parts.count("holdout")) == (205, 87, 72)
-
-
 STORED = (60, 40)
 PATCH = (8, 4, 24, 14)  # A white rectangle on black, in stored pixels
 BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}  # The orientation that turns an upright image back

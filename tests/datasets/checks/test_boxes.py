@@ -1,4 +1,5 @@
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -69,11 +70,9 @@ def test_boxes_of_neighbours_are_not_repeated() -> None:
     assert same_places(boxes) == [(0, 2)]
 
 
-def test_repeated_boxes_are_found_among_five_thousand() -> None:
-    boxes = [
-        Box("cat", 12 * (n % 100), 12 * (n // 100), 12 * (n % 100) + 10, 12 * (n // 100) + 10) for n in range(5000)
-    ]
-    assert same_places([*boxes, boxes[17]]) == [(17, 5000)]
+def test_repeated_boxes_are_found_across_blocks() -> None:
+    boxes = [Box("cat", 12 * (n % 30), 12 * (n // 30), 12 * (n % 30) + 10, 12 * (n // 30) + 10) for n in range(900)]
+    assert same_places([*boxes, boxes[17]]) == [(17, 900)]
 
 
 @pytest.mark.parametrize(
@@ -126,8 +125,18 @@ def test_the_place_of_the_subject_is_no_fault(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_faults_of_bccd_are_found(bccd: Path) -> None:
+def test_bccd_is_read_whole_with_its_own_split_and_its_faults_are_found(bccd: Path) -> None:
     read = survey_boxes(bccd)
+    assert read.boxes_per_class == {"RBC": 4153, "WBC": 372, "Platelets": 361}
+    assert [fault.place for fault in read.faults] == [
+        "line 158 of 'BloodImage_00338.xml'",
+        "line 50 of 'BloodImage_00343.xml'",
+    ]
+    assert Counter(image.part for image in read.images.dataset.images) == {
+        "train": 205,
+        "validation": 87,
+        "holdout": 72,
+    }
     found = {finding.kind: finding.message for finding in check_boxes(read, near_duplicates(read.images.thumbnails))}
     assert found[Kind.UNUSABLE_BOXES] == "2 boxes were left out: no width or no height (2)"
     assert found[Kind.REPEATED_BOXES] == "7 boxes repeat another one, in 7 images"
@@ -311,6 +320,9 @@ def test_other_formats_have_no_jpeg_quality(tmp_path: Path) -> None:
 
 
 @pytest.mark.integration
-def test_trashnet_has_images_in_two_classes(trashnet: Path) -> None:
-    (finding,) = _findings(trashnet, Kind.SAME_IMAGE_TWO_CLASSES)
+def test_trashnet_is_read_whole_and_has_images_in_two_classes(trashnet: Path) -> None:
+    read = survey(trashnet)
+    assert read.dataset.counts == (403, 501, 410, 594, 482, 137)
+    assert read.dataset.rejected == ()
+    (finding,) = (each for each in check(read) if each.kind is Kind.SAME_IMAGE_TWO_CLASSES)
     assert {"glass176.jpg", "plastic152.jpg"} in _names(finding)
