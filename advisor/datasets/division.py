@@ -20,9 +20,7 @@ from advisor.datasets.survey import Survey
 
 LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
-NO_BOX = "no boxes"
-OTHERS = "others"
-
+NO_BOX, OTHERS = "no boxes", "others"
 _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
@@ -117,21 +115,13 @@ class Division:
 
 @dataclass(frozen=True)
 class Overview:
-    """Facts of a split that a user may want to know before anything is spent.
+    """Facts of a split that a user may want to know before anything is spent."""
 
-    Attributes:
-        parts: for each part the images of each class.
-        grouping: the groups that are kept whole.
-        own_split: names of the parts in the user's own split.
-        notes: a sentence about each thing that a reader may not expect.
-        boxes: for each part the boxes of each class, empty if the images have no boxes.
-    """
-
-    parts: Mapping[str, Mapping[str, int]]
-    grouping: Grouping
-    own_split: tuple[str, ...]
-    notes: tuple[str, ...]
-    boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    parts: Mapping[str, Mapping[str, int]]  # for each part the images of each class
+    grouping: Grouping  # the groups that are kept whole
+    own_split: tuple[str, ...]  # names of the parts in the user's own split
+    notes: tuple[str, ...]  # a sentence about each thing that a reader may not expect
+    boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # the same of boxes, if the images have some
 
     @classmethod
     def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:

@@ -28,17 +28,12 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Grouping(Written):
-    """Groups of images, each taken on one occasion.
-
-    Attributes:
-        of: number of the group of each image of the dataset; empty if the images do not come in groups.
-        source: how the groups were found.
-    """
+    """Groups of images, each taken on one occasion."""
 
     entries = ("source", "groups=count", "largest")
 
-    of: tuple[int, ...] = ()
-    source: Source = Source.NONE
+    of: tuple[int, ...] = ()  # number of the group of each image; empty if the images do not come in groups
+    source: Source = Source.NONE  # how the groups were found
 
     @property
     def count(self) -> int:

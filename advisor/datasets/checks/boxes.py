@@ -27,37 +27,24 @@ from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
-
 MAX_SMALL_SHARE = 0.1
 
 
 @dataclass(frozen=True)
 class ObjectSizes:
-    """Sides of the objects at one input. The side is the root of the area, as COCO measures sizes.
+    """Sides of the objects at one input. The side is the root of the area, as COCO measures sizes."""
 
-    Attributes:
-        input: side of the input in pixels; the image fills it, as a classifier's does.
-        low: 5 % quantile of the sides in pixels of the input.
-        median: the median.
-        high: 95 % quantile.
-        small: share (0-1) of objects under :data:`SMALL_SIDE`.
-    """
-
-    input: int
-    low: float
+    input: int  # side of the input in pixels; the image fills it, as a classifier's does
+    low: float  # 5 % quantile of the sides in pixels of the input
     median: float
-    high: float
-    small: float
+    high: float  # 95 % quantile
+    small: float  # share (0-1) of objects under :data:`SMALL_SIDE`
 
 
 def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     """Return the sizes of the objects at each of :data:`INPUTS`."""
-    areas = [
-        box.width * box.height / (width * height)
-        for (width, height), boxes in zip(read.sizes, read.boxes, strict=True)
-        for box in boxes
-    ]
-    sides = np.sqrt(np.asarray(areas))
+    pairs = ((box, size) for size, boxes in zip(read.sizes, read.boxes, strict=True) for box in boxes)
+    sides = np.sqrt(np.array([box.width * box.height / (width * height) for box, (width, height) in pairs]))
     low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
     return tuple(
         ObjectSizes(side, side * low, side * median, side * high, float((side * sides < SMALL_SIDE).mean()))
@@ -310,12 +297,8 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
-        kept = list((Counter(boxes) - out[image.path]).elements())
-        rows += [row_of(path, image) | one for one in map(_box, kept)] or [row_of(path, image)]
+        row, kept = row_of(path, image), (Counter(boxes) - out[image.path]).elements()
+        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in kept]
+        rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
     return len(pairs)
-
-
-def _box(box: Box) -> dict[str, str]:
-    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
-    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}

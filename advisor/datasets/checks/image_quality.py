@@ -47,23 +47,14 @@ OF_ANY_PLACE = tuple(measure for measure in MEASURES if measure.field != "framin
 
 @dataclass(frozen=True)
 class MeasureDistribution:
-    """The distribution of one measure over the set.
+    """The distribution of one measure over the set."""
 
-    Attributes:
-        name: the measure.
-        low: its 5 % quantile.
-        median: its median.
-        high: its 95 % quantile.
-        outside: share (0-1) of images beyond the limits.
-        words: how those images are called.
-    """
-
-    name: str
-    low: float
+    name: str  # the measure
+    low: float  # its 5 % quantile
     median: float
-    high: float
-    outside: float
-    words: str
+    high: float  # its 95 % quantile
+    outside: float  # share (0-1) of images beyond the limits
+    words: str  # how those images are called
 
 
 def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:

@@ -6,8 +6,6 @@ of its file. Their rule is that of :mod:`advisor.tflite.levels`, applied to laye
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,8 +96,7 @@ def flatbuffer(model: keras.Model) -> bytes:
     image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name="image")
     called = tf.function(lambda image: model(image, training=False), autograph=False)
     concrete = called.get_concrete_function(image)
-    with contextlib.redirect_stdout(io.StringIO()):
-        tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
     names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
     graph = tables.subgraphs[0]
     sign(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
@@ -117,8 +114,8 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
     import keras
 
     size = int(backbone.inputs[0].shape[1])
+    side = None if any_side else size
     try:
-        side = None if any_side else size
         body = keras.models.clone_model(backbone, input_tensors=keras.Input((side, side, 3)))
         fits = body.outputs[0].shape == (None, backbone.outputs[0].shape[-1])
     except (ValueError, TypeError):
@@ -147,15 +144,17 @@ def level_layers(backbone: keras.Model) -> list[str]:
     """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
     import keras
 
-    reading = tuple(
-        getattr(keras.layers, name) for name in ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
-    )
+    names = ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
+    reading = tuple(getattr(keras.layers, name) for name in names)
     strided: dict[int, tuple[str, int]] = {}
     windowed: dict[int, tuple[str, int]] = {}
     for layer in backbone.layers:
         if not isinstance(layer, reading) or max(layer.output.shape[1:3]) < 2:
             continue
-        maker, shape = _maker(layer)
+        source = layer.input
+        if isinstance(source._keras_history.operation, keras.layers.ZeroPadding2D):
+            source = source._keras_history.operation.input
+        maker, shape = source._keras_history.operation, source.shape
         if isinstance(maker, keras.layers.InputLayer):
             continue
         window = getattr(layer, "kernel_size", None) or layer.pool_size
@@ -188,21 +187,8 @@ def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32],
     return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 
-def _maker(layer: keras.Layer) -> tuple[keras.Layer, tuple[int, ...]]:
-    """Return the layer that feeds this one, before padding, and the shape of its output."""
-    import keras
-
-    source = layer.input
-    maker = source._keras_history.operation
-    if isinstance(maker, keras.layers.ZeroPadding2D):
-        source = maker.input
-        maker = source._keras_history.operation
-    return maker, source.shape
-
-
 STRONG = 0.01  # ``C`` of the first head on cached maps
 WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
-
 VALIDATION_FOLDS = 8
 CHECKED = 2  # Number of images on which the levels of backbone and file are compared
 
