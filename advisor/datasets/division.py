@@ -205,8 +205,7 @@ def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]
 
 
 def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
-    indices = {TRAIN: parts.train, VALIDATION: parts.validation, HOLDOUT: parts.holdout}
-    return {name: Counter(dataset.images[index].label for index in part) for name, part in indices.items()}
+    return {name: Counter(dataset.images[index].label for index in getattr(parts, name)) for name in PARTS}
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:

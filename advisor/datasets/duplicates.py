@@ -17,8 +17,7 @@ THUMBNAIL = 32
 BITS = 64
 MAX_DISTANCE = 8  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
-_LOW = 9
-_BLOCK = 2048
+_LOW, _BLOCK = 9, 2048
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,6 @@ def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
 SIDE = 48
 SMALLEST = 0.8  # Least share of a side that a crop keeps
 MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
-
 MIN_MATCH = 0.98
 NEIGHBOURS = 2  # Candidates for each image
 LARGE, COMPACT = 20_000, 256
@@ -93,8 +91,7 @@ LARGE, COMPACT = 20_000, 256
 within 0.1."""
 
 _WORTH_A_LOOK = 0.85
-_FEATURE_ROWS = 512
-_KEPT = 4096
+_FEATURE_ROWS, _KEPT = 512, 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:

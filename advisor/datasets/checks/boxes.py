@@ -23,7 +23,7 @@ from advisor.datasets.checks import (
 from advisor.datasets.checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
 from advisor.datasets.duplicates import Pair
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
+from advisor.datasets.split import PARTS, TRAIN, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
@@ -251,15 +251,14 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
 
     Raises UsageError if a part has no box, or the training part lacks a class.
     """
-    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    found = {
-        part: Counter(box.label for index in indices for box in read.boxes[index]) for part, indices in parts.items()
-    }
-    counts = {part: {name: of_class[name] for name in read.classes} for part, of_class in found.items()}
-    for part, of_class in counts.items():
-        if not any(of_class.values()):
+    counts = {}
+    for part in PARTS:
+        indices: tuple[int, ...] = getattr(split, part)
+        found = Counter(box.label for index in indices for box in read.boxes[index])
+        counts[part] = {name: found[name] for name in read.classes}
+        if not found:
             raise UsageError(
-                f"--data: the {part} part has {counted(len(parts[part]), 'image')}, but no box",
+                f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
                 "put annotated images into it",
             )
     missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]

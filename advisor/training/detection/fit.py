@@ -36,7 +36,6 @@ class Hyperparameters:
 
 WARMUP = 0.05  # Share of the steps in which the rate rises
 
-
 Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
 Shape = tuple[int, int, int]  # Rows, columns and channels of a map
 
@@ -127,11 +126,7 @@ class _Training:
         return self._compiled(*given, tf.constant(keep))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Count the epoch.
-
-        Raises:
-            StageError: its last loss is not finite.
-        """
+        """Count the epoch; raises StageError if its last loss is not finite."""
         self._epochs += 1
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training of the detector diverged", "lower the learning rate")
@@ -141,9 +136,8 @@ class _Training:
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
         if self._head.finish:
-            inputs = map(
-                self._data.unchanged, _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
-            )
+            rows = _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
+            inputs = map(self._data.unchanged, rows)
             logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
             self._head.finish(np.concatenate(logits), self._data.objects)
 
