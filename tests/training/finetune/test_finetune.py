@@ -17,7 +17,7 @@ from advisor.datasets.images import InputSpec
 from advisor.measurement.accuracy import predict
 from advisor.training import loop
 from advisor.training.features import Augmentation
-from advisor.training.finetune import to_tflite
+from advisor.training.finetune import epochs_done, to_tflite
 from advisor.training.finetune.finetune import STATE, WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.network import CHECKED, FinetuneData, level_layers, with_levels
 from advisor.training.head import ALL_LEVELS, LAST_LAYER, train_head
@@ -187,6 +187,7 @@ def test_an_interrupted_run_goes_on_where_it_was_and_ends_as_one_that_was_not(
     maps = tmp_path / "maps"
     _, whole = _run(few, tmp_path / "whole", knobs, maps=maps)
     _interrupted(few, tmp_path, knobs, maps)
+    assert epochs_done(tmp_path, knobs) == (1, 2)
     begun = json.loads((tmp_path / STATE).read_text())["history"]
     _, result = _run(few, tmp_path, knobs, maps=maps)
     assert list(result.history[:1]) == begun
