@@ -24,9 +24,10 @@ NO_BOX, OTHERS = "no boxes", "others"
 _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
+Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
 
 
-def stratified(read: BoxSurvey) -> Callable[[Sequence[int]], Dataset]:
+def stratified(read: BoxSurvey) -> Stratify:
     """Return a function that takes the group of each image, and returns the images with their strata as classes.
 
     So each part of a split gets its share of classes and crowded images.
@@ -158,10 +159,7 @@ class Overview:
 
 
 def divide(
-    read: Survey,
-    seed: int,
-    alike: tuple[Pair, ...] | None = None,
-    stratify: Callable[[Sequence[int]], Dataset] | None = None,
+    read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
 ) -> Division:
     """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
 

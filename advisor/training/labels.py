@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unuse
 from advisor.training.head.space import find_space
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.float32]
 
 LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
 RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
@@ -39,7 +40,7 @@ class Suspect:
     better: float  # probability of the suggested one
 
 
-def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
+def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
     ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
@@ -59,12 +60,8 @@ def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple
 
 
 def left_out(
-    features: NDArray[np.float32],
-    labels: Sequence[int],
-    together: Sequence[Sequence[int]],
-    seed: int,
-    landmarks: int = LANDMARKS,
-) -> NDArray[np.float32]:
+    features: Rows, labels: Sequence[int], together: Sequence[Sequence[int]], seed: int, landmarks: int = LANDMARKS
+) -> Rows:
     """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
 
     ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
@@ -81,7 +78,7 @@ def left_out(
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)
-    found: NDArray[np.float32] = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
+    found: Rows = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
     return found
 
 
@@ -89,7 +86,7 @@ def left_out(
 class _Regression:
     """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
 
-    rows: NDArray[np.float32]  # float32 (N, D)
+    rows: Rows  # float32 (N, D)
     wanted: Floats  # (N, C)
     places: NDArray[np.int64]  # of the landmarks among the rows
     normal: Floats  # (M, M)
@@ -127,7 +124,7 @@ class _Regression:
         return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
 
 
-def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:
+def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
     from scipy.linalg import inv
 
     places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
@@ -140,7 +137,7 @@ def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -
 
 
 def _kernels(
-    rows: NDArray[np.float32], places: NDArray[np.int64], chosen: Sequence[int] | None = None
+    rows: Rows, places: NDArray[np.int64], chosen: Sequence[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
     indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
@@ -149,7 +146,7 @@ def _kernels(
         yield part, _kernel(rows, places, part)
 
 
-def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
+def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
     these, those = rows[part].astype(np.float64), rows[places].astype(np.float64)
     kernel = these @ those.T

@@ -34,8 +34,13 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
         import tensorflow as tf
 
-        logits, encodings = outputs
-        return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
+        from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
+
+        (logits, encodings), places = outputs, tf.constant(anchors.boxes)
+        middle = encodings[..., :2] / CENTRE_SCALE * places[:, 2:] + places[:, :2]
+        sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))  # over those of the anchor
+        half = sides * places[:, 2:] / 2
+        return _loss(logits, tf.concat([middle - half, middle + half], axis=-1), *targets)
 
     def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
         chosen = assign(anchors, objects.boxes)
@@ -44,17 +49,6 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         return boxes, labels
 
     return TrainableHead(head(shapes, classes), loss, targets, anchors.boxes)
-
-
-def _decoded(encodings: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Return the edges of boxes that a detector encoded; no side is beyond e**4 of its anchor."""
-    import tensorflow as tf
-
-    from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
-
-    middle = encodings[..., :2] / CENTRE_SCALE * anchors[:, 2:] + anchors[:, :2]
-    half = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0)) * anchors[:, 2:] / 2
-    return tf.concat([middle - half, middle + half], axis=-1)
 
 
 def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

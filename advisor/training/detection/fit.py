@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
+Images = KeptMaps | Photographs  # What a training learns from
 
 
 @dataclass(frozen=True)
@@ -56,10 +57,7 @@ MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 
 
 def fit(
-    head: TrainableHead,
-    data: KeptMaps | Photographs,
-    hyperparameters: Hyperparameters,
-    backbone: keras.Model | None = None,
+    head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
 ) -> None:
     """Fit a head, alone or with its backbone; its model gets the trained weights.
 
@@ -79,11 +77,7 @@ class _Training:
     """AdamW on the weights of a network, and the running mean of them."""
 
     def __init__(
-        self,
-        head: TrainableHead,
-        data: KeptMaps | Photographs,
-        hyperparameters: Hyperparameters,
-        backbone: keras.Model | None,
+        self, head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None
     ) -> None:
         import tensorflow as tf
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.training.features import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.finetune.maps import Maps
+from advisor.training.finetune.maps import Floats, Maps
 from advisor.training.loop import Adam
 
 if TYPE_CHECKING:
@@ -48,20 +48,15 @@ class Optimizer:
         )
 
     def run(
-        self,
-        images: Pixels | Maps,
-        labels: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        seed: tuple[int, int],
-        side: int,
+        self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
         batch = (tf.constant(each) for each in (images, labels, weights))
         return self._compiled(*batch, tf.constant(seed, tf.int32), tf.constant(side, tf.int32))
 
-    def predict(self, images: Pixels | Maps) -> NDArray[np.float32]:
+    def predict(self, images: Pixels | Maps) -> Floats:
         """Return the logits of one batch, (n, C)."""
-        logits: NDArray[np.float32] = self._predict(tf.constant(images)).numpy()
+        logits: Floats = self._predict(tf.constant(images)).numpy()
         return logits
 
     def swap(self) -> None:

@@ -39,7 +39,7 @@ KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentat
 
 def _start(width: int) -> Start:
     weights = np.random.default_rng(0).normal(size=(width, 2)).astype(np.float32)
-    return Start(weights, np.zeros(2, np.float32))
+    return Start(weights, np.zeros(2, np.float32), np.zeros(width, np.float32), np.ones(width, np.float32))
 
 
 def _convolutions() -> Any:
