@@ -116,13 +116,21 @@ class Division:
 
 @dataclass(frozen=True)
 class Overview:
-    """Facts of a split that a user may want to know before anything is spent."""
+    """Facts of a split that a user may want to know before anything is spent.
 
-    parts: Mapping[str, Mapping[str, int]]  # for each part the images of each class
-    grouping: Grouping  # the groups that are kept whole
-    own_split: tuple[str, ...]  # names of the parts in the user's own split
-    notes: tuple[str, ...]  # a sentence about each thing that a reader may not expect
-    boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # the same of boxes, if the images have some
+    Attributes:
+        parts: for each part the images of each class.
+        grouping: the groups that are kept whole.
+        own_split: names of the parts in the user's own split.
+        notes: a sentence about each thing that a reader may not expect.
+        boxes: for each part the boxes of each class, empty if the images have no boxes.
+    """
+
+    parts: Mapping[str, Mapping[str, int]]
+    grouping: Grouping
+    own_split: tuple[str, ...]
+    notes: tuple[str, ...]
+    boxes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, dataset: Dataset, parts: Split, grouping: Grouping, notes: tuple[str, ...]) -> Overview:

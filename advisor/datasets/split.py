@@ -28,12 +28,17 @@ class Source(StrEnum):
 
 @dataclass(frozen=True)
 class Grouping(Written):
-    """Groups of images, each taken on one occasion."""
+    """Groups of images, each taken on one occasion.
+
+    Attributes:
+        of: number of the group of each image of the dataset; empty if the images do not come in groups.
+        source: how the groups were found.
+    """
 
     entries = ("source", "groups=count", "largest")
 
-    of: tuple[int, ...] = ()  # number of the group of each image; empty if the images do not come in groups
-    source: Source = Source.NONE  # how the groups were found
+    of: tuple[int, ...] = ()
+    source: Source = Source.NONE
 
     @property
     def count(self) -> int:

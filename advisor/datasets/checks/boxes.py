@@ -32,13 +32,21 @@ MAX_SMALL_SHARE = 0.1
 
 @dataclass(frozen=True)
 class ObjectSizes:
-    """Sides of the objects at one input. The side is the root of the area, as COCO measures sizes."""
+    """Sides of the objects at one input. The side is the root of the area, as COCO measures sizes.
 
-    input: int  # side of the input in pixels; the image fills it, as a classifier's does
-    low: float  # 5 % quantile of the sides in pixels of the input
+    Attributes:
+        input: side of the input in pixels; the image fills it, as a classifier's does.
+        low: 5 % quantile of the sides in pixels of the input.
+        median: the median.
+        high: 95 % quantile.
+        small: share (0-1) of objects under :data:`SMALL_SIDE`.
+    """
+
+    input: int
+    low: float
     median: float
-    high: float  # 95 % quantile
-    small: float  # share (0-1) of objects under :data:`SMALL_SIDE`
+    high: float
+    small: float
 
 
 def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:

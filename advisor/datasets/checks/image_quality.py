@@ -47,14 +47,23 @@ OF_ANY_PLACE = tuple(measure for measure in MEASURES if measure.field != "framin
 
 @dataclass(frozen=True)
 class MeasureDistribution:
-    """The distribution of one measure over the set."""
+    """The distribution of one measure over the set.
 
-    name: str  # the measure
-    low: float  # its 5 % quantile
+    Attributes:
+        name: the measure.
+        low: its 5 % quantile.
+        median: its median.
+        high: its 95 % quantile.
+        outside: share (0-1) of images beyond the limits.
+        words: how those images are called.
+    """
+
+    name: str
+    low: float
     median: float
-    high: float  # its 95 % quantile
-    outside: float  # share (0-1) of images beyond the limits
-    words: str  # how those images are called
+    high: float
+    outside: float
+    words: str
 
 
 def conditions(survey: Survey, measures: Sequence[Measure] = MEASURES) -> tuple[MeasureDistribution, ...]:
