@@ -138,8 +138,7 @@ def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
 
 
 def _pixels(values: NDArray[np.number]) -> Pixels:
-    rounded: Pixels = np.clip(np.rint(values), 0, 255).astype(np.uint8)
-    return rounded
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)
 
 
 CONDITIONS: tuple[CaptureCondition, ...] = (

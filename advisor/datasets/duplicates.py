@@ -36,8 +36,7 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
     kept = low[:, 1 : BITS + 1]
     bits = kept > np.median(kept, axis=1, keepdims=True)
-    packed: NDArray[np.uint64] = np.packbits(bits, axis=1).view(">u8").reshape(-1).astype(np.uint64)
-    return packed
+    return np.asarray(np.packbits(bits, axis=1).view(">u8").reshape(-1), np.uint64)
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
@@ -138,8 +137,7 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
         return features.copy()
     directions = np.random.default_rng(0).standard_normal((features.shape[1], COMPACT), np.float32)
-    projected: NDArray[np.float32] = features @ (directions / np.float32(COMPACT**0.5))
-    return projected
+    return np.asarray(features @ (directions / np.float32(COMPACT**0.5)))
 
 
 def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:

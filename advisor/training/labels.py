@@ -78,8 +78,7 @@ def left_out(
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)
-    found: Rows = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
-    return found
+    return np.asarray(softmax(SHARPER * _scale(scores, targets) * scores, axis=1), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,8 +110,7 @@ class _Regression:
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
-        answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
-        return answers
+        return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed))
 
     def _fitted_without(self, group: list[int]) -> Floats:
         """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
@@ -153,8 +151,7 @@ def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray
     kernel *= 2
     kernel -= np.einsum("nd,nd->n", these, these)[:, None]
     kernel -= np.einsum("nd,nd->n", those, those)
-    result: Floats = np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
-    return result
+    return np.asarray(np.exp(np.minimum(kernel, 0, out=kernel), out=kernel))
 
 
 def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:

@@ -128,8 +128,7 @@ def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Flo
     tables = [counts(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
     reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))
     best = THRESHOLDS[reached.argmax(axis=0)]
-    shifts: Floats = np.log(best / (1 - best)).astype(np.float32)
-    return shifts
+    return np.asarray(np.log(best / (1 - best)), np.float32)
 
 
 SIDE = 4.0  # Side of an anchor in cells of its map. ATSS (below) has eight; objects on a phone's small input are small.
@@ -167,8 +166,7 @@ def overlaps(first: Floats, second: Floats) -> Floats:
     shared = np.prod(np.maximum(high - low, 0), axis=-1)
     areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first, second)]
     whole = areas[0][:, None] + areas[1][None, :] - shared
-    shares: Floats = (shared / np.maximum(whole, 1e-12)).astype(np.float32)
-    return shares
+    return np.asarray(shared / np.maximum(whole, 1e-12), np.float32)
 
 
 def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:

@@ -78,8 +78,7 @@ def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floa
 
 def _spread(start: Start) -> Floats:
     floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
-    spread: Floats = np.maximum(start.spread, floor).astype(np.float32)
-    return spread
+    return np.asarray(np.maximum(start.spread, floor), np.float32)
 
 
 def flatbuffer(model: keras.Model) -> bytes:

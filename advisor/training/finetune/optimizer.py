@@ -56,8 +56,7 @@ class Optimizer:
 
     def predict(self, images: Pixels | Maps) -> Floats:
         """Return the logits of one batch, (n, C)."""
-        logits: Floats = self._predict(tf.constant(images)).numpy()
-        return logits
+        return np.asarray(self._predict(tf.constant(images)).numpy())
 
     def swap(self) -> None:
         """Swap the weights and their running means, to validate and save the means; swap again to continue."""

@@ -54,13 +54,11 @@ class Space:
 
 def unit(features: Floats) -> Floats:
     """Return features (N, F) of length 1; a row of zeros stays as it is."""
-    directions: Floats = np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32)
-    return directions
+    return np.asarray(np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32))
 
 
 def _lengths(features: Floats) -> Floats:
-    lengths: Floats = np.sqrt(np.einsum("nf,nf->n", features, features))[:, None]
-    return lengths
+    return np.asarray(np.sqrt(np.einsum("nf,nf->n", features, features))[:, None])
 
 
 def find_unit_space(features: Floats) -> Space:
@@ -106,5 +104,4 @@ def _directions(standard: Floats) -> Floats:
     strengths, vectors = eigh(moments, subset_by_index=(len(moments) - count, len(moments) - 1))
     kept = strengths > 1e-6 * strengths[-1]
     strengths, vectors = strengths[kept], vectors[:, kept]
-    directions: Floats = standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors
-    return directions
+    return np.asarray(standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors)

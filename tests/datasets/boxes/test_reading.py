@@ -14,14 +14,11 @@ from tests.datasets.boxes.writers import Photo, photos, save, write, write_table
 from tests.datasets.folders import claims
 
 
-def test_a_box_over_the_edge_is_clipped_and_kept_as_written(tmp_path: Path) -> None:
+def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
     made = [Photo("a", (("cat", -5, 10, 20, 60), ("cat", 10, 10, 64.8, 30))), *photos(2, "cat")]
     read = survey_boxes(write_table(tmp_path, made))
     assert [box.edges for box in read.boxes[0]] == [(0, 10, 20, 48), (10, 10, 64, 30)]
     assert [box.edges for box in read.outside[0]] == [(-5, 10, 20, 60)]
-
-
-def test_a_box_beside_the_image_is_left_out(tmp_path: Path) -> None:
     read = survey_boxes(write_table(tmp_path, [Photo("a", (("cat", 70, 10, 90, 30),)), *photos(2, "cat")]))
     assert [(fault.path.name, fault.place, fault.reason) for fault in read.faults] == [
         ("a.jpg", "row 2 of 'set.csv'", "it is outside its image")
