@@ -25,7 +25,6 @@ from advisor.measurement.accuracy import Classifier
 if TYPE_CHECKING:
     import tensorflow as tf
 
-
 OUTPUT_NAME = "features"
 
 

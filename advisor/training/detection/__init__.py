@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-
 WIDTH = 96  # Channels of the maps of a head for boxes
 CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
 COARSEST, FINEST = 32, 8  # Pixels of the input to a cell of the coarsest and of the finest map that the head reads

@@ -18,7 +18,6 @@ from advisor.training.detection.maps import Floats, Objects
 if TYPE_CHECKING:
     import tensorflow as tf
 
-
 BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
 

@@ -70,7 +70,6 @@ FINETUNING: Mapping[str, Finetuning] = {
 """The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower layers, about two
 thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers at a low rate."""
 
-
 LEARNING_RATE = (1e-4, 1.2e-3)
 EPOCHS, CACHED_EPOCHS = (10, 30), (3, 12)
 SPACE = {

@@ -24,7 +24,6 @@ from advisor.training.head.trials import ALL_LEVELS, GRID
 if TYPE_CHECKING:
     import keras
 
-
 Floats = NDArray[np.float32]
 
 LEAST_SPREAD = 0.02  # Least standard deviation of a feature over the median: less would enlarge small changes too much

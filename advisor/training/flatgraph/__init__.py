@@ -17,7 +17,6 @@ from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 if TYPE_CHECKING:
     import tensorflow as tf
 
-
 Change = Callable[[int, Any], Any]  # Maps a tensor's index and value to another value, as quantization does
 
 SUPPORTED = frozenset(
