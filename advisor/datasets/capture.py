@@ -51,8 +51,7 @@ def _framing(photo: Pixels, strength: float, draw: Generator) -> Pixels:
 
 def _low_light(photo: Pixels, strength: float, draw: Generator) -> Pixels:
     """Reduce the light to 0.35^strength and add photon noise (its variance is the number of photons)."""
-    table = (np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength)
-    light = table[photo]
+    light = ((np.arange(256, dtype=np.float32) / 255) ** GAMMA * np.float32(0.35**strength))[photo]
     grain = draw.standard_normal(light.shape, dtype=np.float32)
     light += grain * np.sqrt(light * np.float32(0.002 * strength) + np.float32(1e-6 * strength))
     return _pixels(np.maximum(light, 0) ** np.float32(1 / GAMMA) * 255)
@@ -135,13 +134,11 @@ def _lens(side: int, curve: float) -> list[tuple[tuple[int, int, int, int], tupl
 
 def _transformed(photo: Pixels, method: str, data: Sequence[object]) -> Pixels:
     image = Image.fromarray(photo)
-    turned = image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR)
-    return np.asarray(turned)
+    return np.asarray(image.transform(image.size, Image.Transform[method], data, Image.Resampling.BILINEAR))
 
 
 def _pixels(values: NDArray[np.number]) -> Pixels:
-    rounded: Pixels = np.clip(np.rint(values), 0, 255).astype(np.uint8)
-    return rounded
+    return np.asarray(np.clip(np.rint(values), 0, 255), np.uint8)
 
 
 CONDITIONS: tuple[CaptureCondition, ...] = (

@@ -20,15 +20,14 @@ from advisor.datasets.survey import Survey
 
 LEAST = 10  # Groups of images in a stratum: fewer do not give two to the hold-out
 
-NO_BOX = "no boxes"
-OTHERS = "others"
-
+NO_BOX, OTHERS = "no boxes", "others"
 _CROWD = ("few boxes", "some boxes", "many boxes")
 
 Stratum = tuple[str, ...]
+Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
 
 
-def stratified(read: BoxSurvey) -> Callable[[Sequence[int]], Dataset]:
+def stratified(read: BoxSurvey) -> Stratify:
     """Return a function that takes the group of each image, and returns the images with their strata as classes.
 
     So each part of a split gets its share of classes and crowded images.
@@ -168,10 +167,7 @@ class Overview:
 
 
 def divide(
-    read: Survey,
-    seed: int,
-    alike: tuple[Pair, ...] | None = None,
-    stratify: Callable[[Sequence[int]], Dataset] | None = None,
+    read: Survey, seed: int, alike: tuple[Pair, ...] | None = None, stratify: Stratify | None = None
 ) -> Division:
     """Return the division of a data set; the user's own split is kept, and equal seeds and bytes give equal splits.
 
@@ -215,8 +211,7 @@ def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]
 
 
 def _counts(parts: Split, dataset: Dataset) -> dict[str, Counter[int]]:
-    indices = {TRAIN: parts.train, VALIDATION: parts.validation, HOLDOUT: parts.holdout}
-    return {name: Counter(dataset.images[index].label for index in part) for name, part in indices.items()}
+    return {name: Counter(dataset.images[index].label for index in getattr(parts, name)) for name in PARTS}
 
 
 def _on_groups(division: Division, dataset: Dataset) -> str:

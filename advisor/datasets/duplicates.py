@@ -17,8 +17,7 @@ THUMBNAIL = 32
 BITS = 64
 MAX_DISTANCE = 8  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
-_LOW = 9
-_BLOCK = 2048
+_LOW, _BLOCK = 9, 2048
 
 
 @dataclass(frozen=True)
@@ -37,8 +36,7 @@ def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     low = dctn(thumbnails.astype(np.float32), axes=(1, 2), norm="ortho")[:, :_LOW, :_LOW].reshape(len(thumbnails), -1)
     kept = low[:, 1 : BITS + 1]
     bits = kept > np.median(kept, axis=1, keepdims=True)
-    packed: NDArray[np.uint64] = np.packbits(bits, axis=1).view(">u8").reshape(-1).astype(np.uint64)
-    return packed
+    return np.asarray(np.packbits(bits, axis=1).view(">u8").reshape(-1), np.uint64)
 
 
 def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
@@ -85,7 +83,6 @@ def groups(pairs: Sequence[Pair], count: int) -> tuple[tuple[int, ...], ...]:
 SIDE = 48
 SMALLEST = 0.8  # Least share of a side that a crop keeps
 MIN_COSINE = 0.7  # Least cosine of centred features; TrashNet's crops have 0.87 in the median, unrelated images 0
-
 MIN_MATCH = 0.98
 NEIGHBOURS = 2  # Candidates for each image
 LARGE, COMPACT = 20_000, 256
@@ -93,8 +90,7 @@ LARGE, COMPACT = 20_000, 256
 within 0.1."""
 
 _WORTH_A_LOOK = 0.85
-_FEATURE_ROWS = 512
-_KEPT = 4096
+_FEATURE_ROWS, _KEPT = 512, 4096
 
 
 def cropped_copies(features: NDArray[np.float32], paths: Sequence[Path]) -> tuple[Pair, ...]:
@@ -141,8 +137,7 @@ def _compact(features: NDArray[np.float32]) -> NDArray[np.float32]:
     if len(features) <= LARGE or features.shape[1] <= COMPACT:
         return features.copy()
     directions = np.random.default_rng(0).standard_normal((features.shape[1], COMPACT), np.float32)
-    projected: NDArray[np.float32] = features @ (directions / np.float32(COMPACT**0.5))
-    return projected
+    return np.asarray(features @ (directions / np.float32(COMPACT**0.5)))
 
 
 def match(first: NDArray[np.float32], second: NDArray[np.float32]) -> float:

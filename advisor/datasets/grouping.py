@@ -230,7 +230,13 @@ def find_groups(read: Survey) -> Grouping:
     """
     dataset = read.dataset
     if any(image.group for image in dataset.images):
-        return _named(dataset)
+        names = [image.group or (index,) for index, image in enumerate(dataset.images)]
+        if len(set(names)) == 1 and len(names) > 1:
+            raise UsageError(
+                f"--data: all {len(names)} images are in one group, '{names[0]}': none could be held out",
+                "name at least three groups (visits, subjects, films), or remove the column 'group'",
+            )
+        return Grouping(_numbered(names), Source.MANIFEST)
     parts = [image.part for image in dataset.images]
     inferred = {Source.CAMERA: by_camera(read.shots), Source.SEQUENCE: by_sequence(dataset, read.colours)}
     for source, numbers in inferred.items():
@@ -286,16 +292,6 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
                 number += 1
             numbers[index] = number
     return tuple(numbers.get(index, number + 1 + index) for index in range(len(dataset.images)))
-
-
-def _named(dataset: Dataset) -> Grouping:
-    names = [image.group or (index,) for index, image in enumerate(dataset.images)]
-    if len(set(names)) == 1 and len(names) > 1:
-        raise UsageError(
-            f"--data: all {len(names)} images are in one group, '{names[0]}': none could be held out",
-            "name at least three groups (visits, subjects, films), or remove the column 'group'",
-        )
-    return Grouping(_numbered(names), Source.MANIFEST)
 
 
 def _plausible(numbers: Sequence[int]) -> bool:

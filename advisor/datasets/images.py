@@ -216,13 +216,10 @@ def _to_rgb(image: Image.Image) -> Image.Image:
 
 def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
     """Apply the EXIF orientation after the resize: the result is the same for a square, and it is cheaper."""
-    turn = {
-        2: Image.Transpose.FLIP_LEFT_RIGHT,
-        3: Image.Transpose.ROTATE_180,
-        4: Image.Transpose.FLIP_TOP_BOTTOM,
-        5: Image.Transpose.TRANSPOSE,
-        6: Image.Transpose.ROTATE_270,
-        7: Image.Transpose.TRANSVERSE,
-        8: Image.Transpose.ROTATE_90,
-    }.get(orientation(original))
+    kinds = Image.Transpose
+    turns = (
+        *(None, None, kinds.FLIP_LEFT_RIGHT, kinds.ROTATE_180, kinds.FLIP_TOP_BOTTOM),
+        *(kinds.TRANSPOSE, kinds.ROTATE_270, kinds.TRANSVERSE, kinds.ROTATE_90),
+    )
+    turn = turns[orientation(original)]
     return small.transpose(turn) if turn is not None else small

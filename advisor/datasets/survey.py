@@ -117,8 +117,7 @@ def _grey(image: Image.Image) -> Image.Image:
 def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
     levels = pixels.reshape(-1, 3) * LEVELS // 256
     counts = np.bincount(levels @ np.array([LEVELS**2, LEVELS, 1]), minlength=LEVELS**3)
-    roots: NDArray[np.uint8] = np.rint(255 * np.sqrt(counts / len(levels))).astype(np.uint8)
-    return roots
+    return np.asarray(np.rint(255 * np.sqrt(counts / len(levels))), np.uint8)
 
 
 def _shot(image: Image.Image) -> Shot:

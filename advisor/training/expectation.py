@@ -56,8 +56,7 @@ class _Class:
 
         if len(self.places) == 1:
             return np.zeros(1, np.int64)
-        found: Numbers = fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1
-        return found
+        return np.asarray(fcluster(self.tree, alike * self.median, "distance").astype(np.int64) - 1)
 
 
 @dataclass(frozen=True, eq=False)

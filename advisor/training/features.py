@@ -25,7 +25,6 @@ from advisor.measurement.accuracy import Classifier
 if TYPE_CHECKING:
     import tensorflow as tf
 
-
 OUTPUT_NAME = "features"
 
 
@@ -114,7 +113,12 @@ def augmented(
     seeds = tf.random.split(seed, 3)
     side = tf.shape(photos)[1] if side is None else side
     photos = _framed(photos, augmentation.crop, augmentation.turn, seeds[0], side)
-    photos = _recoloured(photos, augmentation.colour, seeds[1])
+    count = tf.shape(photos)[0]
+    factors = 1.0 + augmentation.colour * tf.random.stateless_uniform((3, count, 1, 1, 1), seeds[1], -1.0, 1.0)
+    grey = tf.reduce_mean(photos, axis=3, keepdims=True)
+    photos = grey + (photos - grey) * factors[0]
+    mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
+    photos = tf.clip_by_value((mean + (photos - mean) * factors[1]) * factors[2], 0.0, 255.0)
     if augmentation.mixup > 0:
         photos, targets = mixed(photos, targets, augmentation.mixup, seeds[2])
     return photos, targets
@@ -145,18 +149,6 @@ def _framed(photos: tf.Tensor, least: float, turn: float, seed: tf.Tensor, side:
         interpolation="BILINEAR", fill_mode="REFLECT",
     )  # fmt: skip
     return tf.ensure_shape(found, (None, None, None, 3))
-
-
-def _recoloured(photos: tf.Tensor, strength: float, seed: tf.Tensor) -> tf.Tensor:
-    import tensorflow as tf
-
-    count = tf.shape(photos)[0]
-    factors = 1.0 + strength * tf.random.stateless_uniform((3, count, 1, 1, 1), seed, -1.0, 1.0)
-    grey = tf.reduce_mean(photos, axis=3, keepdims=True)
-    photos = grey + (photos - grey) * factors[0]
-    mean = tf.reduce_mean(photos, axis=(1, 2, 3), keepdims=True)
-    photos = (mean + (photos - mean) * factors[1]) * factors[2]
-    return tf.clip_by_value(photos, 0.0, 255.0)
 
 
 def mixed(photos: tf.Tensor, targets: tf.Tensor, concentration: float, seed: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

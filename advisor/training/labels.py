@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unuse
 from advisor.training.head.space import find_space
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.float32]
 
 LANDMARKS = 3_000  # Time grows with images times their square: 20,000 images take half a minute on one core
 RIDGE, NARROWNESS = 0.2, 0.5  # Penalty, and factor on squared distance / variance; results change little with both
@@ -39,7 +40,7 @@ class Suspect:
     better: float  # probability of the suggested one
 
 
-def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple[Suspect, ...]:
+def suspects(labels: Sequence[int], probabilities: Rows) -> tuple[Suspect, ...]:
     """Return the images whose labels are likely wrong, the least likely label first.
 
     ``probabilities`` (N, C) are of a classifier that was not trained on the image. Each class has an image.
@@ -59,12 +60,8 @@ def suspects(labels: Sequence[int], probabilities: NDArray[np.float32]) -> tuple
 
 
 def left_out(
-    features: NDArray[np.float32],
-    labels: Sequence[int],
-    together: Sequence[Sequence[int]],
-    seed: int,
-    landmarks: int = LANDMARKS,
-) -> NDArray[np.float32]:
+    features: Rows, labels: Sequence[int], together: Sequence[Sequence[int]], seed: int, landmarks: int = LANDMARKS
+) -> Rows:
     """Return the class probabilities of each image, trained without it and its group: float32 (N, C).
 
     ``together`` are groups of indices that are left out together, such as copies of an image; an index is in one group
@@ -81,15 +78,14 @@ def left_out(
         scores = regression.without_each()
         for group in map(list, together):
             scores[group] = regression.without(group)
-    found: NDArray[np.float32] = softmax(SHARPER * _scale(scores, targets) * scores, axis=1).astype(np.float32)
-    return found
+    return np.asarray(softmax(SHARPER * _scale(scores, targets) * scores, axis=1), np.float32)
 
 
 @dataclass(frozen=True, eq=False)
 class _Regression:
     """A ridge regression: weights ``inverse(normal) @ moments`` of a row's kernels with the landmarks."""
 
-    rows: NDArray[np.float32]  # float32 (N, D)
+    rows: Rows  # float32 (N, D)
     wanted: Floats  # (N, C)
     places: NDArray[np.int64]  # of the landmarks among the rows
     normal: Floats  # (M, M)
@@ -114,8 +110,7 @@ class _Regression:
         kernel = _kernel(self.rows, self.places, group)
         weighted = kernel @ self.inverse
         missed = wanted - weighted @ self.moments
-        answers: Floats = wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed)
-        return answers
+        return np.asarray(wanted - np.linalg.solve(np.eye(len(group)) - weighted @ kernel.T, missed))
 
     def _fitted_without(self, group: list[int]) -> Floats:
         """Fit the rows outside the group again, which is cheaper for groups larger than the number of landmarks."""
@@ -127,7 +122,7 @@ class _Regression:
         return np.concatenate([kernel @ weights for _part, kernel in _kernels(self.rows, self.places, group)])
 
 
-def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -> _Regression:
+def _fit(rows: Rows, wanted: Floats, seed: int, landmarks: int) -> _Regression:
     from scipy.linalg import inv
 
     places = np.sort(np.random.default_rng(seed).permutation(len(rows))[:landmarks])
@@ -140,7 +135,7 @@ def _fit(rows: NDArray[np.float32], wanted: Floats, seed: int, landmarks: int) -
 
 
 def _kernels(
-    rows: NDArray[np.float32], places: NDArray[np.int64], chosen: Sequence[int] | None = None
+    rows: Rows, places: NDArray[np.int64], chosen: Sequence[int] | None = None
 ) -> Iterator[tuple[NDArray[np.int64], Floats]]:
     """Yield chunks of row indices, of all rows or of those chosen, with their kernels."""
     indices = np.arange(len(rows)) if chosen is None else np.asarray(chosen)
@@ -149,15 +144,14 @@ def _kernels(
         yield part, _kernel(rows, places, part)
 
 
-def _kernel(rows: NDArray[np.float32], places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
+def _kernel(rows: Rows, places: NDArray[np.int64], part: Sequence[int] | NDArray[np.int64]) -> Floats:
     """Return exp(-squared distance) of a part of the rows to the landmarks, by ``|a - b|^2 = a^2 - 2 ab + b^2``."""
     these, those = rows[part].astype(np.float64), rows[places].astype(np.float64)
     kernel = these @ those.T
     kernel *= 2
     kernel -= np.einsum("nd,nd->n", these, these)[:, None]
     kernel -= np.einsum("nd,nd->n", those, those)
-    result: Floats = np.exp(np.minimum(kernel, 0, out=kernel), out=kernel)
-    return result
+    return np.asarray(np.exp(np.minimum(kernel, 0, out=kernel), out=kernel))
 
 
 def _scale(scores: Floats, labels: NDArray[np.int64]) -> float:

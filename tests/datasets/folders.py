@@ -1,5 +1,7 @@
 """Data folders made for tests: real image files, small."""
 
+import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,6 +34,16 @@ def make(root: Path, **classes: int) -> Path:
     for number, (name, count) in enumerate(classes.items()):
         fill(root / name, count, first=100 * number)
     return root
+
+
+def claims(width: int, height: int) -> bytes:
+    """A PNG whose header claims so many pixels; it holds none."""
+    chunks = ((b"IHDR", struct.pack(">II5B", width, height, 1, 0, 0, 0, 0)), (b"IDAT", b""), (b"IEND", b""))
+    sums = (struct.pack(">I", zlib.crc32(kind + content)) for kind, content in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(content)) + kind + content + check
+        for (kind, content), check in zip(chunks, sums, strict=True)
+    )
 
 
 def refusal(read: Callable[[Path], object], path: Path) -> UsageError:

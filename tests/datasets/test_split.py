@@ -27,29 +27,36 @@ def _plain(counts: list[int]) -> Dataset:
 
 
 def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
-    result = split(dataset, seed)
-    parts = (result.train, result.validation, result.holdout)
-    return [{dataset.images[index].sha256 for index in part} for part in parts]
+    return [{dataset.images[index].sha256 for index in part} for part in _parts(split(dataset, seed))]
 
 
-counts = st.lists(st.integers(3, 40), min_size=2, max_size=5)
+counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
 
 
 @given(counts, seeds)
-def test_sides_are_disjoint_and_complete(sizes: list[int], seed: int) -> None:
+def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], seed: int) -> None:
     dataset = _plain(sizes)
     result = split(dataset, seed)
     assert sorted((*result.train, *result.validation, *result.holdout)) == list(range(len(dataset.images)))
     assert sorted((*result.learnt, *result.holdout)) == list(range(len(dataset.images)))
+    for part in (result.train, result.validation, result.holdout):
+        assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
 
 
-@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
-def test_each_class_gives_its_share(sizes: list[int], seed: int, share: float) -> None:
+@given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
+def test_each_class_gives_its_share_and_that_of_the_rest_to_validation(
+    sizes: list[int], seed: int, share: float
+) -> None:
     dataset = _plain(sizes)
-    aside = Counter(dataset.images[index].label for index in split(dataset, seed, share).holdout)
+    result, other = split(dataset, seed, share), split(dataset, seed, validation=share)
+    aside, compared, left = (
+        Counter(dataset.images[index].label for index in part)
+        for part in (result.holdout, other.validation, other.learnt)
+    )
     for label, size in enumerate(sizes):
-        assert aside[label] == min(max(1, round(share * size)), size - 1) or aside[label] == max(1, round(share * size))
+        assert aside[label] in (min(max(1, round(share * size)), size - 1), max(1, round(share * size)))
+        assert compared[label] == min(max(1, round(share * left[label])), left[label] - 1)
 
 
 @given(st.lists(st.integers(2, 20), min_size=2, max_size=4), seeds)
@@ -64,25 +71,6 @@ def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int
         assert abs(shares[0] - shares[1]) <= 3
 
 
-@given(counts, seeds)
-def test_every_class_is_learnt_validated_and_held_out(sizes: list[int], seed: int) -> None:
-    dataset = _plain(sizes)
-    result = split(dataset, seed)
-    for part in (result.train, result.validation, result.holdout):
-        assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
-
-
-@given(st.lists(st.integers(5, 40), min_size=2, max_size=5), seeds, st.floats(0.05, 0.6))
-def test_each_class_gives_its_share_of_the_rest_to_validation(sizes: list[int], seed: int, share: float) -> None:
-    dataset = _plain(sizes)
-    result = split(dataset, seed, validation=share)
-    compared, left = (
-        Counter(dataset.images[index].label for index in part) for part in (result.validation, result.learnt)
-    )
-    for label in left:
-        assert compared[label] == min(max(1, round(share * left[label])), left[label] - 1)
-
-
 @given(counts, seeds, st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random: object) -> None:
     dataset = _plain(sizes)
@@ -93,21 +81,18 @@ def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random:
         assert one == two
 
 
-@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=60), seeds)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=30), seeds)
 def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]], seed: int) -> None:
     plenty = [(label, f"own {label} {number}") for label in (0, 1) for number in range(20)]
     dataset = _dataset([*plenty, *((label, f"shared {content}") for label, content in rows)], 2)
     train, validation, holdout = _hashes(dataset, seed)
-    assert not train & holdout
-    assert not train & validation
-    assert not validation & holdout
+    assert not train & holdout | train & validation | validation & holdout
 
 
-@given(st.lists(st.lists(st.integers(0, 59), min_size=2, max_size=4), max_size=12), seeds)
+@given(st.lists(st.lists(st.integers(0, 39), min_size=2, max_size=4), max_size=8), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
-    dataset = _plain([100, 100])
-    result = split(dataset, seed, together=together)
-    for part in (set(result.train), set(result.validation), set(result.holdout)):
+    dataset = _plain([30, 30])
+    for part in _parts(split(dataset, seed, together=together)):
         assert all(len({index in part for index in group}) == 1 for group in together)
 
 
@@ -138,15 +123,27 @@ def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> No
     assert result.holdout == (6, 7, 12, 17, 21)
 
 
-def test_a_class_of_copies_is_refused_by_name() -> None:
-    dataset = _dataset([(0, f"{number}") for number in range(9)] + [(1, "same")] * 9, 2)
-    with pytest.raises(UsageError, match="'class 1'"):
-        split(dataset, 0)
-
-
-def test_a_share_outside_its_range_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"1\.0"):
-        split(_plain([9, 9]), 0, 1.0)
+@pytest.mark.parametrize(
+    ("dataset", "given", "share", "message"),
+    [
+        (_dataset([(0, f"{number}") for number in range(9)] + [(1, "same")] * 9, 2), [], 0.2, "'class 1'"),
+        (_plain([9, 9]), [], 1.0, r"1\.0"),
+        (_plain([2, 2]), [], 0.2, "left for validation"),
+        (_plain([9, 9]), [None, "dev", *[None] * 16], 0.2, r"'data/class 0/1.jpg': 'dev' is not a part"),
+        *(
+            (_plain([20, 20]), given, 0.2, "no image of 'class 1' in the training part")
+            for given in (
+                [TRAIN] * 10 + [HOLDOUT] * 10 + [VALIDATION] * 5 + [HOLDOUT] * 15,
+                [TRAIN] * 10 + [HOLDOUT] * 6 + [VALIDATION] * 4 + [VALIDATION] * 20,
+            )
+        ),
+    ],
+)
+def test_what_cannot_be_split_is_refused_by_name(
+    dataset: Dataset, given: list[str | None], share: float, message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        split(dataset, 0, share, given=given)
 
 
 def test_the_record_names_every_image_by_hash_class_and_path() -> None:
@@ -167,9 +164,8 @@ def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int)
     given = [TRAIN, VALIDATION, HOLDOUT] * 2 + named
     dataset = _dataset([(place // 3 % 2 if place < 6 else place % 2, f"{place}") for place in range(46)], 2)
     result = split(dataset, seed, given=given)
-    assert [given[index] for index in result.train] == [TRAIN] * given.count(TRAIN)
-    assert [given[index] for index in result.validation] == [VALIDATION] * given.count(VALIDATION)
-    assert [given[index] for index in result.holdout] == [HOLDOUT] * given.count(HOLDOUT)
+    for name, part in zip((TRAIN, VALIDATION, HOLDOUT), _parts(result), strict=True):
+        assert [given[index] for index in part] == [name] * given.count(name)
     assert result.given == (TRAIN, VALIDATION, HOLDOUT)
 
 
@@ -188,9 +184,7 @@ def test_images_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> Non
     given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
     result = split(dataset, 0, given=given)
     unnamed = {place for place in range(80) if given[place] is None}
-    assert len(unnamed & set(result.holdout)) == 8
-    assert len(unnamed & set(result.validation)) == 6
-    assert len(unnamed & set(result.train)) == 26
+    assert [len(unnamed & part) for part in _parts(result)] == [26, 6, 8]
 
 
 def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
@@ -202,28 +196,6 @@ def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     assert 3 in result.train
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        [TRAIN] * 10 + [HOLDOUT] * 10 + [VALIDATION] * 5 + [HOLDOUT] * 15,
-        [TRAIN] * 10 + [HOLDOUT] * 6 + [VALIDATION] * 4 + [VALIDATION] * 20,
-    ],
-)
-def test_a_class_that_the_users_split_does_not_train_on_is_named(given: list[str]) -> None:
-    with pytest.raises(UsageError, match="no image of 'class 1' in the training part"):
-        split(_plain([20, 20]), 0, given=given)
-
-
-def test_an_unknown_part_is_refused_with_the_image_that_names_it() -> None:
-    with pytest.raises(UsageError, match=r"'data/class 0/1.jpg': 'dev' is not a part"):
-        split(_plain([9, 9]), 0, given=[None, "dev", *[None] * 16])
-
-
-def test_nothing_to_compare_on_is_refused() -> None:
-    with pytest.raises(UsageError, match="left for validation"):
-        split(_plain([2, 2]), 0)
-
-
 def test_a_class_of_two_images_misses_from_validation_alone() -> None:
     dataset = _plain([2, 9])
     result = split(dataset, 0)
@@ -231,7 +203,7 @@ def test_a_class_of_two_images_misses_from_validation_alone() -> None:
     assert {dataset.images[index].label for index in result.holdout} == {0, 1}
 
 
-sizes = st.lists(st.integers(1, 8), min_size=3, max_size=10)
+sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
 
 
 def _dataset_of_whole_groups(groups: list[tuple[int, int]]) -> tuple[Dataset, tuple[int, ...]]:
@@ -246,18 +218,15 @@ def _parts(result: Split) -> tuple[set[int], ...]:
 
 
 @given(sizes, sizes, seeds, st.sampled_from([Source.MANIFEST, Source.APPEARANCE]))
-def test_a_group_is_in_one_part(one: list[int], other: list[int], seed: int, source: Source) -> None:
+def test_a_group_is_in_one_part_and_every_class_in_each_if_it_has_three_groups(
+    one: list[int], other: list[int], seed: int, source: Source
+) -> None:
     dataset, of = _dataset_of_whole_groups([*((0, count) for count in one), *((1, count) for count in other)])
     result = split(dataset, seed, grouping=Grouping(of, source))
     for number in set(of):
         members = {index for index, group in enumerate(of) if group == number}
         assert sum(bool(members & part) for part in _parts(result)) == 1
-
-
-@given(sizes, sizes, seeds)
-def test_every_class_is_in_every_part_if_it_has_three_groups(one: list[int], other: list[int], seed: int) -> None:
-    dataset, of = _dataset_of_whole_groups([*((0, count) for count in one), *((1, count) for count in other)])
-    for part in _parts(split(dataset, seed, grouping=Grouping(of, Source.APPEARANCE))):
+    for part in _parts(result):
         assert {dataset.images[index].label for index in part} == {0, 1}
 
 

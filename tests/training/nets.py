@@ -45,8 +45,7 @@ def halvings(pad: bool) -> Any:
 
 def features(model: Any, paths: list[Path]) -> np.ndarray:
     """The backbone's features of images, as LiteRT would give them."""
-    rows = [np.asarray(model(VIEW.read(path)[None], training=False))[0] for path in paths]
-    return np.stack(rows).astype(np.float32)
+    return np.asarray(model(np.stack([VIEW.read(path) for path in paths]), training=False), np.float32)
 
 
 def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:

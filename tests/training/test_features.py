@@ -170,17 +170,13 @@ def test_copies_with_one_wrong_label_do_not_vouch_for_each_other() -> None:
     assert joined[:5, given[0]].max() < apart[:5, given[0]].min()
 
 
-def test_probabilities_are_those_of_every_image() -> None:
-    features, labels = blobs(60)
+@pytest.mark.parametrize("count", [60, 15])
+def test_probabilities_are_those_of_every_image_and_classes_of_five_are_enough(count: int) -> None:
+    features, labels = blobs(count)
     probabilities = left_out(features, labels, (), 0)
-    assert probabilities.shape == (60, 3)
+    assert probabilities.shape == (count, 3)
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-4)
     np.testing.assert_array_equal(probabilities, left_out(features, labels, (), 0))
-
-
-def test_classes_of_five_are_enough() -> None:
-    features, labels = blobs(15)
-    assert left_out(features, labels, (), 0).shape == (15, 3)
 
 
 def test_equal_images_and_classes_in_one_group_get_finite_probabilities() -> None:

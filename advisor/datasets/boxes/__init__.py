@@ -39,9 +39,7 @@ from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
-
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
-
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}

@@ -45,7 +45,10 @@ class Frame:
 
     def by_edges(self, entry: BoxEntry) -> bool | None:
         """Return whether all boxes are inside the stored image only, False for the upright one, None for neither."""
-        stored, upright = _inside(entry, self.stored), _inside(entry, self.upright)
+        stored, upright = (
+            all(box.right <= width + 1 and box.bottom <= height + 1 for box in entry.boxes)
+            for width, height in (self.stored, self.upright)
+        )
         return None if stored == upright else stored
 
     def turned(self, box: Box) -> Box:
@@ -78,10 +81,6 @@ def drawn_as_stored(entries: Sequence[BoxEntry], frames: Sequence[Frame], relati
     told = [edges if size is None else size for size, edges in zip(by_size, by_edges, strict=True)]
     votes = Counter(told)
     return [votes[True] > votes[False] if one is None else one for one in told]
-
-
-def _inside(entry: BoxEntry, size: Size) -> bool:
-    return all(box.right <= size[0] + 1 and box.bottom <= size[1] + 1 for box in entry.boxes)
 
 
 SLACK = 1.0  # Pixels that a box may reach over the edge of its image without a word: some formats count from 1

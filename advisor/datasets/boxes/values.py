@@ -163,9 +163,7 @@ def list_table(path: Path) -> BoxListing:
 
 
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects
-
 MAX_LABEL = 1000
-
 _FAR = 2.0  # Shares of an image beyond this are pixels: a box outside the image is not twice as far away
 
 
@@ -183,19 +181,13 @@ def screened(listing: BoxListing) -> BoxListing:
         if entry.path in entries:
             rejected.append(Rejected(entry.source, f"it has '{name}' a second time; the first counts"))
         elif count > MAX_BOXES:
-            refused = f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"
-            rejected.append(Rejected(entry.source, refused))
+            rejected.append(Rejected(entry.source, f"{count:,} boxes of '{name}', above the limit of {MAX_BOXES:,}"))
         else:
             reasons = [(box, _fault(box, relative)) for box in entry.boxes]
             faults += [listing.fault(entry, box, reason) for box, reason in reasons if reason]
             entries[entry.path] = replace(entry, boxes=tuple(box for box, reason in reasons if not reason))
-    return replace(
-        listing,
-        entries=list(entries.values()),
-        rejected=[*listing.rejected, *rejected],
-        faults=[*listing.faults, *faults],
-        relative=relative,
-    )
+    rejected, faults = [*listing.rejected, *rejected], [*listing.faults, *faults]
+    return replace(listing, entries=list(entries.values()), rejected=rejected, faults=faults, relative=relative)
 
 
 def _fault(box: Box, relative: bool) -> str:

@@ -1,13 +1,13 @@
 """Check a data set before anything is learnt from it."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
 from advisor.datasets.checks.findings import Finding, Kind, counted, paths_of
 from advisor.datasets.checks.image_quality import captured, sizes
-from advisor.datasets.dataset import PARTS, Dataset
+from advisor.datasets.dataset import PARTS, Dataset, members_of
 from advisor.datasets.duplicates import Pair, groups, near_duplicates
 from advisor.datasets.survey import Survey
 
@@ -37,11 +37,8 @@ def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, .
 
 def kept_together(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
     """Return the groups of indices that a split must keep together: similar images, and the user's groups."""
-    by_name: dict[str, list[int]] = defaultdict(list)
-    for index, image in enumerate(dataset.images):
-        if image.group:
-            by_name[image.group].append(index)
-    own = tuple(tuple(group) for group in by_name.values() if len(group) > 1)
+    by_name = members_of(image.group for image in dataset.images)
+    own = tuple(tuple(group) for name, group in by_name.items() if name and len(group) > 1)
     return (*groups(pairs, len(dataset.images)), *own)
 
 
@@ -84,25 +81,18 @@ def _within(dataset: Dataset, kind: Kind, found: Sequence[Group]) -> Iterator[Fi
     superfluous = [index for group in found for index in _superfluous(dataset, group)]
     one, many = ("occurs", "occur") if kind is Kind.EXACT_DUPLICATES else ("has", "have")
     what = "twice or more" if kind is Kind.EXACT_DUPLICATES else "near copies"
-    images, files = (
-        counted(len(found), f"image {one} {what}", f"images {many} {what}"),
-        counted(len(superfluous), "file"),
-    )
     if found:
+        images = counted(len(found), f"image {one} {what}", f"images {many} {what}")
+        message = f"{images}, {counted(len(superfluous), 'file')} too many"
         paths = tuple(dataset.images[index].path for index in superfluous)
         advice = "keep one of each; a search keeps copies in one part of its split"
-        yield Finding(kind, f"{images}, {files} too many", advice, paths_of(dataset, found), (), paths)
+        yield Finding(kind, message, advice, paths_of(dataset, found), (), paths)
 
 
 def _superfluous(dataset: Dataset, group: Group) -> list[int]:
     """Return all but the one to keep: that of the last part, then the largest file, then the first."""
-
-    def merit(index: int) -> tuple[int, int, int]:
-        image = dataset.images[index]
-        part = _KEPT_LONGEST.index(image.part) if image.part else -1
-        return part, image.stamp[0], -index
-
-    best = max(group, key=merit)
+    images, order = dataset.images, ("", *_KEPT_LONGEST)
+    best = max(group, key=lambda index: (order.index(images[index].part), images[index].stamp[0], -index))
     return [index for index in group if index != best]
 
 

@@ -23,11 +23,10 @@ from advisor.datasets.checks import (
 from advisor.datasets.checks.findings import Finding, Kind, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import MODEL_SIDE, OF_ANY_PLACE, captured, sizes
 from advisor.datasets.duplicates import Pair
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION, Split
+from advisor.datasets.split import PARTS, TRAIN, Split
 
 INPUTS = (128, 192, 224, 320)  # Sides of a model's square input in pixels
 SMALL_SIDE = 8.0  # Pixels; the first map of a single-shot detector has one place for 8 to 16 pixels of its input
-
 MAX_SMALL_SHARE = 0.1
 
 
@@ -52,12 +51,8 @@ class ObjectSizes:
 
 def object_sizes(read: BoxSurvey) -> tuple[ObjectSizes, ...]:
     """Return the sizes of the objects at each of :data:`INPUTS`."""
-    areas = [
-        box.width * box.height / (width * height)
-        for (width, height), boxes in zip(read.sizes, read.boxes, strict=True)
-        for box in boxes
-    ]
-    sides = np.sqrt(np.asarray(areas))
+    pairs = ((box, size) for size, boxes in zip(read.sizes, read.boxes, strict=True) for box in boxes)
+    sides = np.sqrt(np.array([box.width * box.height / (width * height) for box, (width, height) in pairs]))
     low, median, high = np.quantile(sides, (0.05, 0.5, 0.95)).tolist()
     return tuple(
         ObjectSizes(side, side * low, side * median, side * high, float((side * sides < SMALL_SIDE).mean()))
@@ -264,15 +259,14 @@ def boxes_in_parts(read: BoxSurvey, split: Split) -> Counts:
 
     Raises UsageError if a part has no box, or the training part lacks a class.
     """
-    parts = {TRAIN: split.train, VALIDATION: split.validation, HOLDOUT: split.holdout}
-    found = {
-        part: Counter(box.label for index in indices for box in read.boxes[index]) for part, indices in parts.items()
-    }
-    counts = {part: {name: of_class[name] for name in read.classes} for part, of_class in found.items()}
-    for part, of_class in counts.items():
-        if not any(of_class.values()):
+    counts = {}
+    for part in PARTS:
+        indices: tuple[int, ...] = getattr(split, part)
+        found = Counter(box.label for index in indices for box in read.boxes[index])
+        counts[part] = {name: found[name] for name in read.classes}
+        if not found:
             raise UsageError(
-                f"--data: the {part} part has {counted(len(parts[part]), 'image')}, but no box",
+                f"--data: the {part} part has {counted(len(indices), 'image')}, but no box",
                 "put annotated images into it",
             )
     missing = [f"'{name}'" for name, count in counts[TRAIN].items() if not count]
@@ -310,12 +304,8 @@ def write_boxes(path: Path, read: BoxSurvey, findings: Sequence[Finding]) -> int
     pairs = [pair for pair in zip(dataset.images, read.boxes, strict=True) if pair[0].path not in images]
     rows: list[dict[str, str]] = []
     for image, boxes in pairs:
-        kept = list((Counter(boxes) - out[image.path]).elements())
-        rows += [row_of(path, image) | one for one in map(_box, kept)] or [row_of(path, image)]
+        row, kept = row_of(path, image), (Counter(boxes) - out[image.path]).elements()
+        edges = [(box.label, *(f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)) for box in kept]
+        rows += [row | dict(zip(("label", *EDGES), one, strict=True)) for one in edges] or [row]
     write_rows(path, ["path", "label", *EDGES, *more_columns(dataset)], rows)
     return len(pairs)
-
-
-def _box(box: Box) -> dict[str, str]:
-    edges = (f"{edge:.2f}".rstrip("0").rstrip(".") for edge in box.edges)
-    return {"label": box.label, **dict(zip(EDGES, edges, strict=True))}

@@ -24,14 +24,13 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-
 WIDTH = 96  # Channels of the maps of a head for boxes
 CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
 COARSEST, FINEST = 32, 8  # Pixels of the input to a cell of the coarsest and of the finest map that the head reads
 
-FIRST_SCORE = 0.01
-"""Score of every place before training: nearly all places have no object, which would drive the first steps (T.-Y. Lin
-et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
+FIRST_LOGIT = -math.log(99)
+"""Logit of every place before training, a score of 0.01: nearly all places have no object, which would drive the first
+steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
 
 
 def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
@@ -60,7 +59,7 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     logits, encodings = [], []
     for one in _pyramid(inputs, WIDTH):
         seen = _separable(_separable(one))
-        logits.append(keras.layers.Reshape((-1, classes))(_scores(seen, classes)))
+        logits.append(keras.layers.Reshape((-1, classes))(_last(seen, classes, FIRST_LOGIT)))
         encodings.append(keras.layers.Reshape((-1, 4))(_last(seen, 4)))
     outputs = [
         parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
@@ -76,7 +75,7 @@ def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.M
     seen = _pyramid(inputs, CENTRE_WIDTH)[0]
     for _ in range(CENTRE_DEPTH):
         seen = _separable(seen)
-    return keras.Model(inputs, _scores(seen, classes), name="head")
+    return keras.Model(inputs, _last(seen, classes, FIRST_LOGIT), name="head")
 
 
 def _pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
@@ -92,11 +91,6 @@ def _pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasT
     return merged
 
 
-def _scores(maps: keras.KerasTensor, classes: int) -> keras.KerasTensor:
-    """Return the logits of the classes at each place of the maps."""
-    return _last(maps, classes, -math.log((1 - FIRST_SCORE) / FIRST_SCORE))
-
-
 def _last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.KerasTensor:
     import keras
 
@@ -109,9 +103,8 @@ def _separable(maps: keras.KerasTensor) -> keras.KerasTensor:
 
     deep = keras.layers.DepthwiseConv2D(3, padding="same", use_bias=False)(maps)
     deep = keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(deep))
-    return keras.layers.ReLU(6)(
-        _batch_norm()(momentum=0.9)(keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep))
-    )
+    wide = keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep)
+    return keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(wide))
 
 
 @cache

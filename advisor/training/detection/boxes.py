@@ -18,7 +18,6 @@ from advisor.training.detection.maps import Floats, Objects
 if TYPE_CHECKING:
     import tensorflow as tf
 
-
 BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
 
 
@@ -34,8 +33,13 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
     def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
         import tensorflow as tf
 
-        logits, encodings = outputs
-        return _loss(logits, _decoded(encodings, tf.constant(anchors.boxes)), *targets)
+        from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
+
+        (logits, encodings), places = outputs, tf.constant(anchors.boxes)
+        middle = encodings[..., :2] / CENTRE_SCALE * places[:, 2:] + places[:, :2]
+        sides = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0))  # over those of the anchor
+        half = sides * places[:, 2:] / 2
+        return _loss(logits, tf.concat([middle - half, middle + half], axis=-1), *targets)
 
     def targets(objects: Objects) -> tuple[Floats, NDArray[np.int64]]:  # box (N, 4) and class (N,), -1 for none
         chosen = assign(anchors, objects.boxes)
@@ -44,17 +48,6 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         return boxes, labels
 
     return TrainableHead(head(shapes, classes), loss, targets, anchors.boxes)
-
-
-def _decoded(encodings: tf.Tensor, anchors: tf.Tensor) -> tf.Tensor:
-    """Return the edges of boxes that a detector encoded; no side is beyond e**4 of its anchor."""
-    import tensorflow as tf
-
-    from advisor.tflite.postprocess import CENTRE_SCALE, SIDE_SCALE
-
-    middle = encodings[..., :2] / CENTRE_SCALE * anchors[:, 2:] + anchors[:, :2]
-    half = tf.exp(tf.clip_by_value(encodings[..., 2:] / SIDE_SCALE, -4.0, 4.0)) * anchors[:, 2:] / 2
-    return tf.concat([middle - half, middle + half], axis=-1)
 
 
 def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -134,8 +127,7 @@ def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Flo
     tables = [counts(match_centres(true, found, least), classes).sum(axis=0) for least in THRESHOLDS.tolist()]
     reached = np.nan_to_num(np.stack([f1_of(table) for table in tables]))
     best = THRESHOLDS[reached.argmax(axis=0)]
-    shifts: Floats = np.log(best / (1 - best)).astype(np.float32)
-    return shifts
+    return np.asarray(np.log(best / (1 - best)), np.float32)
 
 
 SIDE = 4.0  # Side of an anchor in cells of its map. ATSS (below) has eight; objects on a phone's small input are small.
@@ -173,8 +165,7 @@ def overlaps(first: Floats, second: Floats) -> Floats:
     shared = np.prod(np.maximum(high - low, 0), axis=-1)
     areas = [np.prod(boxes[:, 2:] - boxes[:, :2], axis=1) for boxes in (first, second)]
     whole = areas[0][:, None] + areas[1][None, :] - shared
-    shares: Floats = (shared / np.maximum(whole, 1e-12)).astype(np.float32)
-    return shares
+    return np.asarray(shared / np.maximum(whole, 1e-12), np.float32)
 
 
 def assign(anchors: Anchors, boxes: Floats) -> NDArray[np.int64]:

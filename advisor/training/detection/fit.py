@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
+Images = KeptMaps | Photographs  # What a training learns from
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,6 @@ class Hyperparameters:
 
 
 WARMUP = 0.05  # Share of the steps in which the rate rises
-
 
 Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
 Shape = tuple[int, int, int]  # Rows, columns and channels of a map
@@ -57,10 +57,7 @@ MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 
 
 def fit(
-    head: TrainableHead,
-    data: KeptMaps | Photographs,
-    hyperparameters: Hyperparameters,
-    backbone: keras.Model | None = None,
+    head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
 ) -> None:
     """Fit a head, alone or with its backbone; its model gets the trained weights.
 
@@ -80,11 +77,7 @@ class _Training:
     """AdamW on the weights of a network, and the running mean of them."""
 
     def __init__(
-        self,
-        head: TrainableHead,
-        data: KeptMaps | Photographs,
-        hyperparameters: Hyperparameters,
-        backbone: keras.Model | None,
+        self, head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None
     ) -> None:
         import tensorflow as tf
 
@@ -99,7 +92,7 @@ class _Training:
         ]
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
-        self._compiled = tf.function(self._learn, reduce_retracing=True)
+        self._compiled = tf.function(self._learn, autograph=False, reduce_retracing=True)
 
     def goes_on(self) -> bool:
         """Return whether an epoch is left."""
@@ -127,11 +120,7 @@ class _Training:
         return self._compiled(*given, tf.constant(keep))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
-        """Count the epoch.
-
-        Raises:
-            StageError: its last loss is not finite.
-        """
+        """Count the epoch; raises StageError if its last loss is not finite."""
         self._epochs += 1
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training of the detector diverged", "lower the learning rate")
@@ -141,9 +130,8 @@ class _Training:
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
         if self._head.finish:
-            inputs = map(
-                self._data.unchanged, _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
-            )
+            rows = _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
+            inputs = map(self._data.unchanged, rows)
             logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
             self._head.finish(np.concatenate(logits), self._data.objects)
 

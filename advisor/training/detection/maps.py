@@ -104,9 +104,7 @@ class Boxed:
 class KeptMaps:
     """Maps of N images and of their changed copies: what a head on a frozen backbone learns from."""
 
-    levels: Sequence[
-        NDArray[np.float16]
-    ]  # float16 (N * (1 + copies), rows, columns, channels) of each level, memory-mapped
+    levels: Sequence[NDArray[np.float16]]  # (N * (1 + copies), rows, columns, channels) of each, memory-mapped
     of_rows: Sequence[Objects]  # the objects of each row
     copies: int  # changed copies of each image; row ``image + N * copy`` is copy ``copy``, 0 the image itself
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-
 __all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "TuningImages", "epochs_done", "tune"]
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships

@@ -116,7 +116,7 @@ class _Session:
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size
-        targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen(hyperparameters.seed)
+        targets, unseen = np.asarray(data.labels, dtype=np.int64), data.unseen
         self._start, strength = first_head(backbone, data, ~unseen, hyperparameters)
         self._train, self._validation = np.flatnonzero(~unseen), np.flatnonzero(unseen)
         penalty = hyperparameters.head_penalty / (strength * len(self._train))

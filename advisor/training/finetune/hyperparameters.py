@@ -70,7 +70,6 @@ FINETUNING: Mapping[str, Finetuning] = {
 """The hyperparameters of each recipe by its name. ``finetune_cached`` trains on maps of the lower layers, about two
 thirds of the MACs of a mobile network; ``finetune_all`` trains the first layers at a low rate."""
 
-
 LEARNING_RATE = (1e-4, 1.2e-3)
 EPOCHS, CACHED_EPOCHS = (10, 30), (3, 12)
 SPACE = {
@@ -102,7 +101,10 @@ class Trials:
         sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1 + _RANDOM_FIRST)
         self._study = optuna.create_study(direction="maximize", sampler=sampler)
         self._base, self._told = base, list[tuple[float, Finetuning]]()
-        self._study.enqueue_trial(self._own())
+        values, spans = {**asdict(base), **asdict(base.augmentation)}, {"learning_rate": LEARNING_RATE, **SPACE}
+        turned = {name: span for name, span in spans.items() if self._turned(name)}
+        own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
+        self._study.enqueue_trial({**own, "epochs": base.epochs})
         self._asked: Any = None
 
     def ask(self) -> Finetuning:
@@ -124,13 +126,6 @@ class Trials:
     def best(self) -> Finetuning:
         """The hyperparameters with the best result; the first of equal ones."""
         return max(self._told, key=lambda told: told[0])[1]
-
-    def _own(self) -> dict[str, float]:
-        base, spans = self._base, {"learning_rate": LEARNING_RATE, **SPACE}
-        values = {**asdict(base), **asdict(base.augmentation)}
-        turned = {name: span for name, span in spans.items() if self._turned(name)}
-        own = {name: min(max(float(values[name]), low), high) for name, (low, high) in turned.items()}
-        return {**own, "epochs": base.epochs}
 
     def _turned(self, name: str) -> bool:
         fixed = ("trained", "shrink") if self._base.cached else ("trained",) if self._base.trained >= 1.0 else ()

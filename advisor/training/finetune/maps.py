@@ -30,7 +30,6 @@ Maps = NDArray[np.float16]
 Floats = NDArray[np.float32]
 
 MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
-
 _BATCH = 32
 
 
@@ -114,7 +113,11 @@ class MapBatches:
     """
 
     def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
-        cache = folder / f"maps-{_key(lower, hyperparameters)}.npy"
+        drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
+        key = hashlib.sha256(json.dumps([lower.output.shape, hyperparameters.copies, drawn], sort_keys=True).encode())
+        for weight in lower.get_weights():
+            key.update(weight.tobytes())
+        cache = folder / f"maps-{key.hexdigest()[:16]}.npy"
         self._labels, self._copies = images.labels, hyperparameters.copies
         if not cache.exists():
             folder.mkdir(parents=True, exist_ok=True)
@@ -136,15 +139,6 @@ class MapBatches:
         rows = indices + len(self._labels) * copy
         for start in range(0, len(indices), batch):
             yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
-
-
-def _key(lower: keras.Model, hyperparameters: Finetuning) -> str:
-    """Return a hash of all that maps depend on: the lower part's weights and shape, and how copies are changed."""
-    changes = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
-    found = hashlib.sha256(json.dumps([lower.output.shape, hyperparameters.copies, changes], sort_keys=True).encode())
-    for weight in lower.get_weights():
-        found.update(weight.tobytes())
-    return found.hexdigest()[:16]
 
 
 def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> Iterator[tuple[int, Floats]]:

@@ -6,8 +6,6 @@ of its file. Their rule is that of :mod:`advisor.tflite.levels`, applied to laye
 
 from __future__ import annotations
 
-import contextlib
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +16,13 @@ from numpy.typing import NDArray
 
 from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import LARGEST_SHARE
+from advisor.tflite.rewrite import pack, sign, unpack
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.head import Head, fit_head, folds, train_head
+from advisor.training.head import Head, fit_head, train_head
 from advisor.training.head.trials import ALL_LEVELS, GRID
 
 if TYPE_CHECKING:
     import keras
-
 
 Floats = NDArray[np.float32]
 
@@ -39,9 +37,9 @@ class Start:
 
     weights: Floats  # float32 (F, C) of the head, on the features of the backbone, followed by those of its levels
     bias: Floats  # float32 (C,)
+    mean: Floats  # of each feature, float32 (F,)
+    spread: Floats  # standard deviation of each feature, float32 (F,), so that one rate suits all
     levels: tuple[str, ...] = ()  # layers of the backbone, see :func:`level_layers`
-    mean: Floats | None = None  # of each feature, float32 (F,)
-    spread: Floats | None = None  # standard deviation of each feature, float32 (F,), so that one rate suits all
 
 
 def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, cached: bool = False) -> keras.Model:
@@ -59,11 +57,11 @@ def build(backbone: keras.Model, start: Start, spec: InputSpec, trained: float, 
     body.name = "backbone"
     images = keras.Input(body.inputs[0].shape[1:], name="pictures")
     normal = keras.layers.Normalization(mean=list(spec.mean), variance=[value**2 for value in spec.std], name="normal")
-    middle, spread = _scales(start)
-    standard = keras.layers.Rescaling(1.0 / spread, -middle / spread, name="standard")
+    spread = _spread(start)
+    standard = keras.layers.Rescaling(1.0 / spread, -start.mean / spread, name="standard")
     dense = keras.layers.Dense(len(start.bias), name="head")
     model = keras.Model(images, dense(standard(body(normal(images)))))
-    dense.set_weights([start.weights * spread[:, None], start.bias + middle @ start.weights])
+    dense.set_weights([start.weights * spread[:, None], start.bias + start.mean @ start.weights])
     return model
 
 
@@ -72,28 +70,31 @@ def parts(model: keras.Model, backbone: keras.Model, start: Start) -> tuple[Floa
     body = model.get_layer("backbone")
     for layer in (layer for layer in backbone.layers if layer.weights):
         layer.set_weights(body.get_layer(layer.name).get_weights())
-    middle, spread = _scales(start)
     weights, bias = model.get_layer("head").get_weights()
-    weights = weights / spread[:, None]
-    return weights.astype("float32"), (bias - middle @ weights).astype("float32")
+    weights = weights / _spread(start)[:, None]
+    return weights.astype("float32"), (bias - start.mean @ weights).astype("float32")
 
 
-def _scales(start: Start) -> tuple[Floats, Floats]:
-    width = len(start.weights)
-    middle = np.zeros(width, np.float32) if start.mean is None else start.mean
-    if start.spread is None:
-        return middle, np.ones(width, np.float32)
+def _spread(start: Start) -> Floats:
     floor = max(LEAST_SPREAD * float(np.median(start.spread)), 1e-6)
-    return middle, np.maximum(start.spread, floor).astype(np.float32)
+    return np.asarray(np.maximum(start.spread, floor), np.float32)
 
 
 def flatbuffer(model: keras.Model) -> bytes:
-    """Return a model as a float ``.tflite``."""
+    """Return a model with one input as a float ``.tflite``, converted from one trace, see :func:`.convert.to_tflite`.
+
+    Its signature has the input ``image``, and the outputs by their names; the only output without one is ``output_0``.
+    """
     import tensorflow as tf
 
-    with contextlib.redirect_stdout(io.StringIO()):
-        data: bytes = tf.lite.TFLiteConverter.from_keras_model(model).convert()
-    return data
+    image = tf.TensorSpec(model.inputs[0].shape, tf.float32, name="image")
+    called = tf.function(lambda image: model(image, training=False), autograph=False)
+    concrete = called.get_concrete_function(image)
+    tables = unpack(tf.lite.TFLiteConverter.from_concrete_functions([concrete]).convert())
+    names = sorted(model.output) if isinstance(model.output, dict) else ["output_0"]
+    graph = tables.subgraphs[0]
+    sign(tables, graph, "image", dict(zip(names, graph.outputs, strict=True)))
+    return pack(tables)
 
 
 def training_side(model: keras.Model, side: int, shrink: float) -> int:
@@ -107,8 +108,8 @@ def _copy(backbone: keras.Model, any_side: bool) -> keras.Model:
     import keras
 
     size = int(backbone.inputs[0].shape[1])
+    side = None if any_side else size
     try:
-        side = None if any_side else size
         body = keras.models.clone_model(backbone, input_tensors=keras.Input((side, side, 3)))
         fits = body.outputs[0].shape == (None, backbone.outputs[0].shape[-1])
     except (ValueError, TypeError):
@@ -137,15 +138,17 @@ def level_layers(backbone: keras.Model) -> list[str]:
     """Return the layers whose outputs are the levels of a backbone, in the order of the file's features."""
     import keras
 
-    reading = tuple(
-        getattr(keras.layers, name) for name in ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
-    )
+    names = ("Conv2D", "DepthwiseConv2D", "MaxPooling2D", "AveragePooling2D")
+    reading = tuple(getattr(keras.layers, name) for name in names)
     strided: dict[int, tuple[str, int]] = {}
     windowed: dict[int, tuple[str, int]] = {}
     for layer in backbone.layers:
         if not isinstance(layer, reading) or max(layer.output.shape[1:3]) < 2:
             continue
-        maker, shape = _maker(layer)
+        source = layer.input
+        if isinstance(source._keras_history.operation, keras.layers.ZeroPadding2D):
+            source = source._keras_history.operation.input
+        maker, shape = source._keras_history.operation, source.shape
         if isinstance(maker, keras.layers.InputLayer):
             continue
         window = getattr(layer, "kernel_size", None) or layer.pool_size
@@ -178,22 +181,8 @@ def agrees(backbone: keras.Model, names: list[str], images: NDArray[np.float32],
     return bool(np.abs(found - features).max() <= MARGIN * max(float(features.std()), 1e-6))
 
 
-def _maker(layer: keras.Layer) -> tuple[keras.Layer, tuple[int, ...]]:
-    """Return the layer that feeds this one, before padding, and the shape of its output."""
-    import keras
-
-    source = layer.input
-    maker = source._keras_history.operation
-    if isinstance(maker, keras.layers.ZeroPadding2D):
-        source = maker.input
-        maker = source._keras_history.operation
-    return maker, source.shape
-
-
 STRONG = 0.01  # ``C`` of the first head on cached maps
 WEAKEST = 0.1  # Largest ``C`` that fine-tuning takes from a first head: a weaker penalty would let it forget the start
-
-VALIDATION_FOLDS = 8
 CHECKED = 2  # Number of images on which the levels of backbone and file are compared
 
 
@@ -207,16 +196,14 @@ class FinetuneData:
     images: Sequence[Path]  # the training part, hold-out excluded
     labels: Sequence[int]  # their class indices
     spec: InputSpec  # how an image becomes the backbone's input
-    validation: Sequence[int] = ()  # indices of the validation part in ``images``; empty to draw a stratified eighth
+    validation: Sequence[int]  # indices of the validation part in ``images``
     groups: Sequence[int] = ()  # images of one number belong together; empty if each is a group
     head: Head | None = None  # the head that was chosen for the images outside the validation part; None to choose one
 
-    def unseen(self, seed: int) -> NDArray[np.bool_]:
-        """Return a mask of the images for validation, (N,)."""
-        if len(self.validation):
-            return np.isin(np.arange(len(self.labels)), self.validation)
-        drawn: NDArray[np.bool_] = folds(np.asarray(self.labels, dtype=np.int64), VALIDATION_FOLDS, seed) == 0
-        return drawn
+    @property
+    def unseen(self) -> NDArray[np.bool_]:
+        """A mask of the images for validation, (N,)."""
+        return np.isin(np.arange(len(self.labels)), self.validation)
 
 
 def first_head(
@@ -247,4 +234,4 @@ def first_head(
     else:
         weights, bias = head.weights[: own.shape[1]], head.bias
         strength = min(max(head.facts.regularization, GRID[0]), WEAKEST)
-    return Start(weights, bias, tuple(levels), own.mean(axis=0), own.std(axis=0)), strength
+    return Start(weights, bias, own.mean(axis=0), own.std(axis=0), tuple(levels)), strength

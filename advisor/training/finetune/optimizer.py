@@ -13,13 +13,14 @@ from numpy.typing import NDArray
 
 from advisor.training.features import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
-from advisor.training.finetune.maps import Maps
+from advisor.training.finetune.maps import Floats, Maps
 from advisor.training.loop import Adam
 
 if TYPE_CHECKING:
     import keras
 
 WARMUP_STEPS = 100
+_NUMBERS = (((None,), tf.int64), ((None,), tf.float32), ((2,), tf.int32), ((), tf.int32))  # Labels, weights, seed, side
 
 
 class Optimizer:
@@ -38,27 +39,24 @@ class Optimizer:
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
-        self._compiled = tf.function(self._train, reduce_retracing=True)
+        # One graph for batches of any size: another trace takes seconds, and the last batch of an epoch is smaller.
+        rows = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float16 if hyperparameters.cached else tf.uint8)
+        numbers = (tf.TensorSpec(shape, kind) for shape, kind in _NUMBERS)
+        self._compiled = tf.function(self._train, autograph=False, input_signature=(rows, *numbers))
         self._predict = tf.function(
-            lambda images: model(tf.cast(images, tf.float32), training=False), reduce_retracing=True
+            lambda images: model(tf.cast(images, tf.float32), training=False), autograph=False, input_signature=(rows,)
         )
 
     def run(
-        self,
-        images: Pixels | Maps,
-        labels: NDArray[np.int64],
-        weights: NDArray[np.float32],
-        seed: tuple[int, int],
-        side: int,
+        self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
         batch = (tf.constant(each) for each in (images, labels, weights))
         return self._compiled(*batch, tf.constant(seed, tf.int32), tf.constant(side, tf.int32))
 
-    def predict(self, images: Pixels | Maps) -> NDArray[np.float32]:
+    def predict(self, images: Pixels | Maps) -> Floats:
         """Return the logits of one batch, (n, C)."""
-        logits: NDArray[np.float32] = self._predict(tf.constant(images)).numpy()
-        return logits
+        return np.asarray(self._predict(tf.constant(images)).numpy())
 
     def swap(self) -> None:
         """Swap the weights and their running means, to validate and save the means; swap again to continue."""

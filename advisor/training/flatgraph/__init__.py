@@ -11,12 +11,11 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
 from advisor.core.errors import UnsupportedRecipe
-from advisor.tflite.model import Model, read
+from advisor.tflite.model import read
 from advisor.tflite.rewrite import add_buffer, drop_unused_buffers, pack, unpack
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
 
 Change = Callable[[int, Any], Any]  # Maps a tensor's index and value to another value, as quantization does
 
@@ -30,7 +29,6 @@ SUPPORTED = frozenset(
 """The names of the operators that can be trained."""
 
 _PADDINGS = {schema.Padding.SAME: "SAME", schema.Padding.VALID: "VALID"}
-
 _LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"})
 
 
@@ -138,23 +136,27 @@ def read_graph(data: bytes) -> Graph:
             raise UnsupportedRecipe(f"the model has the operator {operator.name}, which cannot be trained here")
         inputs = tuple(index for index in operator.inputs if index >= 0)
         nodes.append(Node(operator.name, table.builtinOptions, inputs, operator.outputs[0]))
-    graph = model.subgraphs[0]
-    return Graph(tuple(nodes), _constants(model), graph.inputs[0], graph.outputs[0], tables)
-
-
-def _constants(model: Model) -> dict[int, NDArray[Any]]:
-    kinds = {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
-    return {
+    graph, kinds = model.subgraphs[0], {"float32": "<f4", "int32": "<i4", "int64": "<i8"}
+    constants = {
         index: np.frombuffer(tensor.buffer, kinds[tensor.dtype]).reshape(tensor.shape)
         for index, tensor in enumerate(model.tensors)
         if tensor.is_constant and tensor.dtype in kinds
     }
+    return Graph(tuple(nodes), constants, graph.inputs[0], graph.outputs[0], tables)
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
     """Return the output of one of :data:`SUPPORTED`; ``options`` is the table of the generated schema."""
-    value = _computed(name, options, inputs)
-    return _activated(value, getattr(options, "fusedActivationFunction", schema.ActivationFunctionType.NONE))
+    import tensorflow as tf
+
+    value, kinds = _computed(name, options, inputs), schema.ActivationFunctionType
+    activation = getattr(options, "fusedActivationFunction", kinds.NONE)
+    if activation == kinds.NONE:
+        return value
+    bounds = {kinds.RELU6: (0.0, 6.0), kinds.RELU_N1_TO_1: (-1.0, 1.0)}
+    if activation in bounds:
+        return tf.clip_by_value(value, *bounds[activation])
+    return tf.nn.relu(value) if activation == kinds.RELU else tf.tanh(value)
 
 
 def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
@@ -210,15 +212,3 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
     kernel = tf.reshape(kernel, (height, width, value.shape[-1], outputs // value.shape[-1]))
     strides = (1, options.strideH, options.strideW, 1)
     return tf.nn.depthwise_conv2d(value, kernel, strides, padding, dilations=dilations)
-
-
-def _activated(value: tf.Tensor, activation: int) -> tf.Tensor:
-    import tensorflow as tf
-
-    kinds = schema.ActivationFunctionType
-    if activation == kinds.NONE:
-        return value
-    bounds = {kinds.RELU6: (0.0, 6.0), kinds.RELU_N1_TO_1: (-1.0, 1.0)}
-    if activation in bounds:
-        return tf.clip_by_value(value, *bounds[activation])
-    return tf.nn.relu(value) if activation == kinds.RELU else tf.tanh(value)

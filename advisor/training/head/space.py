@@ -54,13 +54,11 @@ class Space:
 
 def unit(features: Floats) -> Floats:
     """Return features (N, F) of length 1; a row of zeros stays as it is."""
-    directions: Floats = np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32)
-    return directions
+    return np.asarray(np.divide(features, np.maximum(_lengths(features), 1e-12), dtype=np.float32))
 
 
 def _lengths(features: Floats) -> Floats:
-    lengths: Floats = np.sqrt(np.einsum("nf,nf->n", features, features))[:, None]
-    return lengths
+    return np.asarray(np.sqrt(np.einsum("nf,nf->n", features, features))[:, None])
 
 
 def find_unit_space(features: Floats) -> Space:
@@ -78,7 +76,10 @@ def find_space(features: Floats, last: int = 0) -> Space:
     The first ``last`` features are those of the last layer. They share one scale: a feature that hardly varies on these
     images is mostly noise. Each of the others is standardised; all are where ``last`` is 0.
     """
-    mean, scale = _moments(features)
+    chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]  # they may fill a gigabyte
+    whole = np.sum([chunk.sum(axis=0, dtype=np.float64) for chunk in chunks], axis=0) / len(features)
+    squares = np.sum([np.square(chunk - whole).sum(axis=0) for chunk in chunks], axis=0) / len(features)
+    mean, scale = whole.astype(np.float32), np.sqrt(squares).astype(np.float32)
     constant = scale < 1e-6
     if last:
         scale[:last] = np.sqrt(np.square(scale[:last]).mean())
@@ -89,15 +90,7 @@ def find_space(features: Floats, last: int = 0) -> Space:
         directions = np.eye(features.shape[1], dtype=np.float32)
     else:
         directions = _directions(((some - mean) / scale).astype(np.float32))
-    return Space(mean.astype(np.float32), (directions / scale[:, None]).astype(np.float32))
-
-
-def _moments(features: Floats) -> tuple[Floats, Floats]:
-    """Return mean and standard deviation (F,) in chunks, as 100,000 images fill a gigabyte."""
-    chunks = [features[start : start + _ROWS] for start in range(0, len(features), _ROWS)]
-    mean = np.sum([chunk.sum(axis=0, dtype=np.float64) for chunk in chunks], axis=0) / len(features)
-    squares = np.sum([np.square(chunk - mean).sum(axis=0) for chunk in chunks], axis=0) / len(features)
-    return mean.astype(np.float32), np.sqrt(squares).astype(np.float32)
+    return Space(mean, (directions / scale[:, None]).astype(np.float32))
 
 
 def _directions(standard: Floats) -> Floats:
@@ -111,5 +104,4 @@ def _directions(standard: Floats) -> Floats:
     strengths, vectors = eigh(moments, subset_by_index=(len(moments) - count, len(moments) - 1))
     kept = strengths > 1e-6 * strengths[-1]
     strengths, vectors = strengths[kept], vectors[:, kept]
-    directions: Floats = standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors
-    return directions
+    return np.asarray(standard.T @ (vectors / np.sqrt(strengths)) if slim else vectors)

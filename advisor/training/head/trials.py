@@ -29,30 +29,21 @@ def fit(
     """Return weights (D, C) and bias (C,) on centred and scaled features for every ``C``, ascending; 0 for nearest
     mean.
 
-    Each fit starts from the one before and ends early, so the weak penalties depend on those before them. ``views`` are
-    features (N, D) of changed copies of the same images.
+    Minimises ``C * sum(cross entropy) + |weights|^2 / 2``. Each fit starts from the one before and ends early, so the
+    weak penalties depend on those before them. A class without an image, as in a fold, is never predicted. ``views``
+    are features (N, D) of changed copies of the same images.
     """
-    stacked = np.concatenate([features, *views]) if views else features
+    standard = np.concatenate([features, *views]) if views else features
     repeated = np.tile(targets, 1 + len(views))
-    fitted = {}
-    if 0.0 in strengths:
-        fitted[0.0] = _nearest_mean(stacked, repeated, classes)
-    return fitted | _logistic(stacked, repeated, classes, [strength for strength in strengths if strength > 0])
-
-
-def _logistic(
-    standard: Floats, targets: NDArray[np.int64], classes: int, strengths: Sequence[float]
-) -> dict[float, Fitted]:
-    """Minimise ``C * sum(cross entropy) + |weights|^2 / 2`` for every strength ``C``, from strong to weak penalty.
-
-    Each fit starts from the result of the one before. A class without an image, as in a fold, is never predicted.
-    """
-    present = np.unique(targets)
-    some = np.searchsorted(present, targets)
+    present = np.unique(repeated)
+    some = np.searchsorted(present, repeated)
     weights, bias = np.zeros((standard.shape[1], len(present)), np.float32), np.zeros(len(present), np.float32)
     squares = np.einsum("nd,nd->d", standard, standard) / len(standard)
     fitted = {}
     for strength in strengths:
+        if not strength:
+            fitted[strength] = _nearest_mean(standard, repeated, classes)
+            continue
         if len(present) > 1:
             penalty = 1.0 / (strength * len(standard))
             weights, bias = _minimise(standard, some, penalty, squares, weights, bias)

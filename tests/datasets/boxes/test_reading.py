@@ -11,16 +11,14 @@ from advisor.datasets.boxes.voc import read_xml
 from advisor.datasets.division import LEAST, NO_BOX, OTHERS, divide, strata, stratified
 from advisor.datasets.split import PARTS
 from tests.datasets.boxes.writers import Photo, photos, save, write, write_table, write_voc
+from tests.datasets.folders import claims
 
 
-def test_a_box_over_the_edge_is_clipped_and_kept_as_written(tmp_path: Path) -> None:
+def test_a_box_over_the_edge_is_clipped_and_kept_as_written_and_one_beside_the_image_left_out(tmp_path: Path) -> None:
     made = [Photo("a", (("cat", -5, 10, 20, 60), ("cat", 10, 10, 64.8, 30))), *photos(2, "cat")]
     read = survey_boxes(write_table(tmp_path, made))
     assert [box.edges for box in read.boxes[0]] == [(0, 10, 20, 48), (10, 10, 64, 30)]
     assert [box.edges for box in read.outside[0]] == [(-5, 10, 20, 60)]
-
-
-def test_a_box_beside_the_image_is_left_out(tmp_path: Path) -> None:
     read = survey_boxes(write_table(tmp_path, [Photo("a", (("cat", 70, 10, 90, 30),)), *photos(2, "cat")]))
     assert [(fault.path.name, fault.place, fault.reason) for fault in read.faults] == [
         ("a.jpg", "row 2 of 'set.csv'", "it is outside its image")
@@ -66,10 +64,8 @@ def test_progress_counts_every_image(tmp_path: Path) -> None:
 
 
 def test_a_bomb_beside_the_images_is_left_out(tmp_path: Path) -> None:
-    from PIL import Image
-
     table = write_table(tmp_path, photos(3, "cat"))
-    Image.new("1", (30_000, 30_000)).save(tmp_path / "000.jpg", format="PNG")
+    (tmp_path / "000.jpg").write_bytes(claims(30_000, 30_000))
     assert "bomb" in survey_boxes(table).images.dataset.rejected[0].reason
 
 

@@ -102,23 +102,9 @@ def test_a_name_that_leads_out_of_the_folder_is_not_followed(root: Path) -> None
     assert "x.xml" in _reasons(root)
 
 
-@pytest.mark.integration
-def test_bccd_is_read_whole_with_its_own_split(bccd: Path) -> None:
-    read = survey_boxes(bccd)
-    assert len(read.boxes) == 364
-    assert read.boxes_per_class == {"RBC": 4153, "WBC": 372, "Platelets": 361}
-    assert [fault.place for fault in read.faults] == [
-        "line 158 of 'BloodImage_00338.xml'",
-        "line 50 of 'BloodImage_00343.xml'",
-    ]
-    parts = [image.part for image in read.images.dataset.images]
-    assert (parts.count("train"), parts.count("validation"), parts.count("holdout")) == (205, 87, 72)
-
-
 STORED = (60, 40)
 PATCH = (8, 4, 24, 14)  # A white rectangle on black, in stored pixels
 BACK = {1: 1, 2: 2, 3: 3, 4: 4, 5: 5, 6: 8, 7: 7, 8: 6}  # The orientation that turns an upright image back
-
 ORIENTATIONS = range(1, 9)
 
 
@@ -142,13 +128,6 @@ def _voc(root: Path, orientation: int, size: tuple[int, int], box: tuple[int, ..
 
 
 @pytest.mark.parametrize("orientation", ORIENTATIONS)
-def test_a_box_is_turned_as_pillow_turns_the_image(tmp_path: Path, orientation: int) -> None:
-    upright = _photo(tmp_path / "a.jpg", orientation)
-    turned = Frame(STORED, orientation).turned(Box("cat", *PATCH))
-    assert turned.edges == pytest.approx(upright, abs=1)
-
-
-@pytest.mark.parametrize("orientation", ORIENTATIONS)
 def test_boxes_of_the_upright_size_are_kept(tmp_path: Path, orientation: int) -> None:
     upright = _photo(tmp_path / f"{orientation}.jpg", orientation)
     _voc(tmp_path, orientation, Frame(STORED, orientation).upright, upright)
@@ -158,7 +137,7 @@ def test_boxes_of_the_upright_size_are_kept(tmp_path: Path, orientation: int) ->
     assert read.turned == 0
 
 
-def test_boxes_of_the_stored_size_are_turned_in_the_whole_set(tmp_path: Path) -> None:
+def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_the_images(tmp_path: Path) -> None:
     expected = {f"{one}": _photo(tmp_path / f"{one}.jpg", one) for one in ORIENTATIONS}
     for orientation in ORIENTATIONS:
         _voc(tmp_path, orientation, STORED, PATCH)

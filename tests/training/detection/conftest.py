@@ -12,7 +12,7 @@ from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
     """A red or a green square on grey noise in each image."""
     folder, draw = tmp_path_factory.mktemp("squares"), np.random.default_rng(0)
@@ -29,12 +29,12 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
     return Boxed(paths, objects)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def backbone() -> Any:
     return with_maps(halvings(pad=True))
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def kept(boxed: Boxed, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
     learnt = Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT])
     return keep_maps(backbone, learnt, VIEW, tmp_path_factory.mktemp("maps"), seed=0)

@@ -6,7 +6,7 @@ from advisor.training.detection.maps import KeptMaps
 from tests.training.nets import WIDE
 
 VIEW = InputSpec(WIDE, (127.5,) * 3, (127.5,) * 3)
-IMAGES, LEARNT = 48, 36
+IMAGES, LEARNT = 48, 32  # Two whole batches: batches of one size share a graph
 
 
 def fitted(make_head: MakeHead, kept: KeptMaps, classes: int, hyperparameters: Hyperparameters) -> TrainableHead:

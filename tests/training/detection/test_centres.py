@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 def test_a_head_learns_to_mark_objects_of_two_classes(
     boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
-    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(40))
+    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(60))
     assert learnt.anchors is None
     path = tmp_path / "marker.tflite"
     path.write_bytes(flatbuffer(joined(backbone, learnt.model)))
@@ -35,6 +35,8 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
 
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
-    head = fitted(centre_detector_head, kept, 2, Hyperparameters(1)).model
-    assert joined(backbone, head).output["centres"].shape == (1, *kept.levels[0].shape[1:3], 2)
-    assert np.isfinite(head.get_weights()[-1]).all()
+    head, places = centre_detector_head([level.shape[1:] for level in kept.levels], 2), kept.levels[0].shape[1:3]
+    assert joined(backbone, head.model).output["centres"].shape == (1, *places, 2)
+    assert head.finish is not None
+    head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.objects)
+    assert np.isfinite(head.model.get_weights()[-1]).all(), "nothing was found"

@@ -3,6 +3,7 @@
 The maps of the frozen lower part: where the network is cut, what is kept, and that learning on them is the same.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ KNOBS = Finetuning(batch=4, epochs=5, learning_rate=0.01, augmentation=Augmentat
 
 def _start(width: int) -> Start:
     weights = np.random.default_rng(0).normal(size=(width, 2)).astype(np.float32)
-    return Start(weights, np.zeros(2, np.float32))
+    return Start(weights, np.zeros(2, np.float32), np.zeros(width, np.float32), np.ones(width, np.float32))
 
 
 def _convolutions() -> Any:
@@ -53,47 +54,32 @@ def _flattened() -> Any:
     import keras
 
     image = keras.Input((SIDE, SIDE, 3), batch_size=1, name="image")
-    small = keras.layers.AveragePooling2D(16)(image)
-    return keras.Model(image, keras.layers.Flatten()(small))
+    return keras.Model(image, keras.layers.Flatten()(keras.layers.AveragePooling2D(16)(image)))
 
 
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return build(_convolutions(), _start(5), nets.VIEW, 1.0)
-
-
-def test_convolutions_may_train_on_smaller_images(model: Any) -> None:
+def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
+    """Return an optimizer that took so many steps with falling losses."""
     from advisor.training.finetune.optimizer import Optimizer
 
-    assert training_side(model, SIDE, 0.5) == 32
-    assert training_side(model, SIDE, 1.0) == SIDE
-    assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), 32).numpy() > 0
+    made = Optimizer(model, replace(KNOBS, **changed), 8)  # type: ignore[arg-type]
+    assert all(made.run(*BATCH, (0, place), side).numpy() > 0 for place in range(steps))
+    return made
 
 
-def test_a_network_of_one_size_keeps_it() -> None:
-    from advisor.training.finetune.optimizer import Optimizer
-
-    backbone = _flattened()
+@pytest.mark.parametrize(("make", "smaller"), [(_convolutions, 32), (_flattened, SIDE)])
+def test_convolutions_may_train_on_smaller_images_and_a_network_of_one_size_keeps_it(
+    make: Callable[[], Any], smaller: int
+) -> None:
+    backbone = make()
     model = build(backbone, _start(int(backbone.outputs[0].shape[-1])), nets.VIEW, 1.0)
-    assert training_side(model, SIDE, 0.5) == SIDE
-    assert Optimizer(model, KNOBS, 8).run(*BATCH, (0, 0), SIDE).numpy() > 0
-
-
-def test_the_network_answers_as_trunk_and_head(model: Any) -> None:
-    backbone, start = _convolutions(), _start(5)
-    model = build(backbone, start, nets.VIEW, 1.0)
-    photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
-    features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
+    assert training_side(model, SIDE, 0.5) == smaller
+    assert training_side(model, SIDE, 1.0) == SIDE
+    _optimizer(model, 1, smaller)
 
 
 def test_the_means_trail_the_weights_and_come_back() -> None:
-    from advisor.training.finetune.optimizer import Optimizer
-
     model = build(_convolutions(), _start(5), nets.VIEW, 1.0)
-    step = Optimizer(model, KNOBS, 8)
-    for place in range(4):
-        step.run(*BATCH, (0, place), 32)
+    step = _optimizer(model, 4)
     last = model.get_weights()
     step.swap()
     mean = model.get_weights()
@@ -103,14 +89,14 @@ def test_the_means_trail_the_weights_and_come_back() -> None:
         np.testing.assert_array_equal(first, second)
 
 
-def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() -> None:
-    backbone, start = _convolutions(), _start(5)
+def test_the_network_answers_as_trunk_and_head_and_features_that_never_move_are_not_blown_up() -> None:
+    backbone, plain = _convolutions(), _start(5)
     spread = np.array([0.0, 1e-9, 0.2, 0.4, 0.6], np.float32)
-    start = replace(start, mean=np.full(5, 0.1, np.float32), spread=spread)
-    model = build(backbone, start, nets.VIEW, 1.0)
     photo = np.random.default_rng(1).integers(0, 256, (1, SIDE, SIDE, 3)).astype(np.float32)
     features = np.asarray(backbone((photo - nets.VIEW.mean[0]) / nets.VIEW.std[0]))
-    np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
+    for start in (plain, replace(plain, mean=np.full(5, 0.1, np.float32), spread=spread)):
+        model = build(backbone, start, nets.VIEW, 1.0)
+        np.testing.assert_allclose(np.asarray(model(photo)), features @ start.weights + start.bias, atol=1e-4)
     assert model.get_layer("standard").scale.max() == pytest.approx(1 / (LEAST_SPREAD * 0.2))
     weights, bias = parts(model, backbone, start)
     np.testing.assert_allclose(weights, start.weights, rtol=1e-5)
@@ -118,43 +104,27 @@ def test_features_are_standardised_and_those_that_never_move_are_not_blown_up() 
 
 
 def test_decay_towards_the_start_holds_the_backbone_back() -> None:
-    from advisor.training.finetune.optimizer import Optimizer
-
     moved, backbone = [], _convolutions()
     for strength in (0.0, 100.0):
         model = build(backbone, _start(5), nets.VIEW, 1.0)
         kernel = model.get_layer("backbone").layers[1].kernel
         before = np.array(kernel)
-        step = Optimizer(model, replace(KNOBS, l2_sp=strength), 8)
-        for place in range(4):
-            step.run(*BATCH, (0, place), 32)
+        _optimizer(model, 4, l2_sp=strength)
         moved.append(float(np.abs(np.array(kernel) - before).max()))
     assert 0 < moved[1] < 0.97 * moved[0]
 
 
-def _in_litert(backbone: Any, images: np.ndarray, path: Path) -> np.ndarray:
-    path.write_bytes(with_levels_of_file(convert(backbone)))
-    model = Classifier(path)
-    return np.stack([model(image) for image in images])
-
-
 @pytest.mark.parametrize("pad", [False, True])
-def test_both_find_the_same_means_in_the_same_order(pad: bool, tmp_path: Path) -> None:
-    backbone = nets.halvings(pad)
+def test_both_find_the_same_means_in_the_same_order_and_other_features_do_not_agree(pad: bool, tmp_path: Path) -> None:
+    backbone, path = nets.halvings(pad), tmp_path / "backbone.tflite"
     images = np.random.default_rng(0).normal(size=(2, nets.WIDE, nets.WIDE, 3)).astype(np.float32)
-    features = _in_litert(backbone, images, tmp_path / "backbone.tflite")
+    path.write_bytes(with_levels_of_file(convert(backbone)))
+    features = np.stack(list(map(Classifier(path), images)))
     names = level_layers(backbone)
     assert names == ["wide2", "wide1"]
     found = np.concatenate([np.asarray(with_levels(backbone, names)(photo[None])) for photo in images])
     np.testing.assert_allclose(found, features, atol=1e-5)
     assert agrees(backbone, names, images, features)
-
-
-def test_other_features_do_not_agree(tmp_path: Path) -> None:
-    backbone = nets.halvings(False)
-    images = np.random.default_rng(0).normal(size=(2, nets.WIDE, nets.WIDE, 3)).astype(np.float32)
-    features = _in_litert(backbone, images, tmp_path / "backbone.tflite")
-    names = level_layers(backbone)
     assert not agrees(backbone, names[::-1], images, features)
     assert not agrees(backbone, names[:1], images, features)
     assert not agrees(backbone, names, images, features[:, :-1])
@@ -163,14 +133,18 @@ def test_other_features_do_not_agree(tmp_path: Path) -> None:
 CHANGES = Finetuning(cached=True, copies=2, augmentation=Augmentation(crop=0.5, colour=0.2, mixup=0.0), seed=3)
 
 
-def _model(trained: float) -> Any:
-    weights = np.random.default_rng(0).normal(size=(8, 2)).astype(np.float32)
-    return build(nets.backbone(), Start(weights, np.zeros(2, np.float32)), nets.VIEW, trained, cached=True)
+def _model() -> Any:
+    return build(nets.backbone(), _start(8), nets.VIEW, 0.5, cached=True)
 
 
 @pytest.fixture(scope="module")
 def model_of_maps() -> Any:
-    return _model(0.5)
+    return _model()
+
+
+@pytest.fixture(scope="module")
+def lower(model_of_maps: Any) -> Any:
+    return halve(model_of_maps, 40).lower
 
 
 @pytest.fixture(scope="module")
@@ -217,8 +191,7 @@ def test_both_halves_answer_as_the_whole(model_of_maps: Any, images: Batches) ->
 
 def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
     levels = ("relu0", "relu1")
-    weights = np.random.default_rng(0).normal(size=(8 + 6 + 8, 2)).astype(np.float32)
-    model = build(nets.backbone(), Start(weights, np.zeros(2, np.float32), levels), nets.VIEW, 0.25, cached=True)
+    model = build(nets.backbone(), replace(_start(8 + 6 + 8), levels=levels), nets.VIEW, 0.25, cached=True)
     halves = halve(model, 40, levels)
     shown = next(images.epoch(np.arange(8), 8))[0].astype(np.float32)
     assert len(halves.upper.inputs[0].shape) == 2  # a map and means in one row
@@ -228,7 +201,7 @@ def test_levels_below_the_cut_are_kept_with_the_map(images: Batches) -> None:
 
 
 def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = _model(0.5)
+    model = _model()
     lowest = halve(model, 40).upper.inputs[0].shape[1:]
     monkeypatch.setattr(maps, "MAX_BYTES", 40 * 2 * int(np.prod(lowest)) - 1)
     higher = halve(model, 40).upper
@@ -238,8 +211,7 @@ def test_maps_that_are_too_large_move_the_cut_up(monkeypatch: pytest.MonkeyPatch
         halve(model, 40)
 
 
-def test_the_kept_maps_are_those_of_the_network(model_of_maps: Any, images: Batches, tmp_path: Path) -> None:
-    lower = halve(model_of_maps, 40).lower
+def test_the_kept_maps_are_those_of_the_network(lower: Any, images: Batches, tmp_path: Path) -> None:
     kept = MapBatches(lower, images, replace(CHANGES, copies=0), tmp_path)
     found, labels = next(kept.epoch(np.array([7, 3]), 2))
     pixels, expected = next(images.epoch(np.array([7, 3]), 2))
@@ -247,8 +219,7 @@ def test_the_kept_maps_are_those_of_the_network(model_of_maps: Any, images: Batc
     np.testing.assert_allclose(found, np.asarray(lower(pixels.astype(np.float32))), rtol=2**-10, atol=1e-3)
 
 
-def test_changed_copies_stand_in_for_a_share_of_the_images(model_of_maps: Any, images: Batches, tmp_path: Path) -> None:
-    lower = halve(model_of_maps, 40).lower
+def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: Batches, tmp_path: Path) -> None:
     kept = MapBatches(lower, images, CHANGES, tmp_path)
     every = np.arange(40)
     plain, _ = next(kept.epoch(every, 40))
@@ -261,9 +232,8 @@ def test_changed_copies_stand_in_for_a_share_of_the_images(model_of_maps: Any, i
     assert (mixed != other).any()
 
 
-def test_equal_seeds_keep_equal_maps_and_others_their_own(model_of_maps: Any, images: Batches, tmp_path: Path) -> None:
-    lower, every = halve(model_of_maps, 40).lower, np.arange(40)
-    kept = []
+def test_equal_seeds_keep_equal_maps_and_others_their_own(lower: Any, images: Batches, tmp_path: Path) -> None:
+    every, kept = np.arange(40), []
     for place, seed in (("first", 3), ("second", 3), ("second", 4)):
         (tmp_path / place).mkdir(exist_ok=True)
         kept.append(MapBatches(lower, images, replace(CHANGES, seed=seed), tmp_path / place))
@@ -274,19 +244,19 @@ def test_equal_seeds_keep_equal_maps_and_others_their_own(model_of_maps: Any, im
     assert (mixed[0] != mixed[2]).any()
 
 
-def test_a_capture_condition_changes_the_copies_alone(model_of_maps: Any, images: Batches, tmp_path: Path) -> None:
-    lower, every = halve(model_of_maps, 40).lower, np.arange(40)
+def test_a_capture_condition_changes_the_copies_alone(lower: Any, images: Batches, tmp_path: Path) -> None:
+    every = np.arange(40)
     kept = [MapBatches(lower, images, replace(CHANGES, capture=share), tmp_path) for share in (0.0, 1.0)]
     plain, mixed = ([next(one.epoch(every, 40, changed))[0] for one in kept] for changed in (0.0, 1.0))
     np.testing.assert_array_equal(*plain)
     assert (mixed[0] != mixed[1]).any(axis=(1, 2, 3)).mean() > 0.5
 
 
-def test_another_lower_part_has_maps_of_its_own(model_of_maps: Any, images: Batches, tmp_path: Path) -> None:
-    other = _model(0.5)
+def test_another_lower_part_has_maps_of_its_own(lower: Any, images: Batches, tmp_path: Path) -> None:
+    other = _model()
     layer = other.get_layer("backbone").get_layer("conv0")
     layer.set_weights([2 * weight for weight in layer.get_weights()])
-    lower, doubled = (halve(each, 40).lower for each in (model_of_maps, other))
+    doubled = halve(other, 40).lower
     first, second, again = (MapBatches(each, images, CHANGES, tmp_path) for each in (lower, doubled, lower))
     maps_of = [next(each.epoch(np.arange(4), 4))[0] for each in (first, second, again)]
     np.testing.assert_array_equal(maps_of[0], maps_of[2])

@@ -66,16 +66,12 @@ def test_a_head_on_directions_leaves_as_one_without_a_bias() -> None:
     assert not none.any()
 
 
-def test_directions_do_not_depend_on_length() -> None:
+def test_directions_do_not_depend_on_length_and_features_of_zero_have_none() -> None:
     features = np.abs(_features(60, 40))
     found = find_unit_space(features)
     np.testing.assert_allclose(found.enter(7 * features), found.enter(features), atol=1e-4)
     np.testing.assert_allclose(found.constant(7 * features), found.constant(features), atol=1e-5)
     assert found.constant(features).mean() == pytest.approx(1, abs=1e-4)
-
-
-def test_features_of_zero_have_no_direction() -> None:
-    features = np.abs(_features(60, 40))
     features[3] = 0
     assert not find_unit_space(features).enter(features)[3].any()
 
