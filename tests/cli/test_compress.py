@@ -1,6 +1,5 @@
 """``advisor compress`` as a user runs it."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest

@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.recipes import RECIPES
-from advisor.compression.recipes.base import Needs
 from advisor.compression.user_model.values import Detectors
-from advisor.compression.user_model.values import Detectors, TrueBoxes
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
 from advisor.measurement import average_precision
