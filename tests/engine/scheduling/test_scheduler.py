@@ -195,9 +195,9 @@ def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
 
 
 def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
-    database: str, warm_cache: Path, one_without_images: Searched, tmp_path: Path
+    database: str, warm_cache: Path, without_images: Searched, tmp_path: Path
 ) -> None:
-    assert one_without_images.code == 3, one_without_images.err
+    assert without_images.code == 3, without_images.err
     options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
     done = search(warm_cache, tmp_path / "runs", *options)
     assert done.returncode == 0, done.stderr

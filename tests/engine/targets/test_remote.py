@@ -199,10 +199,10 @@ def test_devices_work_side_by_side_and_one_measurement_at_a_time_each(model: Pat
 
 
 def test_a_search_over_three_devices_goes_on_where_one_vanishes(
-    phone: Phone, second_phone: Phone, own_ssh: None, warm_cache: Path, one_without_images: Searched, tmp_path: Path,
+    phone: Phone, second_phone: Phone, own_ssh: None, warm_cache: Path, without_images: Searched, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    assert one_without_images.code == 3, one_without_images.err
+    assert without_images.code == 3, without_images.err
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     for each in (phone, second_phone):
         (each.root / "data" / "local" / "tmp").mkdir(parents=True)

@@ -22,8 +22,8 @@ from skimage import data
 from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.datasets.images import load
-from advisor.exporting.bundle import Bundle, _check_targets, export
-from advisor.exporting.shipping import prepare
+from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipping import parts_of, prepare
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
@@ -226,9 +226,9 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
         assert found.page.inner_text("#flags") == f"May show: {first}"
 
 
-def test_a_detector_gets_no_page(made: Bundle) -> None:
+def test_a_detector_gets_no_page() -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        _check_targets(["web"], DETECTION.shipping(), made.evaluation, made.model.content)
+        parts_of(["web"])["web"].check(DETECTION.shipping())
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:
