@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -113,19 +113,24 @@ def read_catalogue_file(
         UsageError: the file does not hold to the schema.
     """
     if wrong is None:
-        return _read(path, path.absolute(), read_text(path), tell)
+        return _read(path, path.absolute(), read_text(path), _Listener(tell))
     from advisor.catalog.schema import read_cards
 
     document, cards = read_cards(path, wrong)
     return CardFile(document, tuple(cards.values()), tuple(cards))
 
 
+@dataclass(frozen=True)
+class _Listener:
+    tell: Callable[[str], None] | None = field(compare=False)  # whoever listens, the cards are the same
+
+
 @lru_cache(maxsize=64)  # a process asks for the same cards again and again
-def _read(path: Path, place: Path, text: str, tell: Callable[[str], None] | None) -> CardFile:
+def _read(path: Path, place: Path, text: str, listener: _Listener) -> CardFile:
     if (known := recall(place, text)) is not None:
         return CardFile(YamlDocument(path, None, text), *known)
-    if tell is not None and len(text) > LARGE:
-        tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
+    if listener.tell is not None and len(text) > LARGE:
+        listener.tell(f"reading {path.name} for the first time ({show_bytes(len(text))})")
     from advisor.catalog.schema import read_cards
 
     document, cards = read_cards(path)

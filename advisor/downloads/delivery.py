@@ -3,6 +3,7 @@
 A download resumes, retries with growing pauses, and stops at a limit of size or time.
 """
 
+import gzip
 import hashlib
 import re
 import shutil
@@ -11,11 +12,11 @@ import tarfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path, PurePosixPath
-from typing import IO
+from typing import IO, Any
 from urllib.parse import urlsplit
 
 import requests
@@ -149,7 +150,8 @@ def _version_of(headers: Mapping[str, str]) -> str:
 
 def extract_member(archive: Path, member: str, target: Path, limit: int | None = None) -> None:
     """Copy ``member`` of ``archive`` (zip, or tar with or without gzip) to the file ``target``."""
-    path, most = PurePosixPath(member), min(limit or MAX_MEMBER_BYTES, MAX_MEMBER_BYTES)
+    path = PurePosixPath(member)
+    most = MAX_MEMBER_BYTES if limit is None else min(limit, MAX_MEMBER_BYTES)
     if path.is_absolute() or ".." in path.parts or "\\" in member:
         raise Unavailable(f"the member path '{member}' leaves the archive")
     try:
@@ -172,7 +174,9 @@ def _in_zip(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]
     with zipfile.ZipFile(archive) as opened:
         info = opened.getinfo(member)
         kind = stat.S_IFMT(info.external_attr >> 16)
-        yield (None if info.is_dir() or kind not in (0, stat.S_IFREG) else opened.open(info)), info.file_size
+        plain = not info.is_dir() and kind in (0, stat.S_IFREG)
+        with opened.open(info) if plain else nullcontext() as source:
+            yield source, info.file_size
 
 
 @contextmanager
@@ -180,14 +184,28 @@ def _in_tar(archive: Path, member: str) -> Iterator[tuple[IO[bytes] | None, int]
     """As :func:`_in_zip`, without a look at what stands behind the member."""
     with archive.open("rb") as stream:
         packed = stream.read(2) == b"\x1f\x8b"
-    with tarfile.open(archive, "r|gz" if packed else "r|", tarinfo=_Header) as opened:
-        for info in opened:
-            if info.name.removeprefix("./") == member:
-                yield (opened.extractfile(info) if info.isreg() else None), info.size
-                return
-            if opened.offset > MAX_UNPACKED_BYTES:  # where the next header begins
-                raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+    with gzip.open(archive) if packed else archive.open("rb") as raw:  # of several members, tarfile's own reads one
+        bounded: Any = _Bounded(raw)
+        with tarfile.open(fileobj=bounded, mode="r|", tarinfo=_Header) as opened:
+            for info in opened:
+                if info.name.removeprefix("./") == member:
+                    yield (opened.extractfile(info) if info.isreg() else None), info.size
+                    return
     raise KeyError(member)
+
+
+class _Bounded:
+    """A stream that raises an error after more bytes than a valid archive has."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw, self._given = raw, 0
+
+    def read(self, size: int = -1) -> bytes:
+        data: bytes = self._raw.read(size)
+        self._given += len(data)
+        if self._given > MAX_UNPACKED_BYTES:
+            raise tarfile.ReadError(f"it unpacks to more than {MAX_UNPACKED_BYTES} bytes")
+        return data
 
 
 class _Header(tarfile.TarInfo):

@@ -161,11 +161,12 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
             tell(f"making {one.name}")
             notes = await _form(asked, walker, one.name, path)
         found = delegate(read(path.read_bytes(), path.name), accelerator(asked.accelerator))
+        sizes = sizes_of(path)
     except AdvisorError as error:
         cause = error.__cause__ if isinstance(error, StageAborted) else error
         return _without(RecipeResult(one.name, "ok"), cause if isinstance(cause, AdvisorError) else error)
     taken = DelegatedPart(found.taken, found.operators, found.share, found.kept, found.reasons)
-    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes_of(path), taken, notes=notes)
+    return RecipeResult(one.name, "ok", "", str(path), time.monotonic() - start, sizes, taken, notes=notes)
 
 
 def _without(form: RecipeResult, error: AdvisorError, before: str = "") -> RecipeResult:
