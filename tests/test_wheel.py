@@ -47,8 +47,9 @@ def test_a_search_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weig
 ) -> None:
     where = run(installed, sys.executable, "-c", "import advisor; print(advisor.__file__)", cwd=tmp_path)
     assert Path(where.stdout.strip()).is_relative_to(installed)
-    command = [str(installed / "bin" / "advisor"), "search", "--offline", "--budget", "50ms"]
-    said = run(installed, *command, cwd=tmp_path)
+    advisor = str(installed / "bin" / "advisor")
+    assert run(installed, advisor, "--version", cwd=tmp_path).stdout.startswith("advisor ")
+    said = run(installed, advisor, "search", "--offline", "--budget", "50ms", cwd=tmp_path)
     assert (said.returncode, "no weights can be had" in said.stderr) == (2, True), said.stderr
 
 

@@ -1,5 +1,6 @@
 """``advisor catalog`` as a user runs it."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -202,8 +203,12 @@ def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_i
     assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
 
 
-def test_what_a_model_does_not_say_is_asked_for(alone: Advisor, net: Path) -> None:
-    refused(alone("catalog", "add", "net.tflite", "--json"), "give --labels and --mean and --std")
+@pytest.mark.parametrize("options", [("--json",), ()])
+def test_what_a_model_does_not_say_is_asked_for(
+    alone: Advisor, net: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    refused(alone("catalog", "add", "net.tflite", *options), "give --labels and --mean and --std")
 
 
 def test_numbers_that_are_none_are_refused(alone: Advisor, net: Path) -> None:

@@ -218,6 +218,13 @@ def again(advisor: Advisor) -> Advisor:
     return call
 
 
+def test_a_device_that_changes_the_pick_ends_with_four_and_the_reason(again: Advisor, run_of_reevaluate: Path) -> None:
+    said = ended(again("runs/latest", "--device", "raspberry-pi-4"), 4)
+    assert "The pick changed from inception_v3_299 float32" in said.out
+    assert "breaks the budget: p90 latency" in said.out
+    assert "2 answers: 1 changed" in said.out
+
+
 def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path) -> None:
     said = ended(again("runs/latest"))
     assert "nothing changed since" in said.out

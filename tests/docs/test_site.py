@@ -52,7 +52,7 @@ def test_links_lead_to_files_of_the_repository(project: Path) -> None:
     assert lost == []
 
 
-@pytest.mark.slow
+@pytest.mark.integration
 def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_left_out(site: Path) -> None:
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     missing = [name for name in advisor.__all__ if name != "__version__" and f'id="advisor.{name}"' not in page]

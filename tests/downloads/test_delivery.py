@@ -132,7 +132,7 @@ def test_a_busy_server_is_asked_again_after_pauses_that_grow(
 ) -> None:
     pauses: list[float] = []
     monkeypatch.setattr(delivery.time, "sleep", pauses.append)
-    fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w")
+    assert fetch(shelf.put("/w", Answer(BODY, refusals=4)), tmp_path / "w") == BODY
     assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
@@ -266,6 +266,26 @@ def test_an_archive_that_unpacks_without_end_is_refused(tmp_path: Path, monkeypa
     (tmp_path / "a").write_bytes(tar_of(filler))
     with pytest.raises(Unavailable, match="unpacks to more than"):
         extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+def test_a_sparse_map_without_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One header may be followed by blocks of a map, each of which announces the next."""
+    monkeypatch.setattr(delivery, "MAX_UNPACKED_BYTES", 100_000)
+    header = bytearray(tarfile.TarInfo("filler").tobuf(tarfile.GNU_FORMAT))
+    header[156:157], header[482], header[148:156] = b"S", 1, b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    block = bytearray(512)
+    block[504] = 1
+    (tmp_path / "a").write_bytes(gzip.compress(bytes(header) + bytes(block) * 2000))
+    with pytest.raises(Unavailable, match="unpacks to more than"):
+        extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+
+
+def test_a_gzip_of_two_members_is_read_whole(tmp_path: Path) -> None:
+    plain = gzip.decompress(tarball())
+    (tmp_path / "a").write_bytes(gzip.compress(plain[:700]) + gzip.compress(plain[700:]))
+    extract_member(tmp_path / "a", MEMBER, tmp_path / "out")
+    assert (tmp_path / "out").stat().st_size > 100
 
 
 @pytest.mark.parametrize("data", [b"", b"no archive", wheel()[:-30], tarball()[:-30], b"\x1f\x8b" + bytes(40)])

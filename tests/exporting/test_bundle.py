@@ -146,6 +146,8 @@ def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_p
 
 def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
     made = export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
+    code, said = ran(made.path / "check.py")
+    assert code == 0, said
     measured = (made.path / "model_measured.tflite").read_bytes()
     assert hashlib.sha256(measured).hexdigest() == made.evaluation.artefact_sha256
     text = (made.path / "edgetpu" / "classify_edgetpu.py").read_text()

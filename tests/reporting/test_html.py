@@ -167,6 +167,10 @@ def test_page_stays_below_six_megabytes_with_five_thousand_evaluations() -> None
     assert len(render_html(replace(view, evaluations=tuple(many))).encode()) < 6_000_000
 
 
+def test_same_run_gives_the_same_page() -> None:
+    assert render_html(run_view.__wrapped__()) == render_html(run_view())
+
+
 def test_page_names_no_other_address_to_load_from() -> None:
     page = without_scripts(render_html(run_view()))
     assert {address[0] for address in re.findall(r"(?:src|href)=[\"']?([^\"'>\s]+)", page)} == {"#"}

@@ -137,8 +137,10 @@ def served(shelf: Shelf, saved: Path) -> Shelf:
 
 @pytest.mark.usefixtures("own_folders", "in_process")
 def test_a_handle_is_asked_for_its_archive_and_becomes_a_card_that_names_it_with_its_hash(
-    shelf: Shelf, saved: Path, tmp_path: Path
+    shelf: Shelf, saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
         archive.add(saved, ".")
@@ -150,6 +152,7 @@ def test_a_handle_is_asked_for_its_archive_and_becomes_a_card_that_names_it_with
     assert added.card.name == "mobilenet_v1_025_32_classification_5"
     assert added.card.note == f"made from {handle}"
     assert added.model.is_file()
+    assert list((tmp_path / "temporary").rglob("saved_model.pb")) == []
 
 
 @pytest.fixture

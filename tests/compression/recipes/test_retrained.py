@@ -64,6 +64,15 @@ def test_pruned_weights_are_zero_and_deflate(float_model: bytes, made: dict[str,
     assert deflated_bytes(pruned) < 0.75 * deflated_bytes(float_model)
 
 
+def test_weights_that_pruning_keeps_learn(float_model: bytes, made: dict[str, Compressed]) -> None:
+    before, after = (
+        [np.frombuffer(model.tensors[op.inputs[1]].buffer, "<f4") for op in model.operators if op.name == "CONV_2D"]
+        for model in (read(float_model), read(made["pruned_75"].data))
+    )
+    moved = [np.abs(new - old)[new != 0].max() for old, new in zip(before[1:], after[1:], strict=True)]
+    assert max(moved) > 1e-6
+
+
 def test_every_level_of_a_head_is_spared_by_what_takes_weights() -> None:
     graph = read_graph(two_levels(VIEW.size))
     assert _inner(graph) == [graph.nodes[1].inputs[1]]

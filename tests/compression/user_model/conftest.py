@@ -1,5 +1,6 @@
 """Files and folders of a user's own."""
 
+import pickle
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
@@ -20,11 +21,12 @@ CLASSES = ("ant", "bee", "cat", "dog")
 
 @pytest.fixture
 def here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run in this process what else runs in child processes, whose limits are not the subject."""
+    """Run in this process what else runs in child processes, whose limits are no subject; values travel alike."""
 
     def call(_pool: ChildPool, function: str, *args: object, **_limits: object) -> object:
         module, _, name = function.partition(":")
-        return getattr(import_module(module), name)(*args)
+        given = pickle.loads(pickle.dumps(args))
+        return pickle.loads(pickle.dumps(getattr(import_module(module), name)(*given)))
 
     monkeypatch.setattr(ChildPool, "call", call)
 

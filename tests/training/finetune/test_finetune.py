@@ -209,8 +209,8 @@ def test_other_knobs_start_anew(few: Data, tmp_path: Path) -> None:
 
 
 def test_it_stops_when_it_no_longer_gains_and_returns_the_start_if_nothing_is_better(few: Data, tmp_path: Path) -> None:
-    backbone, result = _run(few, tmp_path, replace(KNOBS, epochs=4, patience=1, learning_rate=1e-12))
-    assert len(result.history) == 2
+    backbone, result = _run(few, tmp_path, replace(KNOBS, epochs=6, patience=1, learning_rate=1e-12))
+    assert len(result.history) == 3, "not before half of the epochs"
     assert result.validation_accuracy == result.start_accuracy
     assert result.best_epoch == -1
     np.testing.assert_allclose(nets.features(backbone, few[0][:20]), _data(few).features[:20], atol=1e-5)
@@ -264,7 +264,9 @@ def test_the_time_limit_ends_it_before_an_epoch_too_many(few: Data, tmp_path: Pa
     assert len(result.history) <= 1
 
 
-def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(few: Data, tmp_path: Path) -> None:
+def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(
+    short: Tuned, few: Data, tmp_path: Path
+) -> None:
     knobs = replace(SHORT, learning_rate=1e-12)
     with _ticking():
         _, result = _run(few, tmp_path, replace(knobs, seconds=9.0))
@@ -272,7 +274,10 @@ def test_a_time_limit_inside_the_first_epoch_keeps_what_its_steps_learnt(few: Da
     assert result.history == ()
     assert result.validation_accuracy == result.start_accuracy
     assert result.best_epoch == 0, "of equals the trained one"
-    assert len(_run(few, tmp_path, knobs)[1].history) == knobs.epochs
+    with _ticking():
+        assert _run(few, tmp_path / "b", replace(SHORT, seconds=9.0))[1].history == ()
+    again = _run(few, tmp_path / "b", SHORT)[1]
+    np.testing.assert_allclose(_losses(again), _losses(short[1]), rtol=1e-3, err_msg="no step is learnt twice")
 
 
 def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned, few: Data, tmp_path: Path) -> None:
