@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import keras
 
 WARMUP_STEPS = 100
-_NUMBERS = (((None,), tf.int64), ((None,), tf.float32), ((2,), tf.int32), ((), tf.int32))  # Labels, weights, seed, side
 
 
 class Optimizer:
@@ -39,12 +38,9 @@ class Optimizer:
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
-        # One graph for batches of any size: another trace takes seconds, and the last batch of an epoch is smaller.
-        rows = tf.TensorSpec((None, *model.inputs[0].shape[1:]), tf.float16 if hyperparameters.cached else tf.uint8)
-        numbers = (tf.TensorSpec(shape, kind) for shape, kind in _NUMBERS)
-        self._compiled = tf.function(self._train, autograph=False, input_signature=(rows, *numbers))
+        self._compiled = tf.function(self._train, autograph=False, reduce_retracing=True)
         self._predict = tf.function(
-            lambda images: model(tf.cast(images, tf.float32), training=False), autograph=False, input_signature=(rows,)
+            lambda images: model(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
         )
 
     def run(
