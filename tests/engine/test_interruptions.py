@@ -182,15 +182,6 @@ def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path
     assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
 
 
-def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
-    advisor: Advisor, empty_results: Path, tmp_path: Path
-) -> None:
-    said = advisor("search", "--out", "runs", *OPTIONS, "--time-limit", "1s", ADVISOR_CACHE_DIR=str(empty_results))
-    assert said.code == 2, said.err
-    assert f"even the candidate that is quickest to evaluate, {SMALLEST}, takes about" in said.err
-    assert not (tmp_path / "runs").exists()
-
-
 def test_at_most_so_many_are_evaluated_also_after_a_resume(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     done = search(compressed, out, *OPTIONS, "--max-trials", "1")
@@ -206,13 +197,6 @@ def test_at_most_so_many_are_evaluated_also_after_a_resume(compressed: Path, tmp
 def finished(few_with_images: Searched, tmp_path: Path) -> Path:
     """A copy of a finished run."""
     return Path(shutil.copytree(few_with_images.run.path, tmp_path / "finished"))
-
-
-def test_a_resumed_run_keeps_its_question(advisor: Advisor, finished: Path) -> None:
-    said = advisor("search", "--resume", str(finished), "--compressions", "int8")
-    assert said.code == 2
-    assert "begun with --compressions float32, float16, not int8" in said.err
-    assert "advisor report" in said.err
 
 
 def test_a_run_whose_space_is_another_now_is_not_gone_on_with(advisor: Advisor, finished: Path) -> None:
