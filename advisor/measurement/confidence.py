@@ -278,11 +278,10 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
 
     The first parameter is 0 for a variable that is 0. The numbers of new images are all 0 for any number.
     """
-    from scipy.special import betaln, gammaln
-    from scipy.stats import beta
+    from scipy.special import betaincc, betaln, gammaln
 
     if not len(new) or not new[0]:
-        return np.asarray(np.where(first > 0, beta.sf(wanted, np.maximum(first, 1e-9), second), 0.0))
+        return np.asarray(np.where(first > 0, betaincc(np.maximum(first, 1e-9), second, wanted), 0.0))
     failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
     count, one, other = new[:, None].astype(float), np.maximum(first, 1e-9)[:, None], second[:, None]
     left = np.maximum(count - failures, 0.0)
@@ -293,11 +292,14 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
 
 def _guaranteed(first: float, second: float, new: int) -> float:
     """Return the largest share of new images that succeeds with the probability ``LEVEL``; see :func:`_chance`."""
-    from scipy.stats import beta, betabinom
+    from scipy.special import betaincinv, betaln  # importing scipy.stats takes a second
 
     if not new:
-        return float(beta.ppf(1 - LEVEL, first, second))
-    return 1 - float(betabinom.ppf(LEVEL, new, second, first)) / new
+        return float(betaincinv(first, second, 1 - LEVEL))
+    failures = np.arange(new + 1)
+    logs = betaln(failures + second, new - failures + first) - betaln(new - failures + 1, failures + 1)
+    likely = np.exp(logs - betaln(second, first) - np.log(new + 1)).cumsum()
+    return 1 - int(np.searchsorted(likely, LEVEL)) / new
 
 
 def _below(score: float, scores: Floats) -> float:

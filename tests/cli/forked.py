@@ -13,6 +13,7 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from advisor.cli import output as progress
+from advisor.measurement.latency import timing
 
 PRELOADED = [
     "advisor.api",
@@ -21,6 +22,7 @@ PRELOADED = [
     "advisor.engine.progress",
     "advisor.engine.run",
     "advisor.engine.preview",
+    "advisor.measurement.latency.timing",
     "advisor.reporting.blocks",
     "advisor.reporting.answer",
     "advisor.reporting.files",
@@ -29,6 +31,8 @@ PRELOADED = [
     "pandas",
     "requests",
     "rich.progress",
+    "scipy.cluster.hierarchy",
+    "scipy.fft",
 ]
 """Modules that most commands import."""
 
@@ -64,7 +68,10 @@ def run(
 
 
 def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str], out: str, err: str) -> None:
-    """Become ``python -m advisor ARGUMENTS``, without lines about slow steps: a busy machine would get more of them."""
+    """Become ``python -m advisor ARGUMENTS``, without what a busy machine gets more of.
+
+    These are lines about slow steps, and second timings of files.
+    """
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
@@ -75,6 +82,7 @@ def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str
         os.close(file)
         (sys.stdout, sys.stderr)[stream - 1].reconfigure(encoding=encoding)
     progress.WAIT_S = progress.EVERY_S = 1e6  # seconds
+    timing.measure.__kwdefaults__["retry"] = False
     sys.argv = ["advisor", *arguments]
     try:
         runpy.run_module("advisor", run_name="__main__", alter_sys=True)

@@ -18,6 +18,7 @@ from skimage import data
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
+from advisor.measurement.latency import timing
 from advisor.store import RunFolder, cache_root
 from tests.cli import forked
 from tests.requirements import skip_or_fail
@@ -65,6 +66,12 @@ def three_lines(cache: Path, out: Path, *photos: str) -> subprocess.CompletedPro
     )
     asked = [sys.executable, "-c", program]
     return subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=540, cwd=out.parent)
+
+
+@pytest.fixture(autouse=True)
+def no_second_timing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine, each file would be timed twice."""
+    monkeypatch.setitem(timing.measure.__kwdefaults__, "retry", False)
 
 
 @pytest.fixture(scope="session")

@@ -138,9 +138,9 @@ def test_a_killed_search_is_resumed_without_losing_or_repeating_an_evaluation(co
     assert lines(out) == len(RunFolder((out / "latest").resolve()).evaluations()) == 2
 
 
-def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path: Path) -> None:
+def test_a_killed_search_leaves_a_report_that_is_true(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
-    process = started(converted, out, "--candidates", SMALLEST, "--budget", "50ms", "--threads", "1,2")
+    process = started(compressed, out, *ONE, "--compressions", f"{FORMS},float16", "--threads", "1,2")
     until(process, lambda: told(out / "latest") >= 1)
     process.kill()
     process.wait()
@@ -148,7 +148,7 @@ def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path:
     recommendation = json.loads((run / "recommendation.json").read_text())
     known = {e.configuration.key: e for e in RunFolder(run).evaluations()}
     assert recommendation["unfinished"]["running"]
-    assert 1 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 10
+    assert 1 <= told(run) <= recommendation["unfinished"]["evaluated"] <= len(known) < 6
     pick = evaluation_from_json(recommendation["pick"])
     assert known[pick.configuration.key].latency == pick.latency
     assert (run / pick.artefact).is_file()
@@ -158,7 +158,7 @@ def test_a_killed_search_leaves_a_report_that_is_true(converted: Path, tmp_path:
 def told(run: Path) -> int:
     """Return how many configurations the page on the disk counts, 0 without a page. The page is written last."""
     page = (run / "report.html").read_text() if (run / "report.html").is_file() else ""
-    found = re.search(r"Search is running, (\d+) of 10 configurations have results\.", page)
+    found = re.search(r"Search is running, (\d+) of 6 configurations have results\.", page)
     assert bool(found) == bool(page)
     assert bool(page) == page.rstrip().endswith("</html>")
     return int(found.group(1)) if found else 0
@@ -182,15 +182,6 @@ def test_a_time_limit_ends_with_an_answer_and_extend_goes_on(empty_results: Path
     assert run.read_json("manifest.json")["stopped"]["why"] == "complete"
 
 
-def test_a_time_limit_below_the_cheapest_candidate_is_refused_with_its_price(
-    advisor: Advisor, empty_results: Path, tmp_path: Path
-) -> None:
-    said = advisor("search", "--out", "runs", *OPTIONS, "--time-limit", "1s", ADVISOR_CACHE_DIR=str(empty_results))
-    assert said.code == 2, said.err
-    assert f"even the candidate that is quickest to evaluate, {SMALLEST}, takes about" in said.err
-    assert not (tmp_path / "runs").exists()
-
-
 def test_at_most_so_many_are_evaluated_also_after_a_resume(compressed: Path, tmp_path: Path) -> None:
     out = tmp_path / "runs"
     done = search(compressed, out, *OPTIONS, "--max-trials", "1")
@@ -206,13 +197,6 @@ def test_at_most_so_many_are_evaluated_also_after_a_resume(compressed: Path, tmp
 def finished(few_with_images: Searched, tmp_path: Path) -> Path:
     """A copy of a finished run."""
     return Path(shutil.copytree(few_with_images.run.path, tmp_path / "finished"))
-
-
-def test_a_resumed_run_keeps_its_question(advisor: Advisor, finished: Path) -> None:
-    said = advisor("search", "--resume", str(finished), "--compressions", "int8")
-    assert said.code == 2
-    assert "begun with --compressions float32, float16, not int8" in said.err
-    assert "advisor report" in said.err
 
 
 def test_a_run_whose_space_is_another_now_is_not_gone_on_with(advisor: Advisor, finished: Path) -> None:

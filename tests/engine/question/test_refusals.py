@@ -224,6 +224,7 @@ def test_another_question_is_refused(option: str, value: Any, words: str) -> Non
     with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve_resumed(STORED, {option: value})
     assert "start a new run" in refused.value.hint
+    assert "advisor report" in refused.value.hint
 
 
 def test_every_option_is_either_the_question_s_or_free() -> None:
