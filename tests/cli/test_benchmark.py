@@ -49,25 +49,18 @@ def test_table_has_units_verdict_and_the_next_command_and_json_is_the_only_outpu
     assert as_json.err == ""
 
 
-def test_several_files_are_held_against_the_first_and_no_line_is_longer_than_the_terminal(
-    advisor: Advisor, model: str, larger: str, done_once: Callable[..., None]
+def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is_longer_than_the_terminal(
+    advisor: Advisor, model: str, larger: str, tmp_path: Path, done_once: Callable[..., None]
 ) -> None:
     done_once("benchmark")
+    (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
     for columns in (60, 80, 120):
-        said = ended(advisor("benchmark", model, larger, *FAST, COLUMNS=str(columns)))
+        said = ended(advisor("benchmark", model, larger, "crash.tflite", *FAST, COLUMNS=str(columns)), 3)
         assert max(map(len, said.out.splitlines())) <= columns
         assert "…" not in said.out
         words = ("A  small.tflite", "B  larger.tflite", "times the first", "slower") if columns == 80 else ()
-        assert all(each in said.out for each in words)
-
-
-def test_a_file_that_fails_beside_a_measured_one_is_a_row_and_exit_code_3(
-    advisor: Advisor, model: str, tmp_path: Path
-) -> None:
-    (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
-    said = ended(advisor("benchmark", model, "crash.tflite", *FAST), 3)
-    assert "failed" in said.out
-    assert "crash.tflite: the measuring process died" in said.out
+        assert all(each in said.out for each in (*words, "failed"))
+        assert "crash.tflite: the measuring process died" in " ".join(said.out.split())
 
 
 @pytest.mark.parametrize(
@@ -169,15 +162,13 @@ def test_tables_and_advice_fit_the_terminal_and_every_form_goes_where_it_is_sent
     assert (tmp_path / "c.html").read_text().startswith("<!doctype html>")
 
 
-def test_without_xnnpack_every_step_is_builtin(advisor: Advisor, model_of_profile: str) -> None:
-    said = advisor("profile", model_of_profile, "--no-xnnpack", "--all", "--json")
-    assert {row["where"] for row in said.document["operators"]} == {"builtin"}
-
-
-def test_an_open_shape_is_asked_for_and_taken(advisor: Advisor, tmp_path: Path) -> None:
+def test_an_open_shape_is_asked_for_and_taken_and_without_xnnpack_every_step_is_builtin(
+    advisor: Advisor, tmp_path: Path
+) -> None:
     (tmp_path / "open.tflite").write_bytes(small_models.classifier(open_shape=True))
     refused(advisor("profile", "open.tflite"), "--shape 1,224,224,3")
-    said = advisor("profile", "open.tflite", "--shape", "1,64,64,3", "--json")
+    said = advisor("profile", "open.tflite", "--shape", "1,64,64,3", "--no-xnnpack", "--all", "--json")
+    assert {row["where"] for row in said.document["operators"]} == {"builtin"}
     first = said.document["operators"][0]["node"]
     assert first["outputs"] == ["float32 1x32x32x16"]
     assert first["macs"] == 32 * 32 * 16 * 27

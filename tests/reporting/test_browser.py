@@ -49,10 +49,15 @@ def screens(opened: Opened) -> Iterator[int]:
 
 
 @pytest.mark.parametrize("make", [infeasible_view, empty_view, lambda: run_view(data=False)])
-def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(
+def test_page_opens_without_complaint_asks_for_nothing_but_itself_and_refuses_a_foreign_script(
     open_page: Open, make: Callable[[], RunView]
 ) -> None:
-    open_page(make()).assert_quiet()
+    opened = open_page(make())
+    opened.assert_quiet()
+    opened.page.evaluate(
+        "const s = document.createElement('script'); s.textContent = 'window.broken = 1'; document.body.append(s)"
+    )
+    assert opened.page.evaluate("window.broken === undefined")
 
 
 def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
@@ -215,14 +220,6 @@ def test_without_scripts_every_figure_stands_in_the_tables(open_page: Open) -> N
     opened = open_page(view, java_script_enabled=False)
     assert opened.page.locator("#all tbody tr").count() == len(view.evaluations)
     assert opened.page.get_by_text("Scripts are off").is_visible()
-
-
-def test_foreign_script_is_refused_by_the_page_itself(open_page: Open) -> None:
-    opened = open_page(empty_view())
-    opened.page.evaluate(
-        "const s = document.createElement('script'); s.textContent = 'window.broken = 1'; document.body.append(s)"
-    )
-    assert opened.page.evaluate("window.broken === undefined")
 
 
 def test_every_control_has_a_name(run_page: Opened) -> None:
