@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import Advisor, ended
+
 pytestmark = pytest.mark.usefixtures("starts_processes")
 
 
@@ -41,9 +43,6 @@ def test_three_questions_are_asked_and_the_command_is_shown(tmp_path: Path) -> N
     assert re.search(r"error: --data: .*my photos", shown)
 
 
-def test_without_a_terminal_nothing_is_asked(tmp_path: Path) -> None:
+def test_without_a_terminal_nothing_is_asked(advisor: Advisor, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("no folder, so that the search ends before any work")
-    command = [sys.executable, "-m", "advisor", "search"]
-    said = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, cwd=tmp_path, check=False)
-    assert said.returncode == 2
-    assert "Task:" not in said.stderr
+    assert "Task:" not in ended(advisor("search"), 2).err
