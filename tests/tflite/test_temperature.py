@@ -173,7 +173,7 @@ def test_without_description_none_is_written() -> None:
     assert read_metadata(with_temperature(classifier(1), 1.7)) is None
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(st.floats(0.2, 5), st.sampled_from([1, 2]))
 def test_probabilities_are_powers_of_the_former(temperature: float, parts: int) -> None:
     few = random_images()[:20]

@@ -31,7 +31,6 @@ def packages(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
     cache = (base if worker_id == "master" else base.parent) / "onnx2tf"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(cache))
-        patch.setenv("PIP_NO_COMPILE", "1")  # the tests import a few of its modules
         try:
             import_path(PACKAGES)
         except UsageError as error:
