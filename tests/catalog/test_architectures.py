@@ -96,10 +96,11 @@ def test_the_catalogue_holds_the_published_variants() -> None:
 
 
 GRAPHS: list[Any] = [
-    ("shufflenet_v2", 64, {"width": 0.5}),
+    ("squeezenet", 64, {"version": "1.1"}),
     *(
         pytest.param(*graph, marks=pytest.mark.slow)
         for graph in (
+            ("shufflenet_v2", 64, {"width": 0.5}),
             ("mobilenet_v3", 96, {"size": "small", "width": 1.0}),
             ("mobilenet_v3", 96, {"size": "large", "width": 0.75}),
             ("mobilenet_v3", 96, {"size": "small", "width": 1.0, "minimalistic": True}),

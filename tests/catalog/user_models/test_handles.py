@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import socket
 import tarfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,11 +16,10 @@ from advisor.catalog.user_models import handles
 from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
 from advisor.core.errors import StageError, UsageError
 from advisor.downloads.files import Unavailable
-from advisor.isolation import CallLimits, ChildPool
+from advisor.isolation import CallLimits
 from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.user_models.models import labels_file, network
 from tests.catalog.weights.conftest import own_settings
-from tests.processes import PATIENCE_S
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
@@ -36,12 +36,15 @@ def package() -> None:
         skip_or_fail("tensorflow-hub is not installed")
 
 
-@pytest.fixture(scope="module")
-def child(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
-    """A child as the one that resolves handles; it imports the package once for all tests."""
-    folder = tmp_path_factory.mktemp("hub")
-    with ChildPool(folder / "log.txt", handles.settings(folder)) as pool:
-        yield pool
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The settings of a child that resolves handles, in this process."""
+    resolver = pytest.importorskip("tensorflow_hub.resolver")
+    monkeypatch.setattr(resolver, "DownloadManager", resolver.DownloadManager)
+    monkeypatch.setenv("TFHUB_CACHE_DIR", str(tmp_path / "hub"))
+    timeout = socket.getdefaulttimeout()
+    yield
+    socket.setdefaulttimeout(timeout)
 
 
 FILES = {name: f"{name} ".encode() * 500 for name in MEMBERS}
@@ -67,10 +70,6 @@ def packed(members: Mapping[str, bytes], special: bytes = b"") -> bytes:
     return out.getvalue()
 
 
-def resolve(child: ChildPool, url: str, *arguments: int) -> Path:
-    return Path(child.call(f"{handles.__name__}:download", url, *arguments, limits=CallLimits(seconds=2 * PATIENCE_S)))
-
-
 def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handles, "HUB_LIMITS", CallLimits(seconds=0.5))
     shelf.put(ASKED, Answer(raw=b"HTTP/1.1 200 OK\r\n\r\n", drip_s=0.05))
@@ -78,9 +77,9 @@ def test_a_slow_server_ends_at_the_time_limit(shelf: Shelf, monkeypatch: pytest.
         pass
 
 
-def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool, shelf: Shelf) -> None:
+def test_a_handle_that_does_not_exist_is_named_with_the_answer(hub: None, shelf: Shelf) -> None:
     with pytest.raises(StageError, match="the server answers 404"):
-        resolve(child, shelf.url + HANDLE)
+        handles.download(shelf.url + HANDLE)
 
 
 @pytest.mark.parametrize(
@@ -102,18 +101,18 @@ def test_a_handle_that_does_not_exist_is_named_with_the_answer(child: ChildPool,
     ids=["page", "cut", "symlink", "link", "pipe", "relative path", "path upwards", "too large"],
 )
 def test_an_answer_that_is_no_sound_archive_is_refused(
-    child: ChildPool, shelf: Shelf, answer: Answer | bytes, said: str
+    hub: None, shelf: Shelf, answer: Answer | bytes, said: str
 ) -> None:
     shelf.put(ASKED, answer)
     with pytest.raises(StageError, match=said):
-        resolve(child, shelf.url + HANDLE, 9_000_000)
+        handles.download(shelf.url + HANDLE, 9_000_000)
 
 
-def test_an_absolute_path_is_one_of_the_folder(child: ChildPool, shelf: Shelf, tmp_path: Path) -> None:
+def test_an_absolute_path_is_one_of_the_folder(hub: None, shelf: Shelf, tmp_path: Path) -> None:
     outside = tmp_path / "escaped"
     shelf.put(ASKED, packed({str(outside): b"x", **FILES}))
     with pytest.raises(StageError, match="tensorflow-hub: "):
-        resolve(child, shelf.url + HANDLE)
+        handles.download(shelf.url + HANDLE)
     assert not outside.exists()
 
 
@@ -123,16 +122,6 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("hub") / "net"
     network().export(folder, verbose=False)
     return folder
-
-
-@pytest.fixture
-def served(shelf: Shelf, saved: Path) -> Shelf:
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        archive.add(saved, ".")
-    shelf.put(ASKED, Answer(status=302, headers={"Location": f"{shelf.url}/store/net.tar.gz"}))
-    shelf.put("/store/net.tar.gz", out.getvalue())
-    return shelf
 
 
 @pytest.mark.usefixtures("own_folders", "in_process")

@@ -60,10 +60,14 @@ def brought(file: Path, said: ModelDescription, into: Path | None = None) -> Imp
         return add(inspected, said, into)
 
 
-@pytest.mark.parametrize("name", ["net.keras", pytest.param("net", marks=pytest.mark.slow), "net.tflite"])
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [("net.keras", "in_process"), pytest.param("net", "in_child", marks=pytest.mark.slow), ("net.tflite", "in_child")],
+)
 def test_a_model_becomes_a_card_that_every_search_finds(
-    models: Path, keras_file: Path, in_child: None, name: str
+    models: Path, keras_file: Path, request: pytest.FixtureRequest, name: str, where: str
 ) -> None:
+    request.getfixturevalue(where)
     if name == "net":
         network().export(models / "net", verbose=False)
     labels = models / "labels.txt"
