@@ -310,7 +310,6 @@ def test_jpeg_quality_is_read_from_the_file_and_other_formats_have_none(tmp_path
         assert measure((tmp_path / name).read_bytes()).stats.jpeg_quality == expected
 
 
-@pytest.mark.slow
 @pytest.mark.integration
 def test_trashnet_is_read_whole_and_has_images_in_two_classes(trashnet: Path) -> None:
     read = survey(trashnet)
