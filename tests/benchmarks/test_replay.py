@@ -24,8 +24,6 @@ from benchmarks.replay import ADVISOR, GP, evaluation, searched
 from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
 from benchmarks.tuning_promotion import Steps, best_of, one_epoch_first, problem_of, promoted
 
-METHODS = (ADVISOR, "random", "nsga2")
-
 
 @pytest.fixture(scope="module")
 def problem(rows: list[Row]) -> Problem:
@@ -33,7 +31,7 @@ def problem(rows: list[Row]) -> Problem:
     return Problem(PROBLEMS["rungs"], rows)
 
 
-@pytest.fixture(scope="module", params=METHODS)
+@pytest.fixture(scope="module", params=[ADVISOR, "random", "nsga2"])
 def method(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
