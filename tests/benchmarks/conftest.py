@@ -12,7 +12,7 @@ TRAINING_S = {HEAD_SUBSET: 1.0, HEAD: 2.0, FINETUNE_TOP: 100.0}
 BASES = {"mobilenet_v2_1.0_224": 88.0, "efficientnet_lite0_224": 90.0}
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def rows() -> list[Row]:
     """Every configuration; a first look is in float alone and has read some of the pictures."""
     return [

@@ -24,20 +24,24 @@ from benchmarks.replay import ADVISOR, GP, evaluation, searched
 from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
 from benchmarks.tuning_promotion import Steps, best_of, one_epoch_first, problem_of, promoted
 
-METHODS = (ADVISOR, "random", "nsga2")
 
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def problem(rows: list[Row]) -> Problem:
     """The table with all rungs."""
     return Problem(PROBLEMS["rungs"], rows)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_nothing_is_evaluated_twice_and_a_card_is_promoted_when_all_below_is_done(
-    problem: Problem, method: str
-) -> None:
-    order = list(searched(problem, method, seed=1))
+@pytest.fixture(scope="module", params=[ADVISOR, "random", "nsga2"])
+def method(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def order(problem: Problem, method: str) -> list[Row]:
+    return list(searched(problem, method, seed=1))
+
+
+def test_nothing_is_evaluated_twice_and_a_card_is_promoted_when_all_below_is_done(order: list[Row]) -> None:
     assert len({id(row) for row in order}) == len(order)
     ladder = (HEAD_SUBSET, HEAD, FINETUNE_TOP)
     for card in {row.card for row in order}:
@@ -45,10 +49,8 @@ def test_nothing_is_evaluated_twice_and_a_card_is_promoted_when_all_below_is_don
         assert climbed == sorted(climbed)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_what_can_still_reach_the_front_is_evaluated(problem: Problem, method: str) -> None:
-    course = problem.course(searched(problem, method, seed=1))
-    assert course.shares[-1] >= 0.99
+def test_what_can_still_reach_the_front_is_evaluated(problem: Problem, order: list[Row]) -> None:
+    assert problem.course(iter(order)).shares[-1] >= 0.99
 
 
 def test_what_cannot_reach_the_front_is_rejected_and_costs_nothing(rows: list[Row]) -> None:
@@ -59,9 +61,8 @@ def test_what_cannot_reach_the_front_is_rejected_and_costs_nothing(rows: list[Ro
     assert not any(row.training == FINETUNE_TOP and row.base in hopeless for row in order)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_the_same_seed_gives_the_same_order(problem: Problem, method: str) -> None:
-    assert list(searched(problem, method, seed=3)) == list(searched(problem, method, seed=3))
+def test_the_same_seed_gives_the_same_order(problem: Problem, method: str, order: list[Row]) -> None:
+    assert list(searched(problem, method, seed=1)) == order
 
 
 def test_the_gaussian_process_goes_the_same_way_as_the_others(problem: Problem) -> None:

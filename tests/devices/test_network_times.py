@@ -241,7 +241,7 @@ def test_the_density_is_students() -> None:
 def test_one_wrong_row_costs_shipped_npus_less_than_a_tenth(table: LatencyTable) -> None:
     """Without weighing, a row that is four times too slow takes the share within 10 % from 0.8 to below 0.35."""
     chosen = [c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32")]
-    scores = wrong_anchor(table, chosen.__contains__, 10, (1.0, 4.0), draws=4)
+    scores = wrong_anchor(table, chosen.__contains__, 10, (1.0, 4.0), draws=2)
     assert scores["k=10, one is 4x", "advisor"].row()["within_10"] > scores["k=10", "advisor"].row()["within_10"] - 0.1
 
 

@@ -83,7 +83,7 @@ def test_wrong_boxes_that_are_less_sure_than_the_right_ones_cost_nothing() -> No
 def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
     draw = np.random.default_rng(0)
     found = [one if draw.random() < 0.7 else boxes() for one in TRUE * 30]
-    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (20, 120))
+    few, many = (score((TRUE * 30)[:count], found[:count], SIZES * (count // 4), 2) for count in (12, 60))
     for small, large in ((few.half, many.half), (few.coco, many.coco)):
         assert small.low <= small.value <= small.high
         assert small.high - small.low > large.high - large.low

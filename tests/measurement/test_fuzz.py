@@ -66,7 +66,7 @@ FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @pytest.mark.integration
 @given(damaged())
-@settings(FUZZ, max_examples=250)
+@settings(FUZZ, max_examples=100)
 def test_damaged_files_are_read_or_refused(data: bytes) -> None:
     survey(data)
 
@@ -100,7 +100,7 @@ def test_a_hundred_thousand_files_that_a_fuzzer_makes_of_what_the_reader_does(tm
 
 @pytest.mark.integration
 @given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
-@settings(FUZZ, max_examples=4)
+@settings(FUZZ, max_examples=3)
 def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(
     tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]
 ) -> None:

@@ -51,7 +51,7 @@ def test_every_metric_has_a_function() -> None:
     assert set(SCORES) == set(METRICS) == set(scores(drawn()))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 @given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
 def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
     for name, score in scores(drawn(images, classes, seed, skill)).items():

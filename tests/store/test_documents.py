@@ -105,7 +105,7 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(VALUES)
 def test_plain_values_come_back_as_they_were_written(value: object) -> None:
     assert parse_json(json.dumps(value)) == value

@@ -68,7 +68,7 @@ def test_few_images_may_take_the_nearest_mean_and_many_never_do() -> None:
     assert "nearest_mean" in {head.facts.kind for head in heads}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(1, 12), min_size=2, max_size=4))
 def test_classes_of_any_size_are_handled(counts: list[int]) -> None:
     features, labels = _clouds(counts, distance=12)
