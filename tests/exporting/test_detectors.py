@@ -102,7 +102,7 @@ def test_a_run_that_chose_no_threshold_ships_that_of_the_file(tmp_path: Path) ->
     assert "best F1" not in (made.path / "model_card.md").read_text()
 
 
-def test_the_python_code_finds_what_mediapipe_finds(made: Bundle, images: list[Path]) -> None:
+def test_the_python_code_finds_what_mediapipe_finds(made: Bundle, images: list[Path], starts_processes: None) -> None:
     code, said = ran(made.path / "python" / "detect.py", *images)
     assert code == 0
     rows = FOUND.findall(said)
