@@ -120,7 +120,7 @@ def kill(process: subprocess.Popen[str], after_s: float, victim: str) -> None:
 def written(out: Path) -> Sequence[str]:
     """Return the configurations that were evaluated, once for every whole line; failures may be made good.
 
-    A finalist has further lines: with its figures on the hold-out, and with those under capture conditions.
+    A finalist has further lines: with its figures on the hold-out, of unknown things, and under capture conditions.
     """
     file = out / "latest" / "evaluations.jsonl"
     found = []
@@ -130,8 +130,8 @@ def written(out: Path) -> Sequence[str]:
         except ValueError:
             continue
         evaluation = evaluation_from_json(row)
-        judged = (evaluation.holdout_accuracy is not None) + (evaluation.capture.holdout is not None)
-        found += [f"{evaluation.configuration.key} {judged}"] if evaluation.status is Status.OK else []
+        judged = (evaluation.holdout_accuracy, evaluation.unknown, evaluation.capture.holdout)
+        found += [f"{evaluation.configuration.key} {judged.count(None)}"] if evaluation.status is Status.OK else []
     return found
 
 
