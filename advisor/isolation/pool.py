@@ -21,13 +21,10 @@ import psutil
 
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
-from advisor.isolation.process import ENDS_IN_S, ChildProcess
+from advisor.isolation.process import ENDS_IN_S, ENDS_WITH_PARENT, ChildProcess, Pause
 from advisor.isolation.resources import VARIABLE, Scratch
 
 _POLL_S = 0.2
-
-ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
-"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
 
 
 @dataclass(frozen=True)
@@ -38,61 +35,6 @@ class CallLimits:
     memory_bytes: int = 3_000_000_000  # resident memory of the child
     # how many processes the child may have started; their memory counts too. None: not looked at
     processes: int | None = None
-
-
-class Pause:
-    """Pauses and resumes the child process of one call with SIGSTOP and SIGCONT.
-
-    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
-    (:data:`ENDS_WITH_PARENT`).
-    """
-
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        self._lock = threading.Lock()
-        self._send_signal: Callable[[int], None] | None = None
-        self._paused = False
-        self._clock = clock
-        self._since = self._paused_s = 0.0
-
-    @property
-    def paused_s(self) -> float:
-        """Seconds that the call has been paused so far."""
-        with self._lock:
-            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
-
-    def attach(self, send_signal: Callable[[int], None]) -> None:
-        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
-        with self._lock:
-            self._send_signal = send_signal
-            if self._paused:
-                send_signal(signal.SIGSTOP)
-
-    def detach(self) -> None:
-        """Detach the call, which is done; its child process continues with other calls."""
-        with self._lock:
-            if self._paused:
-                self._send(signal.SIGCONT)
-            self._send_signal = None
-
-    def pause(self) -> None:
-        """Pause the call now, or as soon as it is attached."""
-        with self._lock:
-            if not self._paused:
-                self._since = self._clock()
-            self._paused = True
-            self._send(signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """Resume the call."""
-        with self._lock:
-            if self._paused:
-                self._paused_s += self._clock() - self._since
-            self._paused = False
-            self._send(signal.SIGCONT)
-
-    def _send(self, number: int) -> None:
-        if self._send_signal is not None:
-            self._send_signal(number)
 
 
 class Worker:
@@ -116,7 +58,7 @@ class Worker:
         held.attach(process.send)
         try:
             connection.send((function, args))
-            succeeded, value = self._wait(process, connection, limits)
+            succeeded, value = self._wait(process, connection, limits, held)
         except (EOFError, OSError, psutil.NoSuchProcess):
             raise StageError(self._death(process)) from None
         finally:
@@ -124,6 +66,10 @@ class Worker:
         if not succeeded:
             raise value
         return value
+
+    def begin(self) -> None:
+        """Start the child, if none runs."""
+        self._started()
 
     def stop(self) -> None:
         """End the child, also while it works; any thread may call this. The child has ended on return."""
@@ -146,10 +92,12 @@ class Worker:
                 self._process, self._connection = _start(self._log, environment)
             return self._process, self._connection
 
-    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits) -> Any:
+    def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
         deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
+        before_s = _cpu_s(watched)
         while not connection.poll(_POLL_S):
+            call.cpu_s = _cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
             used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
@@ -165,6 +113,7 @@ class Worker:
             self.stop()
             raise StageError(exceeded)
         self.peak_bytes = max(self.peak_bytes, _resident_bytes(watched))
+        call.cpu_s = _cpu_s(watched) - before_s
         return connection.recv()
 
     def _death(self, process: ChildProcess) -> str:
@@ -200,6 +149,10 @@ def _resident_bytes(process: psutil.Process) -> int:
     return 0
 
 
+def _cpu_s(process: psutil.Process) -> float:
+    return float(sum(process.cpu_times()[:4]))  # user, system, and both of the children that ended
+
+
 def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
     ours, theirs = socketpair()
     output = log.open("ab") if log else None
@@ -223,6 +176,9 @@ WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 NETWORK = "ADVISOR_CHILD_NETWORK"
 """The environment variable of children that keep the network; it is empty for all others."""
 
+
+IMPORTS = "ADVISOR_CHILD_IMPORTS"
+"""The environment variable with the modules, in one line, that children import before their first call."""
 
 LIGHT, HEAVY, TRAINERS = "light", "heavy", "trainers"
 
@@ -278,9 +234,7 @@ class ChildPool:
         ``pause`` can pause and resume the child while it works.
         """
         with self._lock:
-            if not self._idle:
-                self._idle.append(Worker(self._log, self._environment))
-                self._all.append(self._idle[0])
+            self._require_idle()
             worker = self._idle.pop()
         try:
             return worker.call(function, *args, limits=limits or CallLimits(), pause=pause)
@@ -291,6 +245,17 @@ class ChildPool:
                     self._idle.append(worker)
             if closed:
                 worker.stop()
+
+    def begin(self) -> None:
+        """Start a child before the first call: it imports meanwhile what its jobs need."""
+        with self._lock:
+            self._require_idle()
+            self._idle[-1].begin()
+
+    def _require_idle(self) -> None:
+        if not self._idle:
+            self._idle.append(Worker(self._log, self._environment))
+            self._all.append(self._idle[0])
 
     @property
     def peak_bytes(self) -> int:
@@ -326,7 +291,8 @@ def trainers(log: Path | None) -> ChildPool:
 
 
 _workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
+_converters = partial(ChildPool, environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog.convert"})
 
-POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _workers, TRAINERS: trainers}
+POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _converters, TRAINERS: trainers}
 """Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training.
 Their children end with this process when paused."""

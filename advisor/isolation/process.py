@@ -3,9 +3,11 @@
 import os
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -15,6 +17,11 @@ import psutil
 from advisor.core.errors import StageError, UsageError, last_line
 
 ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
+
+UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=None)
+"""An event that ends the programs of :func:`run_program` in this context, because nobody needs their results."""
+
+_LOOK_S = 0.2  # Seconds between two looks at that event
 
 
 class TimedOut(StageError):
@@ -46,6 +53,76 @@ class Finished:
             "SIGSEGV": ": the runtime crashed on the model",
         }
         return f"{'was killed' if name == 'SIGKILL' else 'died'} ({name}){causes.get(name, '')}"
+
+
+ENDS_WITH_PARENT = {"ADVISOR_CHILD_ENDS_WITH_PARENT": "1"}
+"""Environment of children that may be paused: the kernel (Linux) kills them when the thread that started them ends."""
+
+
+class Pause:
+    """Pauses, resumes and ends the child process of one call with signals, and knows its CPU seconds.
+
+    ``cpu_s``: those of the child, and of what it started and that ended, so far. ``unwanted``: set when the call ends.
+
+    A paused child cannot see that its parent died, so children that may be paused ask the kernel to kill them then
+    (:data:`ENDS_WITH_PARENT`).
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._lock = threading.Lock()
+        self._send_signal: Callable[[int], None] | None = None
+        self._paused = False
+        self._clock = clock
+        self._since = self._paused_s = self.cpu_s = 0.0
+        self.unwanted = threading.Event()
+
+    @property
+    def paused_s(self) -> float:
+        """Seconds that the call has been paused so far."""
+        with self._lock:
+            return self._paused_s + (self._clock() - self._since if self._paused else 0.0)
+
+    def attach(self, send_signal: Callable[[int], None]) -> None:
+        """Attach the call that starts now; ``send_signal`` sends a signal to it, wherever it runs."""
+        with self._lock:
+            self._send_signal = send_signal
+            if self.unwanted.is_set():
+                send_signal(signal.SIGKILL)
+            elif self._paused:
+                send_signal(signal.SIGSTOP)
+
+    def detach(self) -> None:
+        """Detach the call, which is done; its child process continues with other calls."""
+        with self._lock:
+            if self._paused:
+                self._send(signal.SIGCONT)
+            self._send_signal = None
+
+    def pause(self) -> None:
+        """Pause the call now, or as soon as it is attached."""
+        with self._lock:
+            if not self._paused:
+                self._since = self._clock()
+            self._paused = True
+            self._send(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Resume the call."""
+        with self._lock:
+            if self._paused:
+                self._paused_s += self._clock() - self._since
+            self._paused = False
+            self._send(signal.SIGCONT)
+
+    def end(self) -> None:
+        """End the call now, or as soon as it is attached: nobody needs its result any more."""
+        with self._lock:
+            self.unwanted.set()
+            self._send(signal.SIGKILL)
+
+    def _send(self, number: int) -> None:
+        if self._send_signal is not None:
+            self._send_signal(number)
 
 
 class ChildProcess:
@@ -118,20 +195,31 @@ def run_program(
     environment: Mapping[str, str] | None = None,
     hint: str = "",
 ) -> Finished:
-    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut).
+    """Run ``argv`` and wait until it ends, or kill it and its children after ``timeout_s`` seconds (TimedOut) or at
+    :data:`UNWANTED` (StageError).
 
     See :class:`ChildProcess` for the other arguments.
     """
+    unwanted, until = UNWANTED.get(), time.monotonic() + timeout_s
     with stdin.open("rb") if stdin else nullcontext(subprocess.DEVNULL) as source:
         child = ChildProcess(argv, environment=environment, stdin=source, hint=hint)
     try:
-        stdout, stderr = child.popen.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+        while True:
+            left_s = max(0.0, until - time.monotonic())
+            try:
+                stdout, stderr = child.popen.communicate(timeout=left_s if unwanted is None else min(_LOOK_S, left_s))
+            except subprocess.TimeoutExpired as error:
+                if unwanted is not None and unwanted.is_set():
+                    raise StageError(f"'{argv[0]}' was ended: its result is not needed any more") from None
+                if time.monotonic() >= until:
+                    raise TimedOut(f"'{argv[0]}' did not end within {timeout_s:g} s") from error
+            else:
+                return Finished(
+                    child.popen.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace")
+                )
     finally:
         if child.popen.returncode is None:
             child.kill()
-    return Finished(child.popen.returncode, stdout.decode(errors="replace"), stderr.decode(errors="replace"))
 
 
 def _suspended(pid: int) -> list[psutil.Process]:

@@ -18,6 +18,18 @@ def add(first: int, second: int) -> int:
     return first + second
 
 
+def burn(cpu_s: float) -> float:
+    """Work until this process has taken so many CPU seconds more; return all that it has taken."""
+    until = time.process_time() + cpu_s
+    while time.process_time() < until:
+        pass
+    return time.process_time()
+
+
+def imported(module: str) -> bool:
+    return module in sys.modules
+
+
 def process() -> int:
     return os.getpid()
 

@@ -15,7 +15,7 @@ import pytest
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
 from advisor.isolation.child import OPTIONAL
-from advisor.isolation.pool import Worker
+from advisor.isolation.pool import IMPORTS, Worker
 from advisor.isolation.process import run_program
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, has_ended, until
@@ -211,6 +211,17 @@ def test_what_nobody_could_remove_goes_with_the_next_child(tmp_path: Path, monke
         assert not dead.exists()
 
 
+def test_a_child_that_began_early_has_done_its_imports_and_serves_the_first_call(tmp_path: Path) -> None:
+    with ChildPool(tmp_path / "log.txt", {IMPORTS: "no_such_module colorsys"}) as begun:
+        begun.begin()
+        child = begun._all[0]._process
+        assert child is not None
+        assert begun.call(f"{HERE}:imported", "colorsys")
+        assert begun.call(f"{HERE}:process") == child.pid
+    with ChildPool(tmp_path / "log.txt") as plain:
+        assert not plain.call(f"{HERE}:imported", "colorsys")
+
+
 def test_closing_ends_busy_children(pool: ChildPool) -> None:
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(pool.call, f"{HERE}:hang")
@@ -276,6 +287,19 @@ def test_a_pause_knows_how_long_its_call_stood_still() -> None:
     assert pause.paused_s == 2.5
     pause.pause()
     assert pause.paused_s == 3.5
+
+
+def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(pool: ChildPool) -> None:
+    beside = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1)]
+    try:
+        imports, call = Pause(), Pause()
+        assert pool.call(f"{HERE}:burn", 0.2, pause=imports) == pytest.approx(imports.cpu_s, abs=0.05)
+        pool.call(f"{HERE}:burn", 0.5, pause=call)
+        assert call.cpu_s == pytest.approx(0.5, abs=0.05)
+    finally:
+        for each in beside:
+            each.kill()
+            each.wait()
 
 
 THREADS = 8

@@ -24,23 +24,29 @@ GMACS_PER_SECOND = 90.0
 """Multiply-accumulates a second of one core, in 10^9: MobileNetV2 1.0 224 (0.3 GMACs) runs in 3.35 ms float32 in LiteRT
 2.3 with XNNPACK on an AMD EPYC."""
 
-CONVERT_S, HEAD_S, EXPECTATION_S, REFIT_S, REWRITE_S = 7.2, 5.0, 1.5, 0.6, 0.2
+CONVERT_S, HEAD_S, EXPECTATION_S, ADJUST_S, REFIT_S, REWRITE_S = 4.2, 2.2, 0.5, 5.0, 0.6, 0.2
 TIMING_S, EXPORT_S, RUNTIME_S, ARENA_S = 1.4, 8.0, 4.0, 3.0
-"""Seconds of one core (of the whole machine for timing) that the stages took on an AMD EPYC with MobileNetV2."""
+"""CPU seconds (of timing, seconds of the machine) that the stages took on an AMD EPYC with MobileNetV2."""
+
+LABELS_S, LABELS_IMAGE_S, LABELS_STEP_S = 3.0, 0.0025, 1.5e-10
+"""Seconds of checking labels: imports, opening images that may be crops, and a ridge regression on landmarks. 1,416
+images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features with 3,000 landmarks took 8.5."""
 
 EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
-CALIBRATE_S, CALIBRATE_AGAIN_S = 7.5, 2.5
+CALIBRATE_S, CALIBRATE_AGAIN_S = 12.5, 4.5
 """Seconds of calibrating MobileNetV2 for all its forms, and of a model that shares all its layers but the head."""
 
-COMPRESS_S: Mapping[str, float] = {"float16": 0.6, "weight_int8": 0.5, "dynamic_int8": 0.5, "int8": 0.6}
+COMPRESS_S: Mapping[str, float] = {"float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0}
 """Seconds of a compression recipe on MobileNetV2, after its calibration."""
 
-READ_START_S, FINETUNE_START_S = 0.5, 40.0
-"""Seconds before the first image: a child process and its imports; for fine-tuning also the graph and its
-compilation."""
+READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 40.0
+"""Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and
+its conversion."""
 
-MAP_PASSES = 1.5  # Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image
+MAP_PASSES = 2.0  # Runs in LiteRT that a cached map takes: the lower layers, and reading and changing the image
+
+READING, SCORING = 2.3, 1.4  # CPU seconds of features and of answers over those of the network alone: images are read
 
 CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
 
@@ -56,12 +62,12 @@ FEW_IMAGES, IMAGES_A_PART = 200, 2000
 
 def reading_s(card: Card, images: int) -> float:
     """Return the seconds of extracting features."""
-    return READ_START_S + images * rough_latency_ms(card, "float32") / 1e3
+    return READ_START_S + READING * images * rough_latency_ms(card, "float32") / 1e3
 
 
 def scoring_s(card: Card, recipe: str, images: int) -> float:
     """Return the seconds of running a file over images; 0 images means the bundled photographs."""
-    return READ_START_S + (images or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
+    return READ_START_S + SCORING * (images or PHOTOGRAPHS) * rough_latency_ms(card, recipe) / 1e3
 
 
 def capturing_s(card: Card, recipe: str, images: int) -> float:
@@ -88,7 +94,12 @@ def detector_s(card: Card, images: int, tuning: bool = False) -> float:
     ``tuning``: the seconds of fine-tuning it, after the training of its head.
     """
     backbone = (DETECTOR_TUNING if tuning else DETECTOR_MAPS) * rough_latency_ms(card, "float32") / 1e3
-    return FINETUNE_START_S + images * (backbone + DETECTOR_IMAGE_S)
+    return DETECTOR_START_S + images * (backbone + DETECTOR_IMAGE_S)
+
+
+def labels_s(images: int, landmarks: int) -> float:
+    """Return the seconds of finding likely wrong labels by features that are there."""
+    return LABELS_S + images * (LABELS_IMAGE_S + LABELS_STEP_S * min(images, landmarks) ** 2)
 
 
 def feature_parts(images: int) -> int:
@@ -120,72 +131,131 @@ MOST = 30.0  # A ratio beyond this says more about a disturbance than about the 
 SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
 
 
+LOADED = 1.6
+"""Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
+
+RECENT_S = 5.0
+"""Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
+the start of a search."""
+
+
 class CostRatio(NamedTuple):
-    """Seconds of a stage in one search over its rough price, with a mark if other work disturbed the search."""
+    """CPU seconds of a stage in one search over its rough price, with a mark if other work disturbed the search.
+
+    ``wall``: wall seconds of a CPU second, below 1 where a job uses several cores.
+    """
 
     value: float
     disturbed: bool = False
+    wall: float = 1.0
+
+
+class StageWork(NamedTuple):
+    """The work of jobs: its price in the plan, and what it took; a measurement's CPU seconds are its wall seconds."""
+
+    price_s: float = 0.0
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+
+
+class MachineLoad:
+    """How much longer jobs take now than on a quiet machine; recent jobs count most."""
+
+    def __init__(self) -> None:
+        self._usual_s = self._took_s = RECENT_S
+
+    def note(self, usual_s: float, took_s: float) -> None:
+        """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took others."""
+        left = 0.5 ** (usual_s / RECENT_S)
+        self._usual_s, self._took_s = left * self._usual_s + usual_s, left * self._took_s + took_s
+
+    @property
+    def slowdown(self) -> float:
+        """Wall seconds that jobs take now over those that they take on a quiet machine."""
+        return self._took_s / self._usual_s
 
 
 class CostCalibration:
-    """Seconds that stages took over their rough price, by stage, stored for the next plan.
+    """CPU seconds that stages took over their rough price, by stage, stored for the next plan.
 
+    So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
     Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
     ``file`` is by default one for each machine, in the cache.
+
+    Attributes:
+        pace: CPU seconds of each stage over its rough price.
+        wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
     """
 
     def __init__(self, file: Path | None = None) -> None:
-        self._file = file or cache_root() / f"pace-{host.describe().fingerprint}.json"
+        self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
-        self.pace: Mapping[StageName, float] = _with_trainings(
-            {
-                stage: statistics.median(ratio.value for ratio in _of_kind(ratios, False) or ratios)
-                for stage, ratios in self._ratios.items()
-            }
-        )
-        self._worked: dict[Stage[Any], tuple[float, float]] = {}
+        self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
+        self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
+        self._worked: dict[Stage[Any], StageWork] = {}
+        self._load = MachineLoad()
+
+    def _medians(self, field: str) -> dict[StageName, float]:
+        return {
+            stage: statistics.median(getattr(ratio, field) for ratio in _of_kind(ratios, False) or ratios)
+            for stage, ratios in self._ratios.items()
+        }
+
+    @property
+    def slowdown(self) -> float:
+        """Wall seconds that jobs take now over those that they take on a quiet machine; see :class:`MachineLoad`."""
+        return self._load.slowdown
 
     def note(self, event: StageEvent, price_s: float) -> None:
         """Record what happened to a stage, of which the plan expected ``price_s`` seconds.
 
-        A training that a limit or an interrupt ends counts with its finished epochs and their share of the price.
+        A training that a limit or an interrupt ends counts with the share of its seconds that it has done, which it
+        knows after its first steps; else with its finished epochs.
         """
         done, planned = event.epochs
         if event.kind is EventKind.CACHED:
             self._worked.pop(event.stage, None)
-        elif event.kind is EventKind.DONE and not planned:
-            self._worked[event.stage] = price_s, event.seconds
         elif event.kind in (EventKind.DONE, EventKind.EPOCH):
-            self._worked[event.stage] = price_s * done / planned, event.seconds
+            before = self._worked.get(event.stage, StageWork())
+            share = event.share or (done / planned if planned else 1.0)
+            now = StageWork(price_s * share, event.cpu_s, event.seconds)
+            self._worked[event.stage] = now
+            if not event.stage.resources.alone:
+                usual_s = (now.cpu_s - before.cpu_s) * self.wall.get(event.stage.name, 1.0)
+                self._load.note(usual_s, now.wall_s - before.wall_s)
 
     def observed(self) -> float:
-        """Return the seconds that a stage of this search took over those that its plan expected; 1 before any.
+        """Return the seconds that stages take now over those that their plan expects.
 
-        It is the median over the kinds of stages: some depend on more than the speed of the machine.
+        What this machine takes is the median over the kinds of stages: some depend on more than its speed. Other
+        programs count from :data:`LOADED` on: less than that, the jobs of a search itself cost each other.
         """
-        ratios = [seconds / price_s for price_s, seconds in self._by_stage().values() if price_s > 0]
-        return statistics.median(ratios) if ratios else 1.0
+        ratios = [work.cpu_s / work.price_s for work in self._by_stage().values() if work.price_s > 0]
+        return (self.slowdown if self.slowdown > LOADED else 1.0) * (statistics.median(ratios) if ratios else 1.0)
 
-    def _by_stage(self) -> dict[StageName, tuple[float, float]]:
-        found: dict[StageName, tuple[float, float]] = {}
-        for stage, (price_s, seconds) in self._worked.items():
-            before_s, took_s = found.get(stage.name, (0.0, 0.0))
-            found[stage.name] = before_s + price_s, took_s + seconds
+    def _by_stage(self) -> dict[StageName, StageWork]:
+        found: dict[StageName, StageWork] = {}
+        for stage, work in self._worked.items():
+            found[stage.name] = StageWork(*map(sum, zip(found.get(stage.name, StageWork()), work, strict=True)))
         return found
 
     def keep(self, disturbed: bool = False) -> None:
-        """Compare the expected seconds with those that were spent, stage by stage, and keep the ratios."""
+        """Compare the expected CPU seconds with those that were spent, stage by stage, and keep the ratios."""
         new = dict(self._ratios)
-        for stage, (price, seconds) in self._by_stage().items():
-            if price > 0 and seconds > 0:
-                ratio = self.pace.get(stage, 1.0) * seconds / price  # the plan's prices are paced already
-                bounded = CostRatio(min(max(ratio, 1 / MOST), MOST), disturbed)
+        for stage, (price_s, cpu_s, wall_s) in self._by_stage().items():
+            if price_s > 0 and cpu_s > 0:
+                ratio = self.pace.get(stage, 1.0) * cpu_s / price_s  # the plan's prices are paced already
+                bounded = CostRatio(_bounded(ratio), disturbed, _bounded(wall_s / cpu_s))
                 ratios = (*new.get(stage, ()), bounded)  # a busy week does not displace the quiet ones
                 new[stage] = (*_of_kind(ratios, False)[-SEARCHES:], *_of_kind(ratios, True)[-SEARCHES:])
         if new != self._ratios:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             rows = {stage: [list(each) for each in ratios] for stage, ratios in new.items()}
             write_atomically(self._file, json.dumps(rows, indent=1, sort_keys=True) + "\n")
+
+
+def _bounded(ratio: float) -> float:
+    return min(max(ratio, 1 / MOST), MOST)
 
 
 def _with_trainings(pace: Mapping[StageName, float]) -> Mapping[StageName, float]:

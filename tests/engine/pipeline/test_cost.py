@@ -4,6 +4,7 @@ What the stages of a search cost, and who shares it. The words in the keys of th
 would throw away what users have computed.
 """
 
+import itertools
 import json
 from functools import partial
 from pathlib import Path
@@ -15,10 +16,20 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.cost import FINETUNE_START_S, MOST, CostCalibration, detector_s
+from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.stage import Durations, EventKind, Results, Scope, Stage, StageEvent, StageName
+from advisor.engine.pipeline.stage import (
+    ALONE,
+    Durations,
+    EventKind,
+    Resources,
+    Results,
+    Scope,
+    Stage,
+    StageEvent,
+    StageName,
+)
 from advisor.training.finetune import WEIGHTS
 from tests.engine.pipeline.boxed import two_classes
 from tests.engine.pipeline.walking import materials
@@ -29,7 +40,7 @@ CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 
 def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tuned() -> None:
     none, some, more = (detector_s(CARD, images) for images in (0, 100, 200))
-    assert none == detector_s(CARD, 0, tuning=True) == FINETUNE_START_S < some < more
+    assert none == detector_s(CARD, 0, tuning=True) == DETECTOR_START_S < some < more
     assert more - some == some - none
     assert some == detector_s(CARD.at(224), 100) < detector_s(CARD.at(320), 100)
     assert some < detector_s(CARD, 100, tuning=True)
@@ -57,7 +68,7 @@ def test_timings_take_the_machine_alone_whatever_the_cores() -> None:
     model = CostModel(WORKLOAD)
     stages = model.stages(CARD)
     alone = model.total_s(stage for stage in stages if stage.resources.alone)
-    one, many = (model.wall_s(stages, cores) for cores in (1, 1000))
+    one, many = (model.wall_s(stages, cores) for cores in (1, 10_000))
     assert one == pytest.approx(model.total_s(stages))
     assert many == pytest.approx(alone, rel=0.1)
 
@@ -78,12 +89,14 @@ def searched(
     file: Path, price_s: float, seconds: float, stage: StageName = StageName.CONVERT, disturbed: bool = False
 ) -> None:
     book = CostCalibration(file)
-    book.note(StageEvent(_stage(stage), EventKind.DONE, seconds), price_s)
+    book.note(StageEvent(_stage(stage), EventKind.DONE, 3.0 * seconds, cpu_s=seconds), price_s)
     book.keep(disturbed)
 
 
 def _stage(name: StageName, card: str = "card") -> Stage[None]:
-    return Stage(name, Scope(card), "1", "", (), lambda *_: {}, lambda *_: partial(print), lambda _: None)
+    resources = ALONE if name is StageName.TIMING else Resources()
+    made = lambda *_: partial(print)  # noqa: E731
+    return Stage(name, Scope(card), "1", "", (), lambda *_: {}, made, lambda _: None, resources=resources)
 
 
 def test_what_a_stage_took_prices_the_next_plan_and_a_plan_that_was_right_changes_nothing(tmp_path: Path) -> None:
@@ -133,7 +146,7 @@ def test_a_training_that_was_ended_teaches_what_its_epochs_took(
 ) -> None:
     book = CostCalibration(tmp_path / "pace.json")
     for done, (kind, seconds) in enumerate([(EventKind.EPOCH, 50.0), last], start=1):
-        book.note(StageEvent(_stage(stage), kind, seconds, epochs=(done, planned)), price_s)
+        book.note(StageEvent(_stage(stage), kind, 3.0 * seconds, epochs=(done, planned), cpu_s=seconds), price_s)
     book.keep()
     assert CostCalibration(tmp_path / "pace.json").pace[stage] == pytest.approx(ratio)
 
@@ -148,7 +161,16 @@ def test_a_training_without_a_figure_costs_what_others_took_over_their_price(tmp
 
 @pytest.mark.parametrize(
     "text",
-    ["", "[]", '{"convert": "fast"}', '{"convert": -1}', '{"convert": 4.0}', '{"other": [[1.0, false]]}', "\x00"],
+    [
+        "",
+        "[]",
+        '{"convert": "fast"}',
+        '{"convert": -1}',
+        '{"convert": 4.0}',
+        '{"other": [[1.0, false, 1.0]]}',
+        '{"convert": [[1.0, false]]}',
+        "\x00",
+    ],
 )
 def test_a_damaged_book_is_an_empty_one(tmp_path: Path, text: str) -> None:
     (tmp_path / "pace.json").write_text(text)
@@ -159,8 +181,50 @@ def test_the_seconds_of_this_search_are_compared_with_those_of_its_plan(tmp_path
     book = CostCalibration(tmp_path / "pace.json")
     assert book.observed() == 1.0
     for name, seconds in ((StageName.CONVERT, 9.0), (StageName.HEAD, 3.0)):
-        book.note(StageEvent(_stage(name), EventKind.DONE, seconds), 4.0)
+        book.note(StageEvent(_stage(name), EventKind.DONE, seconds, cpu_s=seconds), 4.0)
     assert book.observed() == pytest.approx(1.5)
+
+
+def jobs(book: CostCalibration, count: int, cpu_s: float, wall_s: float, name: StageName = StageName.CONVERT) -> float:
+    """Note jobs of equal work one after the other, and return the slowdown then."""
+    for _ in range(count):
+        book.note(StageEvent(_stage(name, str(next(NUMBERS))), EventKind.DONE, wall_s, cpu_s=cpu_s), cpu_s)
+    return book.slowdown
+
+
+NUMBERS = itertools.count()
+
+
+def test_a_machine_that_gets_busy_and_idle_half_way_is_followed_within_a_few_jobs(tmp_path: Path) -> None:
+    book = CostCalibration(tmp_path / "pace.json")
+    assert book.slowdown == 1.0
+    assert jobs(book, 3, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0)
+    assert jobs(book, 3, cpu_s=4.0, wall_s=12.0) == pytest.approx(3.0, rel=0.15)
+    assert jobs(book, 3, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.5)
+
+
+def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs(tmp_path: Path) -> None:
+    book, training = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
+    for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
+        book.note(StageEvent(training, EventKind.EPOCH, wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch), 90.0)
+    assert book.slowdown == pytest.approx(4.0, rel=0.15)
+
+
+def test_a_first_search_on_a_busy_machine_does_not_hide_the_load_of_the_next_one(tmp_path: Path) -> None:
+    before = CostCalibration(tmp_path / "pace.json")
+    jobs(before, 3, cpu_s=10.0, wall_s=40.0)
+    before.keep(disturbed=True)
+    assert jobs(CostCalibration(tmp_path / "pace.json"), 3, cpu_s=10.0, wall_s=40.0) == pytest.approx(4.0, rel=0.1)
+
+
+def test_a_job_on_several_cores_and_a_measurement_do_not_look_like_another_load(tmp_path: Path) -> None:
+    before = CostCalibration(tmp_path / "pace.json")
+    jobs(before, 1, cpu_s=20.0, wall_s=12.0, name=StageName.FINETUNE_CACHED)
+    before.keep()
+    book = CostCalibration(tmp_path / "pace.json")
+    assert book.wall[StageName.FINETUNE_CACHED] == pytest.approx(0.6)
+    assert jobs(book, 3, cpu_s=20.0, wall_s=12.0, name=StageName.FINETUNE_CACHED) == pytest.approx(1.0)
+    assert jobs(book, 3, cpu_s=5.0, wall_s=50.0, name=StageName.TIMING) == pytest.approx(1.0)
 
 
 def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> None:
@@ -173,8 +237,9 @@ def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> Non
         ("small", StageName.CUT, EventKind.CACHED, 9.0),
         ("small", StageName.TIMING, EventKind.DONE, 0.5),
     ):
-        durations.note(StageEvent(_stage(name, card), kind, seconds))
+        durations.note(StageEvent(_stage(name, card), kind, seconds, cpu_s=seconds / 2))
     assert durations.by_card() == {"large": {"compress": 6.0}, "small": {"convert": 3.0, "timing": 0.5}}
+    assert durations.by_card(cpu=True) == {"large": {"compress": 3.0}, "small": {"convert": 1.5, "timing": 0.2}}
     assert list(durations.by_card()) == ["large", "small"]
     assert durations.by_stage == {"convert": 3.0, "compress": 6.0, "timing": 0.5}
 
