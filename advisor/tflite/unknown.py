@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError
+from advisor.tflite.heads import AFTER_SOFTMAX, ends_of, logits_of, name_of
 from advisor.tflite.levels import FEATURES, PROBABILITIES
 from advisor.tflite.metadata import describe, described_in
 from advisor.tflite.model import guarded, opened, text_of
@@ -27,7 +28,6 @@ from advisor.tflite.rewrite import (
     content_of,
     drop_unused_buffers,
     editable,
-    operator_name,
     pack,
     prune,
     sign,
@@ -35,18 +35,14 @@ from advisor.tflite.rewrite import (
     unpack,
 )
 
-_AFTER_SOFTMAX = frozenset({"DEQUANTIZE", "QUANTIZE", "RESHAPE"})
-
 _SCALED_INPUTS: Mapping[str, tuple[int, ...]] = MappingProxyType(
-    {**dict.fromkeys(_AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
+    {**dict.fromkeys(AFTER_SOFTMAX, (0,)), "ADD": (0, 1), **dict.fromkeys(("CONV_2D", "FULLY_CONNECTED"), (1, 2))}
 )
 """The inputs of each operator that, divided by a number, divide its result by that number: of layers the weights and
 the bias."""
 
 _FLOATS: Mapping[int, str] = MappingProxyType({schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2"})
 _OPERATOR, _FLOAT32, _FLOAT16 = schema.BuiltinOperator, schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
-_IN_HEAD = frozenset({"FULLY_CONNECTED", "ADD", "QUANTIZE", "DEQUANTIZE", "RESHAPE"})
-_INPUT = "the model's input"
 
 
 def with_temperature(data: bytes, temperature: float, name: str = "the model") -> bytes:
@@ -77,7 +73,7 @@ def with_temperature(data: bytes, temperature: float, name: str = "the model") -
 def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]:
     """Return the tensors from the logits up to the constants of the linear layers."""
     makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    logits = _logits_of(model, graph, makers, name)
+    logits = logits_of(model, graph, makers, name)
     head, waiting, read_in_head = list[int](), [logits], Counter([logits])
     while waiting:
         index = waiting.pop()
@@ -95,35 +91,15 @@ def _head(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> list[int]
     return head
 
 
-def _logits_of(model: schema.ModelT, graph: schema.SubGraphT, makers: Mapping[int, schema.OperatorT], name: str) -> int:
-    """Return the input of the SOFTMAX that gives the only output, given the operator that makes each tensor."""
-    graphs, outputs = len(model.subgraphs), len(graph.outputs)
-    if (graphs, outputs) != (1, 1):
-        raise StageError(f"{name} has {graphs} graphs and {outputs} outputs, and a temperature needs 1 of each")
-    index, found = int(graph.outputs[0]), _INPUT
-    for _ in graph.operators:
-        found = _operator_name(model, makers.get(index))
-        if found != "SOFTMAX" and found not in _AFTER_SOFTMAX:
-            break
-        index = int(makers[index].inputs[0])
-        if found == "SOFTMAX":
-            return index
-    raise StageError(f"{name} ends in {found}, and a temperature needs a SOFTMAX there")
-
-
 def _scaled_inputs(model: schema.ModelT, operator: schema.OperatorT | None, name: str) -> list[int]:
     """Return the inputs to divide instead of the operator's result."""
-    kind = _operator_name(model, operator)
+    kind = name_of(model, operator)
     if operator is None or kind not in _SCALED_INPUTS:
         raise StageError(f"{name} has no linear layer before its SOFTMAX that a temperature fits: {kind} is in the way")
     if getattr(operator.builtinOptions, "fusedActivationFunction", 0):
         raise StageError(f"{name}: the activation function of {kind} is in the way of a temperature")
     inputs = [int(operator.inputs[place]) for place in _SCALED_INPUTS[kind] if place < len(operator.inputs)]
     return [index for index in inputs if index >= 0]
-
-
-def _operator_name(model: schema.ModelT, operator: schema.OperatorT | None) -> str:
-    return _INPUT if operator is None else operator_name(model, operator) or "an unknown operator"
 
 
 def _divide(model: schema.ModelT, tensor: schema.TensorT, temperature: float) -> None:
@@ -157,7 +133,7 @@ class _Edit:
 
     def ends(self) -> tuple[list[int], int]:
         with guarded(self._name):
-            return _ends_of(self._model, self.graph, self._name)
+            return ends_of(self._model, self.graph, self._name)
 
     def finished(self, output: str, tensor: int) -> bytes:
         sign(self._model, self.graph, self._signature.inputs[0].name.decode(), {output: tensor})
@@ -204,22 +180,24 @@ class _Edit:
         return int(shape[1])
 
 
-def with_probe(data: bytes, name: str = "the model") -> bytes:
+def with_probe(data: bytes, name: str = "the model", logits: bool = True) -> bytes:
     """Return the classifier with the single float32 output ``features``: its features, then its logits, (1, F + C).
+
+    Without ``logits``, the features alone, (1, F): files of equal bytes compute the same features.
 
     Its head is a linear layer, or the sum of several, and a softmax; float or quantized. The features are the inputs of
     the layers, in their order.
     """
     edit = _Edit(data, name)
-    features, logits = edit.ends()
-    return edit.finished(FEATURES, edit.together((*features, logits)))
+    features, scores = edit.ends()
+    return edit.finished(FEATURES, edit.together((*features, scores) if logits else features))
 
 
 def head_layers(data: bytes, name: str = "the model") -> int:
     """Return the number of linear layers in a classifier's head."""
     model = unpack(data, name)
     with guarded(name):
-        return len(_ends_of(model, model.subgraphs[0], name)[0])
+        return len(ends_of(model, model.subgraphs[0], name)[0])
 
 
 def with_unknown(
@@ -253,22 +231,3 @@ def with_unknown(
     joined = edit.together((logits, own))
     output = edit.append(_OPERATOR.SOFTMAX, [joined], (1, classes), schema.SoftmaxOptionsT(beta=1.0))
     return edit.finished(PROBABILITIES, output)
-
-
-def _ends_of(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> tuple[list[int], int]:
-    """Return the tensors that the linear layers of the head read, and the one of the logits."""
-    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
-    logits = _logits_of(model, graph, makers, name)
-    features, waiting = list[int](), [logits]
-    for _ in graph.operators:
-        if not waiting:
-            break
-        maker = makers.get(waiting.pop())
-        kind = _INPUT if maker is None else operator_name(model, maker)
-        if maker is None or kind not in _IN_HEAD:
-            raise StageError(f"{name} has no linear layer before its SOFTMAX: {kind} is in the way")
-        if kind == "FULLY_CONNECTED":
-            features.append(int(maker.inputs[0]))
-        else:
-            waiting += [int(index) for index in reversed(maker.inputs[: 2 if kind == "ADD" else 1])]
-    return features, logits

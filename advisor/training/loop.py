@@ -47,7 +47,7 @@ class Timer:
     """The time limit of a training that begins now; ``seconds`` is None for none."""
 
     def __init__(self, seconds: float | None) -> None:
-        self._since = time.monotonic()
+        self.began = self._since = time.monotonic()
         self._ends = math.inf if seconds is None else self._since + seconds
 
     def restart(self) -> None:

@@ -12,6 +12,9 @@ Floats = NDArray[np.float64]
 RIDGE = 1e-2
 """Added to the inputs' variances, as a share of their mean, so that rare directions are left unchanged."""
 
+SHRINKS = tuple(1.5**-power for power in range(30))
+"""Shares of the step that holds the greatest weight, to be tried where weights may be clipped."""
+
 ROUNDS = 50
 """Rounds of k-means, at most."""
 
@@ -112,6 +115,25 @@ def spread(weights: Floats, steps: Floats, moments: Floats, last: int | None = N
 
     with threadpool_limits(limits=1, user_api="blas"):
         return (_each if moments.ndim == 3 else _together)(weights, steps, moments, last)
+
+
+def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_channel: bool = True) -> Floats:
+    """Put a dense kernel (inputs, outputs) on 8-bit steps such that its outputs on ``inputs`` (N, inputs) change least.
+
+    The step of an output channel may clip its greatest weights. A head has such weights on features that hardly ever
+    vary: they would take all steps, and leave 0 of the others.
+    """
+    weights, last = kernel.astype(np.float64), Grid(8).last
+    moments = np.cov(inputs.astype(np.float64), rowvar=False).reshape(len(weights), len(weights))
+    greatest = np.maximum(np.abs(weights).max(axis=0 if per_channel else None), 1e-30) / last
+    errors = []
+    for shrink in SHRINKS:
+        steps = greatest * shrink
+        error = np.clip(np.rint(weights / steps), -last, last) * steps - weights
+        errors.append(np.einsum("fc,fc->c", error, moments @ error))
+    lost = np.array(errors) if per_channel else np.sum(errors, axis=1, keepdims=True)
+    steps = np.broadcast_to(greatest * np.array(SHRINKS)[lost.argmin(axis=0)], weights.shape[1:])
+    return spread(weights, steps, moments, last)
 
 
 def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:

@@ -106,7 +106,10 @@ def convert(backbone: keras.Model) -> bytes:
     return flatbuffer(keras.Model(backbone.inputs[0], {"features": backbone.outputs[0]}))
 
 
-def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int] | None:
-    """Return (epochs done, largest number of epochs); None before the first is done."""
+def epochs_done(checkpoints: Path, hyperparameters: Finetuning) -> tuple[int, int, float] | None:
+    """Return (epochs done, largest number of epochs, share of their seconds that is spent); None before ten steps."""
     progress = read_progress(checkpoints)
-    return (len(progress.history), hyperparameters.epochs) if progress and progress.history else None
+    if progress is None or not progress.spent_s:
+        return None
+    whole_s = progress.spent_s + progress.rest_s
+    return len(progress.history), hyperparameters.epochs, progress.spent_s / whole_s

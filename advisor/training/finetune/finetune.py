@@ -35,8 +35,9 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 6  # Raised when equal images and hyperparameters give another network
+VERSION = 7  # Raised when equal images and hyperparameters give another network
 BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
+PRICED = 10  # Steps after which a training knows its seconds
 WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
 STATE = "state.json"  # File name of the progress, which points to the last checkpoint
 
@@ -51,6 +52,8 @@ class FinetuneProgress:
     best: float  # its validation accuracy (0-1)
     start: float  # validation accuracy before the first epoch (0-1)
     shortened: bool = False  # a time limit lowered the rate early, so that another limit must not continue from here
+    spent_s: float = 0.0  # its seconds so far
+    rest_s: float = 0.0  # those of all epochs that are left, without a time limit; 0 before PRICED steps
 
 
 def read_progress(folder: Path) -> FinetuneProgress | None:
@@ -134,19 +137,21 @@ class _Session:
         taught, self._changed = self._model, hyperparameters.capture
         if hyperparameters.cached:
             halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
-            taught, self._changed = halves.upper, hyperparameters.copies / (1 + hyperparameters.copies)
-            self._batches = MapBatches(halves.lower, images, hyperparameters, maps)
+            kept = MapBatches(halves.lower, images, hyperparameters, maps, hyperparameters.seconds)
+            taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
+            self._batches, self._shortened = kept, kept.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
         self._start_accuracy, self._validation_s, self._epoch_began = 0.0, 0.0, 0.0
+        self._before_s, self._spent_s, self._rest_s, self._stepped = 0.0, 0.0, 0.0, 0.0
 
     def resume(self) -> None:
         """Restore the last checkpoint, or record the accuracy at the start."""
         kept = read_progress(self._folder)
         if kept is not None and not kept.shortened and kept.hyperparameters == self._hyperparameters.plain():
             self.history, self._best_epoch = list(kept.history), kept.best_epoch
-            self._best, self._start_accuracy = kept.best, kept.start
+            self._best, self._start_accuracy, self._before_s = kept.best, kept.start, kept.spent_s
             place = self._folder / f"epoch-{len(self.history)}"
             try:
                 self._optimizer.restore(place)
@@ -190,8 +195,25 @@ class _Session:
         if self._shortened or spent > reached + BEHIND:  # the rate falls with the time
             self._shortened = True
             self._optimizer.spent.assign(min(1.0, spent))
+        if not number and place in (1, PRICED):
+            self._price_after(place)
         seed = hyperparameters.seed + number, place
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
+
+    def _price_after(self, place: int) -> None:
+        """Write after some steps of the first epoch how long all epochs will take; the first step compiles."""
+        now = time.monotonic()
+        if place == PRICED:
+            self._price((now - self._stepped) / (PRICED - 1), PRICED, now)
+            self._write_state()
+        self._stepped = now
+
+    def _price(self, step_s: float, steps: int, now: float) -> None:
+        """Note the seconds so far, and those of the steps and validations that are left after ``steps``."""
+        epochs = self._hyperparameters.epochs
+        whole = epochs * -(-len(self._train) // self._hyperparameters.batch)
+        self._spent_s = self._before_s + now - self._time.began
+        self._rest_s = (1 - steps / whole) * (whole * step_s + epochs * self._validation_s)
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Validate, keep the best weights and write a checkpoint, but of an epoch that the time limit ended."""
@@ -208,8 +230,10 @@ class _Session:
         if self.out_of_time:
             self._write_state()
             return
-        seconds = round(time.monotonic() - self._epoch_began, 3)
+        now = time.monotonic()
+        seconds = round(now - self._epoch_began, 3)
         self.history.append({"loss": loss, "validation_accuracy": accuracy, "seconds": seconds})
+        self._price((seconds - self._validation_s) / len(losses), len(losses) * len(self.history), now)
         self._save()
 
     def finish(self, backbone: keras.Model) -> Finetuned:
@@ -237,7 +261,8 @@ class _Session:
 
     def _write_state(self) -> None:
         plain, history = self._hyperparameters.plain(), tuple(self.history)
-        state = FinetuneProgress(plain, history, self._best_epoch, self._best, self._start_accuracy, self._shortened)
+        best, seconds = (self._best_epoch, self._best, self._start_accuracy), (self._spent_s, self._rest_s)
+        state = FinetuneProgress(plain, history, *best, self._shortened, *seconds)
         partial = self._folder / "state.partial"
         partial.write_text(json.dumps(asdict(state)))
         partial.replace(self._folder / STATE)

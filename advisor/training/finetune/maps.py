@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -19,7 +22,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
 from advisor.isolation.resources import usable_cores
-from advisor.training.features import Batches, augmented
+from advisor.training.features import Batches, Pixels, augmented
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.network import flatbuffer
 
@@ -31,6 +34,7 @@ Floats = NDArray[np.float32]
 
 MAX_BYTES = 2_000_000_000  # Largest size of the maps on disk. A lower cut with larger maps gives way to a higher one.
 _BATCH = 32
+_SHARE = 0.3  # Largest share of a time limit that the maps may take; then there are fewer changed copies
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,60 +113,154 @@ class MapBatches:
     """The maps of images and of changed copies, float16, and their labels.
 
     They are written once into ``folder`` for an equal lower part and equal changes, and memory-mapped. One folder is
-    for one list of images.
+    for one list of images. If all copies would take too much of ``seconds``, there are fewer of them.
     """
 
-    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> None:
-        drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
-        key = hashlib.sha256(json.dumps([lower.output.shape, hyperparameters.copies, drawn], sort_keys=True).encode())
-        for weight in lower.get_weights():
-            key.update(weight.tobytes())
-        cache = folder / f"maps-{key.hexdigest()[:16]}.npy"
-        self._labels, self._copies = images.labels, hyperparameters.copies
-        if not cache.exists():
+    def __init__(
+        self,
+        lower: keras.Model,
+        images: Batches,
+        hyperparameters: Finetuning,
+        folder: Path,
+        seconds: float | None = None,
+    ) -> None:
+        self._labels = images.labels
+        self.copies = hyperparameters.copies
+        cache = _kept(lower, images, hyperparameters, folder, seconds)
+        if cache is None:
             folder.mkdir(parents=True, exist_ok=True)
+            maps = Computed(lower, images, hyperparameters)
+            self.copies = maps.affordable(seconds)
+            cache = _file(lower, images, replace(hyperparameters, copies=self.copies), folder)
             partial = cache.with_suffix(".partial")
-            shape = ((1 + self._copies) * len(images), *lower.output.shape[1:])
+            shape = ((1 + self.copies) * len(images), *lower.output.shape[1:])
             rows = np.lib.format.open_memmap(partial, mode="w+", dtype=np.float16, shape=shape)
-            for row, maps in _maps(lower, images, hyperparameters):
-                rows[row] = maps
+            for places, found in maps.all(self.copies):
+                rows[places] = found
             rows.flush()
             partial.replace(cache)
         self._maps: Maps = np.load(cache, mmap_mode="r", allow_pickle=False)
+        self.copies = len(self._maps) // len(images) - 1
 
     def epoch(
         self, indices: NDArray[np.int64], batch: int, changed: float = 0.0, seed: Sequence[int] = (0, 0)
     ) -> Iterator[tuple[Maps, NDArray[np.int64]]]:
         """Yield float16 maps (n, ...) and labels (n,) of images, of which a share ``changed`` is a changed copy."""
         draws = np.random.default_rng([*seed, 1])
-        copy = draws.integers(1, 1 + max(1, self._copies), len(indices)) * (draws.random(len(indices)) < changed)
+        copy = draws.integers(1, 1 + max(1, self.copies), len(indices)) * (draws.random(len(indices)) < changed)
         rows = indices + len(self._labels) * copy
         for start in range(0, len(indices), batch):
             yield np.array(self._maps[rows[start : start + batch]]), self._labels[indices[start : start + batch]]
 
 
-def _maps(lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> Iterator[tuple[int, Floats]]:
-    """Yield the row and the maps of each image and copy; LiteRT computes them in a third of TensorFlow's time."""
+def _kept(
+    lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path, seconds: float | None
+) -> Path | None:
+    """Return the file that was written before; with a time limit also one with fewer copies. None for none."""
+    most = hyperparameters.copies
+    copies = range(most, (most if seconds is None else min(1, most)) - 1, -1)
+    files = (_file(lower, images, replace(hyperparameters, copies=each), folder) for each in copies)
+    return next((file for file in files if file.exists()), None)
+
+
+def _file(lower: keras.Model, images: Batches, hyperparameters: Finetuning, folder: Path) -> Path:
+    drawn = asdict(replace(hyperparameters.augmentation, mixup=0.0)), hyperparameters.capture, hyperparameters.seed
+    known = [lower.output.shape, len(images), hyperparameters.copies, drawn]
+    key = hashlib.sha256(json.dumps(known, sort_keys=True).encode())
+    for weight in lower.get_weights():
+        key.update(weight.tobytes())
+    return folder / f"maps-{key.hexdigest()[:16]}.npy"
+
+
+class Computed:
+    """Computes maps, some images in each thread. LiteRT takes a third of TensorFlow's time; a GPU takes less."""
+
+    def __init__(self, lower: keras.Model, images: Batches, hyperparameters: Finetuning) -> None:
+        import tensorflow as tf
+
+        self._images, self._hyperparameters = images, hyperparameters
+        self._threads, self._idle = usable_cores(), SimpleQueue[Callable[[Floats], Floats]]()
+        on_gpu = bool(tf.config.list_physical_devices("GPU"))
+        data = b"" if on_gpu else _one_at_a_time(lower)
+        for _ in range(self._threads):
+            self._idle.put(_in_tensorflow(lower) if on_gpu else _in_litert(data))
+
+    def affordable(self, seconds: float | None) -> int:
+        """Return the number of copies whose maps take a small share of a time limit; at least one, if there are any."""
+        copies = self._hyperparameters.copies
+        if seconds is None or copies < 2:
+            return copies
+        few = np.arange(min(_BATCH, len(self._images)))
+        self._of(few[:2], 1)  # compiles
+        began = time.monotonic()
+        self._of(few, 0)
+        each_s = (time.monotonic() - began) * len(self._images) / (len(few) * self._threads)
+        return int(np.clip(_SHARE * seconds // each_s - 1, 1, copies))
+
+    def all(self, copies: int) -> Iterator[tuple[NDArray[np.int64], Floats]]:
+        """Yield rows and their maps: those of the images, then of each copy, in the order of the images."""
+        every = np.arange(len(self._images))
+        parts = [every[start : start + _BATCH] for start in range(0, len(every), _BATCH)]
+        with ThreadPoolExecutor(self._threads) as pool:
+            for found in pool.map(lambda part: self._of(part, copies), parts):
+                yield from found
+
+    def _of(self, part: NDArray[np.int64], copies: int) -> list[tuple[NDArray[np.int64], Floats]]:
+        """Return the rows and maps of some images and their copies; each image is read once."""
+        run, seed, capture = self._idle.get(), self._hyperparameters.seed, self._hyperparameters.capture
+        try:
+            plain, _ = next(self._images.epoch(part, len(part)))
+            found = []
+            for copy in range(1 + copies):
+                pixels = plain
+                if copy and capture:
+                    pixels, _ = next(self._images.epoch(part, len(part), capture, (seed, copy)))
+                rows = part + copy * len(self._images)
+                found.append((rows, run(self._changed(pixels, copy, (seed, int(rows[0]))))))
+            return found
+        finally:
+            self._idle.put(run)
+
+    def _changed(self, pixels: Pixels, copy: int, seed: tuple[int, int]) -> Floats:
+        """Return images, or a changed copy of them if ``copy`` is not 0."""
+        import tensorflow as tf
+
+        shown: Floats = pixels.astype(np.float32)
+        if copy:
+            changes = replace(self._hyperparameters.augmentation, mixup=0.0)
+            shown = augmented(tf.constant(shown), tf.zeros((len(shown), 1)), changes, tf.constant(seed))[0].numpy()
+        return shown
+
+
+def _one_at_a_time(lower: keras.Model) -> bytes:
     import keras
-    import tensorflow as tf
-    from ai_edge_litert.interpreter import Interpreter
 
     one = keras.Input(lower.input.shape[1:], batch_size=1)
-    interpreter = Interpreter(model_content=flatbuffer(keras.Model(one, lower(one))), num_threads=usable_cores())
+    return flatbuffer(keras.Model(one, lower(one)))
+
+
+def _in_litert(data: bytes) -> Callable[[Floats], Floats]:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(model_content=data, num_threads=1)
     interpreter.allocate_tensors()
     place, found = (
         details[0]["index"] for details in (interpreter.get_input_details(), interpreter.get_output_details())
     )
-    changes = replace(hyperparameters.augmentation, mixup=0.0)
-    for copy in range(1 + hyperparameters.copies):
-        row, capture = copy * len(images), hyperparameters.capture if copy else 0.0
-        for pixels, _ in images.epoch(np.arange(len(images)), _BATCH, capture, (hyperparameters.seed, copy)):
-            shown = pixels.astype(np.float32)
-            if copy:
-                draw = tf.constant((hyperparameters.seed, row))
-                shown = augmented(tf.constant(shown), tf.zeros((len(shown), 1)), changes, draw)[0].numpy()
-            for image in shown:
-                interpreter.set_tensor(place, image[None])
-                interpreter.invoke()
-                yield row, interpreter.get_tensor(found)[0]
-                row += 1
+
+    def run(images: Floats) -> Floats:
+        maps = []
+        for image in images:
+            interpreter.set_tensor(place, image[None])
+            interpreter.invoke()
+            maps.append(interpreter.get_tensor(found)[0])
+        return np.stack(maps)
+
+    return run
+
+
+def _in_tensorflow(lower: keras.Model) -> Callable[[Floats], Floats]:
+    import tensorflow as tf
+
+    compiled = tf.function(lambda images: lower(images, training=False), autograph=False, reduce_retracing=True)
+    return lambda images: np.asarray(compiled(tf.constant(images)))

@@ -184,11 +184,21 @@ class Trial:
         return found
 
     def cross_validated(
-        self, fold: NDArray[np.int64], strengths: Sequence[float], held: Sequence[int] = range(FOLDS)
+        self,
+        fold: NDArray[np.int64],
+        strengths: Sequence[float],
+        held: Sequence[int] = range(FOLDS),
+        asked: Floats | None = None,
     ) -> list[OutOfFoldAnswers]:
-        """Return the answers of each strength on the folds ``held``; ``fold`` is the fold of each image."""
+        """Return the answers of each strength on the folds ``held``; ``fold`` is the fold of each image.
+
+        ``asked`` are other features (N, F) of the images, to be answered instead of those that the heads are fitted to.
+        """
         from scipy.special import softmax
 
+        inside, constant = self.inside, self.constant
+        if asked is not None:
+            inside, constant = self.space.enter(asked), self.space.constant(asked)
         shape = (len(self.targets), self.classes)
         found = {strength: np.zeros(shape, np.float32) for strength in strengths}
         for number in np.intersect1d(fold, held):
@@ -196,19 +206,23 @@ class Trial:
             views = [view[seen] for view in self.views]
             fitted = fit(self.inside[seen], self.targets[seen], self.classes, views, strengths)
             for strength, (weights, bias) in fitted.items():
-                logits = self.inside[unseen] @ weights + self.constant[unseen] * bias
+                logits = inside[unseen] @ weights + constant[unseen] * bias
                 found[strength][unseen] = softmax(logits, axis=1)
         return [OutOfFoldAnswers(self, strength, found[strength]) for strength in strengths]
 
     def fitted(self, strength: float) -> tuple[Floats, Floats]:
         """Return the head of one strength on all images, on the original features: (F, C) and (C,)."""
-        grid = GRID if strength >= GRID[0] else STRONGER
-        path = (*(each for each in grid if each < strength), strength)  # fitted one after another up to this one
-        fitted = fit(self.inside, self.targets, self.classes, self.views, path)[strength]
+        fitted = fit(self.inside, self.targets, self.classes, self.views, path_to(strength))[strength]
         read, bias = self.space.leave(*fitted)
         weights = np.zeros((self.width, self.classes), np.float32)
         weights[: len(read)] = read
         return weights, bias
+
+
+def path_to(strength: float) -> tuple[float, ...]:
+    """Return the strengths that are fitted one after another up to this one."""
+    grid = GRID if strength >= GRID[0] else STRONGER
+    return (*(each for each in grid if each < strength), strength)
 
 
 def strongest(tried: Sequence[OutOfFoldAnswers]) -> OutOfFoldAnswers:

@@ -202,7 +202,9 @@ def test_an_interrupted_run_goes_on_where_it_was_and_ends_as_one_that_was_not(
     maps = tmp_path / "maps"
     _, whole = _run(few, tmp_path / "whole", knobs, maps=maps) if knobs.cached else short
     _interrupted(few, tmp_path, knobs, maps)
-    assert epochs_done(tmp_path, knobs) == (1, 2)
+    done, epochs, share = epochs_done(tmp_path, knobs) or (0, 0, 0.0)
+    assert (done, epochs) == (1, 2)
+    assert 0.5 <= share < 1
     begun = json.loads((tmp_path / STATE).read_text())["history"]
     _, result = _run(few, tmp_path, knobs, maps=maps)
     assert list(result.history[:1]) == begun
@@ -242,13 +244,13 @@ def test_what_ships_reads_the_maps_of_the_compared_model(
 ) -> None:
     from advisor.training.finetune import maps
 
-    compute, one, computed, kernels = maps._maps, replace(ON_MAPS, epochs=1), [], []
+    compute, one, computed, kernels = maps.Computed.all, replace(ON_MAPS, epochs=1), [], []
 
     def counted(*given: Any) -> Iterator[Any]:
         computed.append(given)
         return compute(*given)
 
-    monkeypatch.setattr(maps, "_maps", counted)
+    monkeypatch.setattr(maps.Computed, "all", counted)
     _run(few, tmp_path / "compared", one, maps=tmp_path / "maps")
     for own, shared in enumerate((tmp_path / "maps", None)):
         backbone, _ = _run(few, tmp_path / str(own), one, after=tmp_path / "compared" / WEIGHTS, maps=shared)
@@ -322,6 +324,21 @@ def test_on_kept_maps_it_learns_leaves_the_lower_layers_and_answers_in_its_file_
     unseen = _validation(data)
     found = predict(tmp_path / "tuned.tflite", [data[0][row] for row in unseen], nets.VIEW).argmax(axis=1)
     assert (found == np.array(data[1])[unseen]).mean() == pytest.approx(whole.validation_accuracy, abs=0.01)
+
+
+def test_its_seconds_are_known_after_ten_steps(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look at the clock takes a second: one before each step, and one before and after the validation."""
+    knobs = replace(KNOBS, epochs=4, batch=8)
+    monkeypatch.setattr(_Session, "end_epoch", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with _ticking(), pytest.raises(KeyboardInterrupt):
+        _run(data, tmp_path, knobs)
+    state = json.loads((tmp_path / STATE).read_text())
+    steps = -(-(len(data[0]) - len(_validation(data))) // knobs.batch)
+    assert state["history"] == []
+    done, epochs, share = epochs_done(tmp_path, knobs) or (1, 0, 0.0)
+    assert (done, epochs) == (0, 4)
+    assert share == state["spent_s"] / (state["spent_s"] + state["rest_s"])
+    assert state["rest_s"] == pytest.approx((epochs - 10 / steps) * (steps * 10 / 9 + 1)), "ten looks in nine steps"
 
 
 @pytest.mark.parametrize("cached", [False, True])

@@ -1,0 +1,185 @@
+"""The head of a quantized file, adjusted to the features that its own backbone gives."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation_facts import HeadFacts
+from advisor.core.training import FINETUNE_CACHED, HEAD, HEAD_SUBSET, NONE
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Role, Workload
+from advisor.engine.pipeline.stage import StageName
+from advisor.engine.pipeline.stages.adjusting import MOST_IMAGES
+from advisor.engine.pipeline.stages.adjusting_jobs import KEPT, MATCHED, REFITTED, SHIPS_FILE, HeadImages, adjust_head
+from advisor.engine.question import Question
+from advisor.measurement.accuracy import predict
+from advisor.tasks import DETECTION
+from advisor.tflite.heads import read_head
+from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite.unknown import with_probe
+from advisor.training.features import extract
+from tests.engine.plans import image_counts
+from tests.tflite.test_temperature import CLASSES, SIDE, classifier, form, random_images
+
+CARD = load_catalogue()["mobilenet_v2_1.0_224"]
+SPEC = InputSpec(SIDE, (127.5,) * 3, (32.0,) * 3)
+IMAGES = 60
+TRAINED = Workload((HEAD, FINETUNE_CACHED), ("float32", "int8"), image_counts(1000, 200, 250))
+
+
+@pytest.fixture(scope="module")
+def paths(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ...]:
+    """Images of the small classifier's classes: the first five are one of each."""
+    folder, found = tmp_path_factory.mktemp("images"), []
+    for number, image in enumerate(random_images()[:IMAGES]):
+        pixels = np.rint(image * SPEC.std[0] + SPEC.mean[0]).clip(0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(folder / f"{number}.png")
+        found.append(folder / f"{number}.png")
+    return tuple(found)
+
+
+def shifted(data: bytes) -> bytes:
+    """A file whose features are shifted: the bias of its last convolution is another."""
+    model = unpack(data)
+    kernels = [operator for operator in model.subgraphs[0].operators if len(operator.inputs) > 2]
+    bias = model.subgraphs[0].tensors[kernels[-2].inputs[2]]
+    values = np.frombuffer(model.buffers[bias.buffer].data.tobytes(), "<i4")
+    model.buffers[bias.buffer].data = np.frombuffer((values + 4000).astype("<i4").tobytes(), np.uint8)
+    return pack(model)
+
+
+Make = Callable[..., tuple[dict[str, object], Path]]
+
+
+@pytest.fixture
+def made(paths: tuple[Path, ...], tmp_path: Path) -> Make:
+    """Adjust the head of a file in a folder; the classes are the answers of the float file."""
+
+    def make(
+        quantized: bytes, matched: bool = False, compared: Path | None = None, train: int = 45
+    ) -> tuple[dict, Path]:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        folder.mkdir()
+        model, floats, probed, out = (folder / f"{name}.tflite" for name in ("int8", "float", "probe", "model"))
+        model.write_bytes(quantized)
+        floats.write_bytes(classifier(1))
+        probed.write_bytes(with_probe(classifier(1), logits=False))
+        np.save(folder / "features.npy", extract(probed, paths, SPEC))
+        labels = predict(floats, paths, SPEC).argmax(axis=1).tolist()
+        given = HeadImages(paths, tuple(labels), (), tuple(range(train)), CLASSES, 0)
+        if not matched:
+            facts = HeadFacts("all_levels", 1.0, at_grid_end=False, cv_accuracy=0.9, cv_images=train)
+            given = replace(given, head=facts, features=(folder / "features.npy",), backbone=probed)
+        return adjust_head(model, floats, given, SPEC, compared, {"arena_bytes": 7}, {"learning": 1}, out), out
+
+    return make
+
+
+def divergence(paths: tuple[Path, ...], file: Path) -> float:
+    """Return the mean distance of a file's probabilities from those of the float file beside it."""
+    return float(np.abs(predict(file, paths, SPEC) - predict(file.with_name("float.tflite"), paths, SPEC)).mean())
+
+
+def right(paths: tuple[Path, ...], file: Path) -> float:
+    """Return the share of images with the same answer as the float file beside it."""
+    answers = (predict(each, paths, SPEC).argmax(axis=1) for each in (file, file.with_name("float.tflite")))
+    return float(np.equal(*answers).mean())
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("matched", "word"), [(True, MATCHED), (False, REFITTED)])
+def test_answers_that_a_shift_of_the_features_changed_come_back(
+    made: Make, paths: tuple[Path, ...], matched: bool, word: str
+) -> None:
+    result, file = made(shifted(form(1, "int8")), matched)
+    assert result == {"arena_bytes": 7, "notes": {"learning": 1, "head": word}}
+    assert right(paths, file) > right(paths, file.with_name("int8.tflite")) + 0.1
+    if matched:
+        assert divergence(paths, file) < divergence(paths, file.with_name("int8.tflite")) / 2
+
+
+@pytest.mark.integration
+def test_the_file_that_ships_takes_the_head_that_the_pass_over_its_backbone_gave(made: Make) -> None:
+    compared = made(shifted(form(1, "int8")))[1]
+    assert np.load(compared.with_name(SHIPS_FILE))["rows"].shape == (IMAGES, 16)
+    _, ships = made(shifted(form(1, "int8")), compared=compared)
+    kept = np.load(compared.with_name(SHIPS_FILE))
+    assert np.abs(read_head(ships.read_bytes())[0] - kept["weights"]).mean() < 0.05 * np.abs(kept["weights"]).mean()
+    assert not ships.with_name(SHIPS_FILE).exists()
+
+
+@pytest.mark.integration
+def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
+    compared = made(shifted(form(1, "int8")))[1]
+    result, ships = made(form(1, "int8"), compared=compared)
+    assert result["notes"]["head"] == REFITTED
+    assert ships.with_name(SHIPS_FILE).exists()
+
+
+@pytest.mark.integration
+def test_a_head_that_cannot_be_written_stays_and_the_notes_say_why(made: Make) -> None:
+    result, file = made(form(1, "weight_int8"), matched=True)
+    assert str(result["notes"]["head"]).startswith(f"{KEPT}: ")
+    assert file.read_bytes() == form(1, "weight_int8")
+
+
+@pytest.mark.integration
+def test_a_class_of_one_image_keeps_its_place(made: Make, paths: tuple[Path, ...]) -> None:
+    result, file = made(shifted(form(1, "int8")), train=8)
+    assert result["notes"]["head"] == REFITTED
+    assert right(paths, file) > right(paths, file.with_name("int8.tflite"))
+
+
+def adjusting(training: str, compression: str, workload: Workload = TRAINED) -> list[str]:
+    stages = with_all_before(VariantStages(CARD, training, compression, workload).evaluation)
+    return [stage.scope.purpose for stage in stages if stage.name is StageName.ADJUST]
+
+
+@pytest.mark.parametrize("training", [HEAD, FINETUNE_CACHED])
+@pytest.mark.parametrize("form", ["int8", "int8_float_io", "mixed_int8", "qat_int8", "int8_per_tensor"])
+def test_the_compared_file_and_the_one_that_ships_are_adjusted(training: str, form: str) -> None:
+    assert adjusting(training, form) == ["compare", "ship"]
+
+
+@pytest.mark.parametrize(
+    ("training", "form", "workload"),
+    [
+        (HEAD, "float32", TRAINED),
+        (HEAD, "weight_int8", TRAINED),
+        (HEAD, "int16x8", TRAINED),
+        (HEAD_SUBSET, "float32", TRAINED),
+        (NONE, "int8", Workload((NONE,), ("float32", "int8"))),
+        (HEAD, "int8", replace(TRAINED, question=Question(DETECTION.name))),
+    ],
+    ids=["float", "float activations", "16 bits", "first look", "no images", "detector"],
+)
+def test_other_files_keep_their_head(training: str, form: str, workload: Workload) -> None:
+    assert adjusting(training, form, workload) == []
+
+
+def test_timings_do_not_wait_for_the_head() -> None:
+    stages = VariantStages(CARD, HEAD, "int8", TRAINED)
+    assert StageName.ADJUST not in {stage.name for stage in with_all_before([stages.timed])}
+
+
+@pytest.mark.parametrize(
+    ("training", "workload", "reads"),
+    [
+        (HEAD, TRAINED, True),
+        (FINETUNE_CACHED, TRAINED, False),
+        (HEAD, replace(TRAINED, question=Question(robust=True)), False),
+        (HEAD, replace(TRAINED, images={**TRAINED.images, Role.LEARNT: MOST_IMAGES + 1}), False),
+    ],
+    ids=["refitted", "fine-tuned", "robust", "large"],
+)
+def test_only_a_plain_head_is_fitted_again(training: str, workload: Workload, reads: bool) -> None:
+    adjust = VariantStages(CARD, training, "int8", workload).compared
+    assert (StageName.HEAD in {stage.name for stage in adjust.after}) == reads
+    ships = next(stage for stage in VariantStages(CARD, training, "int8", workload).ships.after)
+    assert (ships.cost_s < adjust.cost_s / 2) == reads
