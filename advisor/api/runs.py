@@ -127,7 +127,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     folder = Path(resume) if (resume := options.get("resume")) is not None else None
     with Progress(None if quiet else display(), answer) as progress:
         outcome = run_search(_request(options), progress, folder, verbose)
-        if outcome.stop.why != "interrupt":
+        if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)
         progress.say("writing the report")

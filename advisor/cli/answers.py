@@ -131,7 +131,7 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
         return
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in edits:
-        typer.echo(f"for MediaPipe: {edit}; the file as it was measured is beside it")
+        typer.echo(f"for MediaPipe: {edit}; the file without this edit is beside it")
     typer.echo(f"Next: python {bundle.path}/check.py")
 
 

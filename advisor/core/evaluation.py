@@ -18,6 +18,7 @@ from advisor.core.evaluation_facts import (
     HeadFacts,
     ImageAnswers,
     NewConditions,
+    OnAllImages,
     RemoteFacts,
     TimingFacts,
     UnknownFacts,
@@ -131,6 +132,8 @@ class Evaluation:
     required_figures: Mapping[str, DeviceFigures] | None = field(default=None, compare=False)
     #: how it answers images of things that are none of its classes; None where this was not tried.
     unknown: UnknownFacts | None = field(default=None, compare=False)
+    #: the file that ships instead if it is to learn from all images; None if there is none.
+    on_all: OnAllImages | None = field(default=None, compare=False)
 
 
 HOST = "host"
@@ -217,6 +220,7 @@ DETAILS: Mapping[str, str] = {
     "expectation": "expectation", "head": "head", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
     "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
     "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
+    "on_all": "on_all_images",
 }  # fmt: skip
 """The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
 are entries themselves."""

@@ -118,6 +118,25 @@ class UnknownFacts:
 
 
 @dataclass(frozen=True)
+class OnAllImages:
+    """A file of the same network and recipes that has learnt from the hold-out too. No figure of it can be measured."""
+
+    file: str = ""  #: path in the run; empty if it could not be made
+    sha256: str = ""  #: its hash
+    size_bytes: int = 0  #: its size
+    images: int = 0  #: number of images that it has learnt from
+    more: int = 0  #: number of these that the judged file has not learnt from: the hold-out
+    same: float = 0.0  #: share (0-1) of validation images, which both have learnt from, with the same answer of both
+    compared: int = 0  #: number of these validation images
+    reason: str = ""  #: why it could not be made
+
+    def __post_init__(self) -> None:
+        """Refuse an impossible share or number of images. Raises ValueError."""
+        if not (0 <= self.same <= 1 and 0 <= self.more <= self.images):
+            raise ValueError(f"a file with {self.more} of {self.images} more images, {self.same} equal answers")
+
+
+@dataclass(frozen=True)
 class Normalisation:
     """Mean and deviation that turn RGB values 0..255 into the model's input: ``(value - mean) / std`` by channel."""
 

@@ -48,21 +48,14 @@ FORMS: Mapping[str, Form] = {
 """Every recipe of ``advisor.compression.recipes``, by name."""
 
 
-FORM_SPEEDUP, FLOAT_SPEEDUP, FORM_SHRINKAGE, FORM_GAIN = 2.5, 1.15, 1.25, 0.5
-"""Most that a form can be faster than float32, the same for float arithmetic, most that a file can be smaller
-than by the bytes of its parameters, and points that it can have more than float32 on the same images. Single forms
-exceed them, but none that they leave out belongs to the front: ``benchmarks/results/dominated.md``."""
+FORM_SPEEDUP, FLOAT_SPEEDUP = 2.5, 1.15
+"""Most that a form can be faster than float32, and the same for float arithmetic."""
 
 
 def most_speedup(recipe: str) -> float:
     """Return how many times as fast as the float32 file of the same network a form may be on one machine."""
     form = form_of(recipe)
     return FLOAT_SPEEDUP if form.like == "float32" and form.predictable else FORM_SPEEDUP
-
-
-def most_shrinkage(recipe: str) -> float:
-    """Return how many times as small as the float32 file of the same network a form may be."""
-    return FORM_SHRINKAGE * form_of("float32").bytes / form_of(recipe).bytes
 
 
 def form_of(recipe: str) -> Form:

@@ -64,6 +64,9 @@ FIRST, ALL = "first", "all"
 CAPTURES = (FIRST, ALL)
 """The finalists that run under capture conditions: pick and runner-up, or one file of each network."""
 
+ALL_BUT_HOLDOUT, ALL_IMAGES = SHIP_ON = ("all-but-holdout", "all")
+"""Images that the file that ships learns from, as ``--ship-on`` takes them."""
+
 ADVISOR, TPE, NSGA2, GP, RANDOM = "advisor", "tpe", "nsga2", "gp", "random"
 SAMPLERS = (ADVISOR, TPE, NSGA2, GP, RANDOM)
 
@@ -101,7 +104,7 @@ def confidence(text: str, option: str) -> float:
 
 
 def stop_share(text: str, option: str) -> float:
-    """Return the share of the front below which a search stops; 0 for never."""
+    """Return the points of accuracy over 100 below which a search stops; 0 for never."""
     return 0.0 if text == NEVER else percent(text, option) / 100
 
 

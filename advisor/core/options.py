@@ -142,6 +142,9 @@ class PlanOptions(_Task, LimitOptions, total=False):
         choices=choosable(), joined=True, first=True)]
     tune_training: Annotated[Number, Option(
         TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best.", usual="0")]
+    ship_on: Annotated[Text, Option(
+        TRAINING, "NAME", "Images that the pick's file learns from: all-but-holdout, or all. The accuracy is that of "
+        "the file that did not learn from the hold-out.", names.ALL_BUT_HOLDOUT, choices=names.SHIP_ON, free=True)]
     compressions: Annotated[Names, Option(
         TRAINING, "NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas.",
         usual="five recipes without retraining", joined=True)]
@@ -160,8 +163,9 @@ class PlanOptions(_Task, LimitOptions, total=False):
         parse=units.seconds, first=True, free=True)]
     max_trials: Annotated[Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)]
     stop_below: Annotated[Text, Option(
-        RUNNING, "SHARE", "Stop when one more hour is expected to add less than this share of the front: 0.5%, or "
-        "never.", usual="0.5% from 100 configurations on", parse=names.stop_share, free=True)]
+        RUNNING, "POINTS", "Stop when a CPU hour more is expected to improve the answer by less than so many points of "
+        "accuracy, or what --prefer counts like them: 0.5%, or never.", usual="2% unless recipes are named",
+        parse=names.stop_share, free=True)]
     capture: Annotated[Text, Option(
         RUNNING, "NAME", "Finalists that run under capture conditions: first (pick and runner-up) or all.",
         names.FIRST, choices=names.CAPTURES, free=True)]

@@ -34,7 +34,7 @@ class TrainingRecipe:
     spread: float = 0.0  #: standard deviation of ``gain``
     #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
     points: float = 0.0
-    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.6 to 0.8 CPU seconds
+    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 1.0 to 1.3 CPU seconds
     #: for 32 images of EfficientNet-Lite0 (decision 0048).
     step: float = 0.0
 
@@ -59,7 +59,7 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType({
         ),
         TrainingRecipe(
             FINETUNE_CACHED, "last blocks fine-tuned on your images", layers=0.61, over=HEAD, gain=0.30, spread=0.12,
-            points=4.0, step=5.2,
+            points=4.0, step=7.0,
         ),
         TrainingRecipe(
             FINETUNE_TOP, "last layers fine-tuned on your images", layers=0.65, detects=True, over=HEAD, gain=0.25,

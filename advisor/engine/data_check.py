@@ -1,6 +1,7 @@
 """Check images for a task: what is wrong with their files, their labels, and crops of one image among them."""
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -21,14 +22,15 @@ from advisor.datasets.checks import kept_together
 from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind, writable
 from advisor.datasets.checks.image_quality import MeasureDistribution
-from advisor.datasets.dataset import Dataset
+from advisor.datasets.dataset import Dataset, members_of
 from advisor.datasets.division import Overview
 from advisor.datasets.duplicates import Pair
-from advisor.datasets.split import Split
+from advisor.datasets.split import Split, group_numbers
 from advisor.datasets.survey import Progress, Survey
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.execution import Machine
-from advisor.engine.pipeline.materials import Images, Materials, Role, versions
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.materials import Images, Materials, Part, Role, versions
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages.backbone import features
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
@@ -208,18 +210,15 @@ class LabelChecker:
         catalogue = load_catalogue(self.catalogs)
         cards = [catalogue.card(name) for name in ((self.card,) if self.card else PREFERRED)]
         card = next((card for card in cards if is_here(card, options)), cards[0])
-        large = {label for label, count in enumerate(dataset.counts) if count >= FEWEST}
-        if len(large) < 2:
-            raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
-        checked = [index for index, image in enumerate(dataset.images) if image.label in large]
+        groups = group_numbers(dataset, kept_together(dataset, pairs))
+        images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
+        stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
-        weights = fetch(card, options)
-        return _run(label_stage(card, dataset, checked, pairs, self.landmarks), card, weights, dataset, say)
+        return _run(stage, card, fetch(card, options), images, say)
 
 
-def _run(stage: Stage[Faults], card: Card, weights: WeightsFile, dataset: Dataset, say: Say) -> LabelCheck:
+def _run(stage: Stage[Faults], card: Card, weights: WeightsFile, images: Images, say: Say) -> LabelCheck:
     """Run the stage and those that it needs, or look them up in the cache."""
-    images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED))
     materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), Question(seed=SEED))
     with Scratch() as folder, ChildPool(folder / "log.txt") as heavy, ChildPool(folder / "log.txt") as light:
         workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
@@ -227,29 +226,34 @@ def _run(stage: Stage[Faults], card: Card, weights: WeightsFile, dataset: Datase
         return LabelCheck(card.name, *run_coroutine(walker.run(stage)))
 
 
-def label_stage(
-    card: Card, dataset: Dataset, checked: Sequence[int], pairs: Sequence[Pair], landmarks: int
-) -> Stage[Faults]:
-    """Return the stage that finds likely wrong labels and cropped copies by the card's features of all images."""
-    read = features(card, Role.TRAIN, len(dataset.images))
-    labels = [image.label for image in dataset.images]
-    together = kept_together(dataset, pairs)
+def label_stage(card: Card, part: Part, landmarks: int = LANDMARKS) -> Stage[Faults]:
+    """Return the stage that finds likely wrong labels and cropped copies among the images to learn from.
+
+    ``part`` are these images, and the card's features of them tell. StageError: fewer than two classes have enough
+    images.
+    """
+    counts = Counter(part.labels)
+    checked = [row for row, label in enumerate(part.labels) if counts[label] >= FEWEST]
+    if len({part.labels[row] for row in checked}) < 2:
+        raise StageError(f"labels are checked if two classes have at least {FEWEST} images each")
+    read = features(card, Role.LEARNT, len(part.paths))
+    together = [group for group in members_of(part.groups).values() if len(group) > 1]
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "features": read.key(materials, results),
-            "labels": sha256_json([labels, [list(group) for group in together]]),
+            "labels": sha256_json([part.labels, together]),
             "landmarks": landmarks,
             **versions("cleanlab", "scipy", "numpy", "pillow"),
         }
 
-    def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        paths, out = materials.part(Role.TRAIN).paths, folders.out / RESULT
-        return partial(find_faults, read.files(results), labels, checked, together, paths, landmarks, out)
+    def job(_materials: Materials, results: Results, folders: Folders) -> Job:
+        files, out = read.files(results), folders.out / RESULT
+        return partial(find_faults, files, part.labels, checked, together, part.paths, landmarks, out)
 
     return Stage(
         StageName.LABELS, Scope(card.name), "5", "judging labels with", read.stages, inputs, job,
-        lambda folder: read_faults(folder / RESULT),
+        lambda folder: read_faults(folder / RESULT), cost.labels_s(len(part.paths), landmarks),
     )  # fmt: skip
 
 

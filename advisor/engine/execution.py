@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from advisor.core.names import EXECUTORS, LOCAL, integration
+from advisor.core.units import show_bytes
 from advisor.engine.question.values import Execution
 from advisor.isolation import ChildPool, Children, MemoryGate, Pause
-from advisor.isolation.pool import POOLS
+from advisor.isolation.pool import HEAVY, POOLS
 from advisor.measurement import host
 from advisor.measurement.host import Host
 
@@ -28,7 +29,9 @@ AFTER_JOBS = 1e9
 LOOK_AGAIN_S = 1.0
 """Seconds until the memory for the next job is checked again."""
 
-_Turn = tuple[float, int, asyncio.Future[None], int]
+Waits = Callable[[str], None]  # Called with what a job waits for, in words
+
+_Turn = tuple[float, int, asyncio.Future[None], int, Waits]
 """Priority, position in the queue, the future that is set when it is this caller's turn, expected memory in bytes."""
 
 
@@ -63,13 +66,13 @@ class Machine:
 
     @asynccontextmanager
     async def core(
-        self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None
+        self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None, waits: Waits = lambda _: None
     ) -> AsyncIterator[None]:
-        """Hold one core; wait until the memory that the job is expected to take is free.
+        """Hold one core; wait until the memory that the job is expected to take is free, and tell ``waits`` about it.
 
         Measurements wait for jobs that have no ``pause``.
         """
-        await self._wait(self._jobs, priority, memory_bytes)
+        await self._wait(self._jobs, priority, memory_bytes, waits)
         if pause is not None:
             self._pausable.append(pause)
             asyncio.get_running_loop().call_soon(self._grant)
@@ -83,10 +86,11 @@ class Machine:
 
     @asynccontextmanager
     async def trainer(
-        self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0, first: bool = False
-    ) -> AsyncIterator[None]:
+        self, pause: Pause, priority: float = 0.0, memory_bytes: int = 0, first: bool = False,
+        waits: Waits = lambda _: None,
+    ) -> AsyncIterator[None]:  # fmt: skip
         """Hold one core for training, which starts after all other jobs; before them if ``first``."""
-        async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause):
+        async with self.core(priority - AFTER_JOBS if first else priority + AFTER_JOBS, memory_bytes, pause, waits):
             yield
 
     @asynccontextmanager
@@ -113,9 +117,11 @@ class Machine:
             # Wait one turn of the event loop: the same caller may queue its next measurement before jobs start again.
             asyncio.get_running_loop().call_soon(self._grant)
 
-    async def _wait(self, queue: list[_Turn], priority: float, memory_bytes: int = 0) -> None:
+    async def _wait(
+        self, queue: list[_Turn], priority: float, memory_bytes: int = 0, waits: Waits = lambda _: None
+    ) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes))
+        heapq.heappush(queue, (priority, next(self._order), turn, memory_bytes, waits))
         asyncio.get_running_loop().call_soon(self._grant)
         try:
             await turn
@@ -163,9 +169,10 @@ class Machine:
 
     def _start_jobs(self) -> None:
         while self._jobs and self._running < self.cores:
-            memory_bytes = self._jobs[0][3]
+            *_, memory_bytes, waits = self._jobs[0]
             if self._memory_gate is not None:
                 if not self._memory_gate.admits(memory_bytes, self._running):
+                    waits(f"{show_bytes(memory_bytes)} of free memory")
                     self._look_again()
                     return
                 self._memory_gate.note_start(memory_bytes)
@@ -261,13 +268,18 @@ class LocalExecutor:
         """Child processes by kind."""
         return {kind: make(self._log()) for kind, make in POOLS.items()}
 
+    def begin(self) -> None:
+        """Start the child that converts networks: where a core is free, it imports TensorFlow while a search plans."""
+        if self.machine.cores > 1:
+            self.pools[HEAVY].begin()
+
     def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
         """Call a measuring function on this machine."""
         return function(*arguments)
 
     def close(self) -> None:
         """End every child process."""
-        for pool in self.pools.values():
+        for pool in self.__dict__.get("pools", {}).values():  # none was made if nothing was called
             pool.close()
 
 

@@ -30,7 +30,10 @@ from advisor.engine.pipeline.stage import Stage
 from advisor.engine.pipeline.walker import CachedResults, Lookup, Point
 from advisor.engine.question import Request
 from advisor.engine.rules import rules_of
-from advisor.engine.space.forecast import CardForecast, Forecast, PlanView
+from advisor.engine.scheduling.belief import AccuracyBelief, FormStep
+from advisor.engine.scheduling.prices import TimeLimit
+from advisor.engine.scheduling.worth import WorthRule
+from advisor.engine.space.forecast import CardForecast, Course, Forecast, PlanView
 from advisor.engine.space.plan import Plan, prior_accuracy, ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
@@ -55,11 +58,11 @@ def preview(request: Request) -> PlanView:
             "put them into a folder and name it with --mirror DIR, or choose others with --candidates",
         )
     forecasts = space.cards()
-    _refuse(request, forecasts)
+    space.refuse_too_short(request, forecasts)
     count = space.plan.images + space.plan.holdout
     return PlanView(
         request, space.configurations(), forecasts, space.candidates.missing, count,
-        space.plan.tuning_s / space.plan.cores,
+        space.course(request),
         overview_of(resolved.images) if resolved.images else None,
         resolved.targets.remarks,
     )  # fmt: skip
@@ -79,17 +82,7 @@ def refuse_too_short(resolved: Resolved) -> None:
     """Refuse a time limit that is too short to evaluate any candidate."""
     space = _look_up(resolved)
     if space is not None:
-        _refuse(resolved.request, space.cards())
-
-
-def _refuse(request: Request, cards: Sequence[CardForecast]) -> None:
-    limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
-    if limit is not None and limit < first.first_s:
-        raise UsageError(
-            f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
-            f"evaluate, {first.card}, takes about {show_seconds(first.first_s + 0.5)}",
-            f"give at least --time-limit {int(first.first_s + 1)}s; advisor plan shows the cost of each candidate",
-        )
+        space.refuse_too_short(resolved.request, space.cards())
 
 
 @dataclass(frozen=True)
@@ -106,6 +99,40 @@ class _SearchSpace:
     cached: Mapping[str, CachedResults]
     prefilter: Prefilter
     filtered: Mapping[Configuration, str]
+
+    def refuse_too_short(self, request: Request, cards: Sequence[CardForecast]) -> None:
+        """Refuse a time limit that is too short to evaluate any candidate; say what the shortest one would give."""
+        limit, first = request.execution.time_limit_s, min(cards, key=lambda card: card.first_s)
+        if limit is None or limit >= first.first_s:
+            return
+        belief, given = AccuracyBelief.before(self.plan), ""
+        if self.plan.images:
+            place = next(place for place, each in enumerate(belief.networks) if each.card == first.card)
+            given = f"; {first.card} is expected to be right on about {100.0 - math.exp(belief.mean[place]):.0f} %"
+        raise UsageError(
+            f"--time-limit {request.execution.time_limit} is too short: even the candidate that is quickest to "
+            f"evaluate, {first.card}, takes about {show_seconds(first.first_s + 0.5)}",
+            f"give at least --time-limit {int(first.first_s + 1)}s{given}; advisor plan shows each candidate's cost",
+        )
+
+    def course(self, request: Request) -> Course | None:
+        """Return what a search by the rule is expected to evaluate; None for everything."""
+        execution, question, plan = request.execution, request.question, self.plan
+        if not (least := execution.least_gain(question)):
+            return None
+        left_s = (execution.time_limit_s or 0.0) - plan.judging_s
+        limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
+        rule = WorthRule(plan, question.preference, question.limits, least, limit)
+        done = {stage for each in self.cached.values() for stage in each.done}
+        rule.prices.finished = set(done)
+        steps = [step for some in rule.course() for step in some]
+        chosen = tuple(
+            each for each in plan.configurations() if FormStep.of(each) in steps and each not in self.filtered
+        )
+        stages = {stage for step in steps for stage in rule.prices.stages(step)}
+        tuning = [stage for stage in stages if recipe_of(stage.scope.training).tunes_backbone]
+        whole_s, tuning_s = (plan.costs.wall_s(some, plan.cores, done) for some in (stages, tuning))
+        return Course(chosen, whole_s, tuning_s)
 
     def cards(self) -> tuple[CardForecast, ...]:
         """Return the forecast of each card."""

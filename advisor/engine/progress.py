@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.units import show_seconds
+from advisor.engine.pipeline.cost import MachineLoad
 from advisor.engine.pipeline.stage import EventKind, StageEvent
 from advisor.engine.remaining import FILE, Remaining, Standing, write_standing
 from advisor.engine.space.plan import Plan
@@ -86,6 +87,11 @@ def display() -> Display:
     return Bar() if sys.stderr.isatty() else Lines()
 
 
+BUSY = 2.0
+"""Slowdown from which on a person is told that other programs keep the machine busy."""
+
+CHOOSING = "choosing what comes next"  # Nothing runs
+
 TICK_S = 1.0
 """Seconds after which the time left is computed again."""
 
@@ -107,8 +113,9 @@ class Progress:
         self._lock = threading.RLock()
         self._running: dict[str, str] = {}
         self._saying = self._answer = ""
-        self._evaluated = self._configurations = 0
+        self._evaluated = self._configurations = self._deferred = 0
         self._remaining: Remaining | None = None
+        self._load = MachineLoad()
         self._run: RunFolder | None = None
         self._began, self._ends = 0.0, math.inf
         self._quiet_until = self._kept_until = 0.0
@@ -163,12 +170,14 @@ class Progress:
             if event.kind is EventKind.STARTED:
                 self._running[subject] = ""
             elif event.kind is EventKind.WAITING:
-                self._running[subject] = f" (waits for the same work in another search, {event.holder})"
+                self._running[subject] = f" (waits for {event.waits_for})"
             elif event.kind is EventKind.EPOCH:
                 done, epochs = event.epochs
-                self._running[subject] = f" (epoch {done} of {epochs})"
+                self._running[subject] = f" (epoch {done} of {epochs})" if done else ""
             else:
                 self._running.pop(subject, None)
+            if event.kind is EventKind.DONE and not event.stage.resources.alone:
+                self._load.note(event.cpu_s, event.seconds)
             if self._remaining is not None:
                 self._remaining.note(event, time.monotonic())
             self._show_event()
@@ -196,8 +205,9 @@ class Progress:
             self._show_event()
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
-        """Exclude deferred configurations from the remaining work; a reconsidered one counts again."""
+        """Exclude configurations that are not expected to start; one that is expected again counts again."""
         with self._lock:
+            self._deferred = len(configurations)
             if self._remaining is not None:
                 self._remaining.defer(configurations)
             self._show_event()
@@ -235,11 +245,14 @@ class Progress:
 
     def _standing(self) -> Standing:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
-        now = self._saying or " | ".join(running[:2]) or ("starting" if self._remaining is None else "waiting")
+        now = self._saying or " | ".join(running[:2]) or ("starting" if self._remaining is None else CHOOSING)
         if self._remaining is None:
             return Standing(now)
+        if (slowdown := self._load.slowdown) >= BUSY:
+            now = f"{now} (other programs keep the machine busy: work takes {slowdown:.1f} times as long)"
         left_s, share = self._remaining.seconds(time.monotonic()), self._remaining.share()
         until_limit_s = self._ends - time.monotonic()
         if limited := until_limit_s < left_s:
             left_s, share = max(0.0, until_limit_s), 1.0 - max(0.0, until_limit_s) / (self._ends - self._began)
-        return Standing(now, self._evaluated, self._configurations, left_s, share, limited)
+        whole = max(self._evaluated, self._configurations - self._deferred)
+        return Standing(now, self._evaluated, whole, left_s, share, limited)

@@ -8,7 +8,6 @@ from typing import Any
 
 from advisor.core.codec import parse_known, to_json, types_of
 from advisor.core.evaluation import Configuration
-from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.cost import judging_s
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
@@ -52,7 +51,7 @@ class Remaining:
         self._judged: set[tuple[str, str]] = set()
         self._captured = self._evaluated = self._made = 0
         self._took: dict[StageName, tuple[float, float]] = defaultdict(lambda: (0.0, 0.0))
-        self._jobs_s = self._alone_s = self._tuned_s = 0.0
+        self._jobs_s = self._alone_s = 0.0
 
     def note(self, event: StageEvent, now: float) -> None:
         """Record an event of a stage at ``now`` seconds of the monotonic clock."""
@@ -61,7 +60,9 @@ class Remaining:
             self._running[stage] = _Running(now, self._alone_s)
         elif event.kind is EventKind.EPOCH and stage in self._running:
             done, epochs = event.epochs
-            self._running[stage] = replace(self._running[stage], reached=done / epochs)
+            self._running[stage] = replace(self._running[stage], reached=event.share or done / epochs)
+        elif event.kind is EventKind.ENDED:
+            self._running.pop(stage, None)
         elif event.kind in (EventKind.DONE, EventKind.CACHED):
             self._running.pop(stage, None)
             self._finished.add(stage)
@@ -79,8 +80,6 @@ class Remaining:
             self._alone_s += seconds
         else:
             self._jobs_s += seconds
-        if recipe_of(stage.name).tunes_backbone:
-            self._tuned_s += planned
 
     def evaluated(self, configuration: Configuration, made: bool) -> None:
         """Record that a configuration needs no more work; it was ``made``, or skipped."""
@@ -116,16 +115,13 @@ class Remaining:
         """Return the stages that are left, each with the share of it that is expected to run."""
         left = {(each.card, (each.training, each.compression)) for each in self._left - self._deferred}
         needed = {stage for variant in left for stage in self._by_variant[variant]} - self._finished
-        heavy = [stage for stage in needed if recipe_of(stage.name).tunes_backbone]
-        price = self._plan.costs.total_s(heavy)
-        tuned = min(1.0, max(0.0, self._plan.tuning_s - self._tuned_s) / price) if price else 1.0
         made = (self._made + FORMS) / (self._evaluated + FORMS)
         for stage in needed:
-            form = made if stage.scope.compression else 1.0
-            yield stage, form * (tuned if recipe_of(stage.scope.training).tunes_backbone else 1.0)
+            yield stage, made if stage.scope.compression else 1.0
+        expected = {(each.card, each.training) for each in self._plan.configurations() if each not in self._deferred}
         for network, stage in self._judging.items():
-            if network not in self._judged:
-                yield stage, tuned if recipe_of(network[1]).tunes_backbone else 1.0
+            if network not in self._judged and network in expected:
+                yield stage, 1.0
 
     def _pace(self, name: StageName) -> float:
         """Return the seconds that a stage takes for each planned second."""

@@ -1,17 +1,15 @@
 """List the rules that reject a configuration, before or while it is evaluated."""
 
-from dataclasses import replace
 from functools import partial
 
 from advisor.core.budget import licence_refusal
-from advisor.core.evaluation import HOST, Configuration
+from advisor.core.evaluation import Configuration
 from advisor.core.forms import most_speedup
 from advisor.core.relaxation import LOOSER
 from advisor.core.training import recipe_of
 from advisor.core.units import show_bytes, show_ms
-from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds
+from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageName
-from advisor.engine.scheduling.promotion import ExpensiveCards, FrontBound, dominated, unpromising
 from advisor.engine.space.plan import Plan
 from advisor.engine.targets.device_prediction import Prefilter
 
@@ -20,7 +18,7 @@ SCREEN_MARGIN = 6.0
 measured up to 2.3 times faster than float with LiteRT 2.3 on x86 (MobileNetV2), so no good card is lost."""
 
 
-def rules_of(plan: Plan, prefilter: Prefilter) -> FrontBound:
+def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
     """Return the rules of a search, in the order in which they are asked; a rule that cannot apply is left out.
 
     To add a rule, write a function or a method ``reason(candidate, known)``, and add a line.
@@ -30,23 +28,17 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> FrontBound:
     limited = question.limits.latency_ms is not None
     usual = question.tuning_limited or not any(recipe_of(name).tunes_backbone for name in question.trainings)
     few = images and usual and here and not elsewhere
-    expensive = ExpensiveCards.of(plan, question.preference)
-    if (images and not usual) or plan.names_networks or question.robust or question.devices != (HOST,):
-        expensive = replace(expensive, cards={})  # the user chose the cards, or wants another figure or device
     rules = (
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
-        (True, RuleNeeds.RESULTS, StageName.PROMOTION, expensive.reason),
-        (True, RuleNeeds.RESULTS, StageName.PROMOTION, unpromising),
         (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
         (images and here and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
         (few, RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32),
-        (few, RuleNeeds.RIVALS, StageName.PROMOTION, dominated),
         (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
         (few and limited, RuleNeeds.TIMING, StageName.TIMING, slow_file),
     )
     listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
-    return FrontBound(question.limits, tuple(listed), last=expensive.cards)
+    return Rules(question.limits, tuple(listed))
 
 
 def over_size(plan: Plan, candidate: Configuration, known: Known) -> str:

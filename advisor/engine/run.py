@@ -7,25 +7,25 @@ import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from advisor.core.evaluation import Evaluation
+from advisor.engine.afterwards import when_answered
 from advisor.engine.decide import answering
-from advisor.engine.execution import Executor, executor_for, one_blas_thread
+from advisor.engine.execution import Executor, LocalExecutor, executor_for, one_blas_thread
 from advisor.engine.history.loaded_run import keep_inputs
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
 from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.evaluation.scorer import Scorer
-from advisor.engine.pipeline.stage import Durations, Pool, StageEvent
+from advisor.engine.pipeline.rule import Rules
+from advisor.engine.pipeline.stage import Durations, EventKind, StageEvent
 from advisor.engine.pipeline.walker import Walker, Workers
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.progress import Progress
 from advisor.engine.question import Request
 from advisor.engine.rules import rules_of
-from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, INTERRUPTED, Stop
 from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, open_storage
@@ -89,8 +89,8 @@ class _Search:
         self._calibration, self._durations = CostCalibration(), Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
-        cores, observed = executor.machine.cores, self._calibration.observed
-        self._search_loop = SearchLoop(resolved.request, run, progress, started, cores, observed)
+        cores, request = executor.machine.cores, resolved.request
+        self._search_loop = SearchLoop(request, run, progress, started, cores, self._calibration)
 
     def result(self, held: contextlib.ExitStack) -> SearchResult:
         """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.
@@ -121,6 +121,8 @@ class _Search:
         """Run the search, and store an error for the caller's thread."""
         try:
             with held:
+                if isinstance(self._executor, LocalExecutor):
+                    self._executor.begin()
                 if self._resolved.images is not None:
                     write_images(self._run, self._resolved.images)
                 candidates = find_weights(self._resolved, self._progress.say)
@@ -145,53 +147,53 @@ class _Search:
             explain_lost_connection(execution.storage, run.path),
         ):
             study = Study(storage, name, plan, question.limits, execution.sampler, question.seed, done)
-            if question.tuning_limited and limit_s is not None:
-                study.halving.reduction_factor = 1  # the time limit says how many cards are fine-tuned
             self._write_manifest(candidates, plan)
             with contextlib.closing(self._executor):
                 evaluator, scorer = self._evaluator(candidates, plan, rules, prefilter)
                 until_s = None if limit_s is None else max(1.0, self._started + limit_s - time.monotonic())
                 self._progress.start(plan, [each.configuration for each in done], until_s)
                 async with answering(run, self._progress.answer, self._executor.machine):
-                    evaluating_s = await self._evaluate(study, evaluator, plan, rules, len(done), scorer)
+                    evaluating_s = await self._evaluate(study, evaluator, plan, len(done), scorer)
                     await self._search_loop.time_again(evaluator)
                     await self._search_loop.judge(scorer)
+                    stopping, say = self._search_loop.stopping, self._progress.say
+                    await when_answered(scorer, run, stopping, execution, self._started, say)
                 self._calibration.keep(disturbed=_disturbed(run.evaluations()))
                 if self._search_loop.stopping.is_set():
                     self._stop = INTERRUPTED
                 self._write_manifest(candidates, plan, evaluating_s, evaluator.environments)
 
     async def _evaluate(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, rules: FrontBound, done: int,
-        scorer: Scorer | None,
-    ) -> float:  # fmt: skip
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None
+    ) -> float:
         """Evaluate what the study proposes, record the cards that it did not reach, and return the seconds."""
         began = time.monotonic()
-        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, rules, done, scorer)
+        self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
-        self._executor.pools[Pool.TRAINERS].close()  # trainers past the limit would disturb the finalists' timings
+        await evaluator.drop()  # what still runs would keep cores from the finalists
         await self._search_loop.rescue(evaluator, plan)
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
         return seconds
 
     def _evaluator(
-        self, candidates: Candidates, plan: Plan, rules: FrontBound, prefilter: Prefilter
+        self, candidates: Candidates, plan: Plan, rules: Rules, prefilter: Prefilter
     ) -> tuple[MultiDeviceEvaluator, Scorer | None]:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
         materials = resolved.materials(candidates, plan, executor.host)
-        materials = replace(materials, training_left_s=partial(self._search_loop.training_left_s, plan))
+        materials = replace(materials, training_left_s=self._search_loop.training_left_s)
 
         def listen(event: StageEvent) -> None:
             self._progress.stage(event)
             self._durations.note(event)
+            if event.kind in (EventKind.DONE, EventKind.CACHED):
+                self._search_loop.finished.add(event.stage)
             self._calibration.note(event, plan.costs.seconds(event.stage))
 
-        workers = Workers(executor.machine, executor.pools, executor.on_device, _priorities(plan))
+        workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
         walker = Walker(materials, workers, listen, resolved.execution.remeasure)
         evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
-        evaluator.keep = self._search_loop.keep
         devices = MultiDeviceEvaluator(
             evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
         )
@@ -213,14 +215,9 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": asdict(self._stop),
             }
-        own = {"durations": durations, "durations_by_card": self._durations.by_card()}
+        wall, cpu = self._durations.by_card(), self._durations.by_card(cpu=True)
+        own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})
-
-
-def _priorities(plan: Plan) -> dict[str, float]:
-    """Return each card's place in the queue for cores, the cheapest first: answers come early, and cores stay busy."""
-    by_cost = sorted(plan.cards, key=lambda card: plan.costs.variant_s(card, plan.workload.variants_of(card)[0]))
-    return {card.name: float(place) for place, card in enumerate(by_cost)}
 
 
 def _disturbed(evaluations: Sequence[Evaluation]) -> bool:

@@ -208,6 +208,7 @@ def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found:
         "model": MODEL,
         "model_sha256": hashlib.sha256(model.content).hexdigest(),
         "measured_sha256": evaluation.artefact_sha256,
+        **({"on_all_images": asdict(evaluation.on_all)} if evaluation.on_all else {}),
         "edits": model.edits,
         "input": {"size": model.size, "mean": model.mean, "std": model.std, "channels": "RGB", "type": "float32"},
         "labels": model.labels,

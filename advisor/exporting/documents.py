@@ -20,6 +20,7 @@ from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.shipping import ShippedModel, Shipping, parts_of
 from advisor.measurement.accuracy import NEAR
+from advisor.reporting.figures import on_all_images
 from advisor.reporting.risks import Risk
 
 
@@ -140,7 +141,7 @@ LABELS_SHOWN = 50
 
 CONTENTS: Mapping[str, str] = {
     "model.tflite": "the model, with labels and normalization in its metadata",
-    "model_measured.tflite": "the measured artefact, unchanged",
+    "model_measured.tflite": "the file that the search made, unchanged",
     "labels.txt": "one label per line, in the order of the output",
     "model_card.md": "figures with provenance, warnings, data, use, licence",
     "bundle.json": "the same facts for programs",
@@ -176,6 +177,8 @@ def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, foun
         labels=model.labels,
         labels_shown=LABELS_SHOWN,
         told_apart=evaluation.unknown is not None and model.labels[-1:] == (evaluation.unknown.label,),
+        on_all=on_all_images(evaluation),
+        learnt_all=evaluation.on_all is not None and bool(evaluation.on_all.file),
         warnings=[risk for risk in found if risk.warns],
         risks=[risk for risk in found if not risk.warns],
         figures=list(_figures(run.question, evaluation)),

@@ -245,7 +245,7 @@ class ExportedModel:
         shipping: content of a bundle of the run's task.
         evaluation: the exported evaluation.
         model: the shipped model.
-        artefact: the file as it was measured; ``model.measured`` describes it.
+        artefact: the file that the search made, unchanged; ``model.measured`` describes it.
     """
 
     run: LoadedRun
@@ -260,8 +260,11 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
     artefact, shipping = artefact_of(run, evaluation), run.question.of_task.shipping()
     thresholds = shipping.thresholds(evaluation)
     if not unknown_class:
-        model = prepare(artefact, evaluation.artefact, thresholds)
-        return ExportedModel(run, shipping, evaluation, model, artefact)
+        file, more = evaluation.artefact, evaluation.on_all
+        if more is not None and more.file:
+            own, file = replace(evaluation, artefact=more.file, artefact_sha256=more.sha256), more.file
+            artefact = artefact_of(run, own)
+        return ExportedModel(run, shipping, evaluation, prepare(artefact, file, thresholds), artefact)
     facts = evaluation.unknown
     if facts is None or not facts.file:
         raise UsageError(
@@ -274,7 +277,8 @@ def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) 
         f"one more class, '{facts.label}', answers images of things that are none of the others; latency and memory "
         "were measured without it"
     )
-    return ExportedModel(run, shipping, evaluation, replace(model, edits=(*model.edits, edit)), artefact)
+    judged = replace(evaluation, on_all=None)  # the class is one more of the judged file
+    return ExportedModel(run, shipping, judged, replace(model, edits=(*model.edits, edit)), artefact)
 
 
 class BundlePart(Protocol):

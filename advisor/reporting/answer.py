@@ -14,9 +14,10 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.reporting import blocks, figures, text
 from advisor.reporting.blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
+from advisor.reporting.confidence import threshold_blocks
 from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
 from advisor.reporting.frames import AnswerRows, chosen
-from advisor.reporting.phrases import counts, limits, shortlist, verdict
+from advisor.reporting.phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting.risks import Risk, risks, warnings
 from advisor.reporting.view import RunView
 
@@ -94,6 +95,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("How sure", sure)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
+    yield from threshold_blocks(view)
     yield from warned(view)
     yield from alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
@@ -111,9 +113,14 @@ def _sentences(view: RunView) -> Iterator[Block]:
 
 
 def warned(view: RunView) -> list[Labelled]:
-    """Return the high risks of the pick, which every form of an answer shows."""
+    """Return what every form of an answer shows: the high risks of the pick, another file that ships, wrong labels."""
     found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
-    return [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+    said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
+    more = {
+        "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
+        "Labels": wrong_labels(view),
+    }
+    return [*said, *(Labelled(name, words) for name, words in more.items() if words)]
 
 
 def other_risks(view: RunView) -> list[Risk]:
@@ -152,6 +159,7 @@ def headline(view: RunView) -> Iterator[Block]:
     yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
     if decision.rule:
         yield Paragraph(decision.rule)
+    yield from threshold_blocks(view)
     yield from warned(view)
     question = [f"{label} {limit}" for label, limit in limits(view)]
     yield Paragraph(f"Asked: {', '.join([view.request.question.task, *question])}. {counts(view)}")

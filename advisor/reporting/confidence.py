@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 NAMED = 3
 """Classes that a sentence names; the others are counted."""
 
+SURE = "95 %"
+"""Probability with which a threshold keeps its guarantee, in words."""
+
 PRECISION, RECALL, COVERAGE = "Precision", "Recall", "Coverage"
 
 SHOWN = 100
@@ -61,7 +64,7 @@ def confidence(view: RunView) -> Mapping[str, object] | None:
         "facts": facts,
         "thresholds": rows[:SHOWN],
         "recalls": list(facts.recall.items())[:SHOWN],
-        "asked": bool(facts.wanted.options),
+        "asked": list(threshold_blocks(view)),
         "curve": curve_of(facts),
         "reachable": pick.answers.confidence.reachable if pick.answers.confidence else None,
     }
@@ -180,6 +183,48 @@ def _most(best: Reachable | None) -> str:
 
 def _percent(share: float) -> str:
     return f"{round(100 * share, 1):g} %"
+
+
+def threshold_blocks(view: RunView) -> Iterator[Block]:
+    """Return the thresholds that the user asked for and that the file has, and what they answer; nothing without any.
+
+    A guarantee that no threshold keeps is a risk, see :func:`unkept`.
+    """
+    pick = view.decision.pick
+    facts = (pick.holdout_answers or pick.answers).confidence if pick else None
+    if pick is None or facts is None:
+        return
+    said = [*_counting(facts), *_recalling(facts)]
+    if (answered := facts.answered) and answered.precision:
+        where = "the hold-out" if pick.holdout_answers else "validation"
+        said.append(
+            f"On {where}, {_percent(answered.coverage)} of the images are answered, {text.share(answered.precision)} % "
+            f"of these right; the other {_percent(1 - answered.coverage)} go to a person."
+        )
+    if said:
+        yield Labelled("Threshold", " ".join(said))
+
+
+def _counting(facts: ConfidenceFacts) -> Iterator[str]:
+    """Yield from which probability on an answer counts, and what this guarantees."""
+    limits, asked, cover = facts.thresholds, facts.wanted.precision, facts.coverage
+    if limits.plain is not None:
+        kept = f"{_percent(asked.plain)} of these answers are right" if asked.plain and facts.threshold else ""
+        if not kept and cover is not None:
+            kept = f"{_percent(cover.wanted)} of the images are answered"
+        yield f"An answer counts from a probability of {limits.plain:.3f} on: at least {kept}, with {SURE} certainty."
+    if own := [f"'{name}' {score:.3f} ({_percent(asked.by_class[name])})" for name, score in limits.by_class.items()]:
+        yield f"Own thresholds, with the share of right answers that is guaranteed: {listed(own, NAMED)}."
+
+
+def _recalling(facts: ConfidenceFacts) -> Iterator[str]:
+    """Yield from which probability of a class on an image may be of it."""
+    own = [f"'{name}' {at:.3f} ({_percent(facts.recall[name].wanted)})" for name, at in facts.thresholds.recall.items()]
+    if own:
+        yield (
+            "From these probabilities of a class on, an image may be of it, with the share of its images that is "
+            f"guaranteed to reach them: {listed(own, NAMED)}."
+        )
 
 
 SAMPLE = "advisor search --unknown DIR"

@@ -133,6 +133,22 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     return tuple(sentence for sentence in sentences if sentence)
 
 
+def on_all_images(evaluation: Evaluation) -> str:
+    """Return what is known of the file that learns from all images, or why there is none; empty if not asked for."""
+    made = evaluation.on_all
+    if made is None:
+        return ""
+    if not made.file:
+        return f"It has not learnt from all images, but from all outside the hold-out: {made.reason}."
+    share = 100 * made.more / max(1, made.images - made.more)
+    return (
+        f"It has learnt from all {made.images:,} images, {made.more:,} ({share:.0f} %) more than the judged file. Its "
+        "accuracy is not measured: each figure is of the judged file, the same network without the hold-out. Both "
+        f"files give the same answer to {100 * made.same:.1f} % of {made.compared:,} validation images, which both "
+        "have learnt from."
+    )
+
+
 def _accuracy_basis(evaluation: Evaluation) -> str:
     quantity, judged = evaluation.accuracy, evaluation.holdout_accuracy
     if quantity is None:
@@ -140,9 +156,10 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     if evaluation.card_facts.as_it_is:
         return "It was not trained here: what it has learnt from is not known. These images may be among it."
     if judged is not None:
+        file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
         return (
             f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
-            f"only. The file that ships was then run once on {judged.n} images of the hold-out. These were used "
+            f"only. {file} was then run once on {judged.n} images of the hold-out. These were used "
             "neither for training nor for selection: expect that accuracy on images like these."
         )
     if quantity.provenance is Provenance.MEASURED:

@@ -13,7 +13,7 @@ from advisor.core.budget import ON, is_floor
 from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, show_figure, variant_of
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import CONFIDENCE, percent
-from advisor.core.units import plural, show_ms, show_seconds
+from advisor.core.units import listed, plural, show_ms, show_seconds
 from advisor.engine.pipeline.stage import StageName
 from advisor.reporting import blocks, text
 from advisor.reporting.blocks import Span
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
+
+WRONG_NAMED = 3
+"""Images with a likely wrong label that are named; the others are counted."""
 
 TABLE_ROWS, TIES_SHOWN, REASONS_SHOWN, FAILURES_SHOWN = 10, 4, 3, 500
 
@@ -107,6 +110,20 @@ def parts(dataset: DatasetSummary) -> str:
     return (
         f"{dataset.train} for training, {dataset.validation} to compare candidates (validation), {dataset.holdout} "
         f"held out to test the finalists{own}"
+    )
+
+
+def wrong_labels(view: RunView) -> str:
+    """Return how many labels are doubtful, the first of them, and the command that shows all; empty for none."""
+    checked = view.labels
+    if checked is None or not checked.found:
+        return ""
+    count, data = len(checked.found), view.request.written["data"]
+    named = listed([f"{one.path} ({one.label}, rather {one.suggested})" for one in checked.found], WRONG_NAMED)
+    return (
+        f"{count:,} of {checked.images:,} images outside the hold-out ({100 * count / checked.images:.1f} %) "
+        f"{'has' if count == 1 else 'have'} a doubtful label: it is wrong, or the image is hard. The most doubtful: "
+        f"{named}. Look at them: {shlex.join(['advisor', 'data', 'check', str(data)])}"
     )
 
 

@@ -131,6 +131,8 @@ def _cost(view: PlanView) -> str:
     text = f"Cost: about {show_seconds(view.price_s)} for {planned}"
     if execution.time_limit_s is not None and view.price_s > execution.time_limit_s:
         text += f"; with --time-limit {execution.time_limit} about {view.reached} of them"
+    elif view.course is not None and view.reached < count:
+        text += f": about {view.reached} of them, those that are expected to be worth it"
     elif view.reached < count:
         text += f"; with --max-trials {execution.max_trials} only {view.reached} of them"
     return f"{text}. First result after about {show_seconds(view.cheapest.first_s)} ({view.cheapest.card})."

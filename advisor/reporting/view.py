@@ -27,7 +27,15 @@ from advisor.engine.history.insights import (
     expected_tuning,
     incumbents,
 )
-from advisor.engine.history.loaded_run import LoadedRun, Unfinished, images_folder, load_run, unfinished_search
+from advisor.engine.history.loaded_run import (
+    CheckedLabels,
+    LoadedRun,
+    Unfinished,
+    checked_labels,
+    images_folder,
+    load_run,
+    unfinished_search,
+)
 from advisor.engine.question import Request
 from advisor.store import RunFolder
 
@@ -110,6 +118,7 @@ class RunView:
         unfinished: how far the search came; None if it has ended.
         images: the folder that paths of images are relative to; None to show no image.
         incumbents: the files that the user ships, beside the pick.
+        labels: the likely wrong labels; None if the search did not look for them.
         disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
     """
 
@@ -129,6 +138,7 @@ class RunView:
     images: Path | None = None
     disagreements: Disagreements | None = None
     incumbents: tuple[Incumbent, ...] = ()
+    labels: CheckedLabels | None = None
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -233,6 +243,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         unfinished=unfinished,
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
+        labels=checked_labels(run.folder),
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 

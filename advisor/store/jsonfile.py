@@ -102,6 +102,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "own_split": _Names, "notes": _Names, "rejected": _Rows, "leaks": tuple[_Names, ...], "fingerprint": str,
     },
     "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
+    "labels.json": {"card": str, "images": int, "found": _Rows},
     "diagnosis.json": {"forms": tuple[Mapping[str, object], ...]},
     "study.json": {"study": str},
     "inputs.json": {"folder": str, "catalogs": _Texts},

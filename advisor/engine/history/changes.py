@@ -232,6 +232,7 @@ def _share_files(source: Path, run: RunFolder, evaluations: Sequence[Evaluation]
     names = {"dataset.json", "split.json", INPUTS}
     names |= {f"{CATALOGS}/{file.name}" for file in (source / CATALOGS).glob("*.yaml")}
     names |= {evaluation.artefact for evaluation in evaluations if evaluation.artefact}
+    names |= {one.file for each in evaluations for one in (each.unknown, each.on_all) if one is not None and one.file}
     answers = [answers for evaluation in evaluations for answers in (evaluation.answers, evaluation.holdout_answers)]
     names |= {file for each in answers if each is not None for file in (each.file, each.shares) if file}
     for name in sorted(names):

@@ -260,7 +260,8 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     if card is None or card.own_file or math.isnan(room) or tuning.gain * room < LEAST_POINTS:
         return None
     rough_s = training_s(card, FINETUNE_CACHED, train) + training_s(card, FINETUNE_CACHED, train, ships=True)
-    seconds = rough_s * CostCalibration().pace.get(StageName.FINETUNE_CACHED, 1.0)
+    known, stage = CostCalibration(), StageName.FINETUNE_CACHED
+    seconds = rough_s * known.pace.get(stage, 1.0) * known.wall.get(stage, 1.0)
     low, middle, high = (room * (tuning.gain + sd * tuning.spread) for sd in (-1, 0, 1))
     return ExpectedTuning(middle, low, high, seconds, name)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
@@ -21,7 +22,7 @@ from advisor.store import RunFolder
 from advisor.store.files import write_atomically
 from advisor.store.yamlfile import read_yaml
 
-INPUTS, CATALOGS = "inputs.json", "catalogs"
+INPUTS, CATALOGS, LABELS = "inputs.json", "catalogs", "labels.json"
 PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
 
@@ -151,6 +152,50 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         by_device=answer.by_device,
         own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
     )
+
+
+@dataclass(frozen=True)
+class WrongLabel:
+    """An image whose label is likely wrong.
+
+    Attributes:
+        path: path of the image, relative to the data set.
+        label: its class.
+        suggested: the class that fits best.
+        given: probability (0-1) of its class.
+        better: probability (0-1) of the class that fits best.
+    """
+
+    path: str
+    label: str
+    suggested: str
+    given: float
+    better: float
+
+
+@dataclass(frozen=True)
+class CheckedLabels:
+    """The result of the check.
+
+    Attributes:
+        card: the card whose features checked the labels.
+        images: number of images that were checked: all but the hold-out.
+        found: the images whose labels are likely wrong, the least likely label first.
+    """
+
+    card: str
+    images: int
+    found: tuple[WrongLabel, ...]
+
+
+def checked_labels(run: RunFolder) -> CheckedLabels | None:
+    """Return what the search found in the labels; None if it did not check them, or the document is damaged."""
+    document = run.read_json(LABELS)
+    try:
+        found: CheckedLabels = parse(CheckedLabels, {name: document[name] for name in ("card", "images", "found")})
+    except (KeyError, TypeError, ValueError):
+        return None
+    return found
 
 
 def unfinished_search(run: LoadedRun, running: bool) -> Unfinished | None:

@@ -22,6 +22,7 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import Artefact, LocalTarget, Purpose, Role, Variant, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, Source, Stage, StageAborted, StageName, after
+from advisor.engine.pipeline.stages.adjusting import adjusted, can_adjust
 from advisor.engine.pipeline.stages.artefacts import (
     Calibration,
     CardForms,
@@ -44,7 +45,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
     if not workload.trained_twice(training):
         purpose = Purpose.COMPARE if recipe_of(training).first_look else Purpose.SHIP
     compared = None
-    if purpose is Purpose.SHIP and workload.images and recipe(compression).needs is Needs.SCORING:
+    if purpose is not Purpose.COMPARE and workload.images and recipe(compression).needs is Needs.SCORING:
         compared = variant(card, training, compression, Purpose.COMPARE, workload)
     source = workload.question.of_task.model(card, training, purpose, workload)
     recipes, scope = workload.recipes_of(training), Scope(card.name, training, compression, purpose)
@@ -55,7 +56,7 @@ def variant(card: Card, training: str, compression: str, purpose: Purpose, workl
 def calibration(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[Calibration]:
     """Return the stage that makes what all forms of a float file share."""
     source = workload.question.of_task.model(card, training, purpose, workload)
-    twice = purpose is Purpose.SHIP and workload.trained_twice(training)
+    twice = purpose is not Purpose.COMPARE and workload.trained_twice(training)
     earlier = calibration(card, training, Purpose.COMPARE, workload) if twice else None
     scope = Scope(card.name, training, purpose=purpose)
     return calibrated(scope, source, CardForms(card, training, purpose), workload.recipes_of(training), earlier)
@@ -93,7 +94,10 @@ class VariantStages:
 
     @cached_property
     def made(self) -> Stage[Artefact]:
-        """The stage that makes the file that ships, before its probabilities are calibrated; this changes no time."""
+        """The stage that makes the file that ships, before its head is adjusted and its probabilities are calibrated.
+
+        Neither changes its time.
+        """
         return self._made(Purpose.SHIP)
 
     def _made(self, purpose: Purpose) -> Stage[Artefact]:
@@ -104,15 +108,33 @@ class VariantStages:
     @cached_property
     def ships(self) -> Stage[Artefact]:
         """The stage that makes the file that ships."""
+        return self._calibrated(self._scope, Purpose.SHIP)
+
+    @cached_property
+    def on_all(self) -> Stage[Artefact]:
+        """The stage that makes the same file from all images, the hold-out too: no stage runs it there."""
+        return self._calibrated(replace(self._scope, purpose=Purpose.ALL), Purpose.ALL)
+
+    def _calibrated(self, scope: Scope, purpose: Purpose) -> Stage[Artefact]:
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
         if bare or not self.made_here or recipe_of(self.training).first_look:
-            return self.made
-        return with_confidence(self._scope, self.made, self.scored)
+            return self._made(purpose)
+        return with_confidence(scope, self._adjusted(purpose), self.scored)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
         """The stage that makes the file that candidates are compared by; of images alone."""
-        return self._made(Purpose.COMPARE)
+        return self._adjusted(Purpose.COMPARE)
+
+    def _adjusted(self, purpose: Purpose) -> Stage[Artefact]:
+        """Return the stage that makes a file whose head fits its own backbone; this changes no time either."""
+        made, workload = self._made(purpose), self.workload
+        if not self.made_here or not can_adjust(self.training, self.compression, workload):
+            return made
+        floats = workload.question.of_task.model(self.card, self.training, purpose, workload)
+        scope = replace(self._scope, purpose=purpose)
+        compared = self.compared if purpose is Purpose.SHIP else None
+        return adjusted(self.card, scope, made, floats, workload, compared)
 
     @cached_property
     def head(self) -> Stage[TrainedHead] | None:
@@ -288,9 +310,13 @@ class CostModel:
         alone = self.total_s(stage for stage in left if stage.resources.alone)
         return alone + (self.total_s(left) - alone) / cores
 
-    def chain_s(self, stages: Iterable[Stage[Any]], cores: int) -> float:
-        """Return the rough wall time of stages that wait for each other; features alone are read side by side."""
-        return sum(self.seconds(each) / (cores if each.name is StageName.FEATURES else 1) for each in stages)
+    def chain_s(self, stages: Iterable[Stage[Any]], cores: int, wall: Mapping[StageName, float] | None = None) -> float:
+        """Return the rough wall time of stages that wait for each other; features alone are read side by side.
+
+        ``wall`` has the seconds by the clock of a CPU second of a stage, 1 where it has none.
+        """
+        by_clock = {**(wall or {}), StageName.FEATURES: 1.0 / cores}
+        return sum(self.seconds(each) * by_clock.get(each.name, 1.0) for each in stages)
 
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:
         """Return every stage that variants of the card need, all variants by default; judging finalists included."""

@@ -41,6 +41,7 @@ class Role(StrEnum):
     TRAIN = "train"  # The training part: fitted while candidates are compared
     VALIDATION = "validation"  # The validation part: candidates are compared on it
     LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
+    ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
     SUBSET = "subset"  # Some of the training part, for a first look at a large set
     HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
     OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
@@ -142,6 +143,7 @@ class Images:
             Role.TRAIN: split.train,
             Role.VALIDATION: split.validation,
             Role.LEARNT: split.learnt,
+            Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
             Role.SUBSET: self._evenly(split.train, self.subset_images),
             Role.HOLDOUT: split.holdout,
             Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
@@ -187,10 +189,17 @@ class Purpose(StrEnum):
     """The purpose of a trained model.
 
     ``COMPARE``: fitted to the training part, so that validation compares candidates. ``SHIP``: to all but the hold-out.
+    ``ALL``: to all images, so that no image can judge it.
     """
 
     COMPARE = "compare"
     SHIP = "ship"
+    ALL = "all"
+
+    @property
+    def learns(self) -> Role:
+        """The images that a model with this purpose is fitted to."""
+        return {Purpose.COMPARE: Role.TRAIN, Purpose.SHIP: Role.LEARNT, Purpose.ALL: Role.ALL}[self]
 
 
 @dataclass(frozen=True)

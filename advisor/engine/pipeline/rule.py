@@ -1,13 +1,12 @@
 """A rule that rejects configurations: what it knows, and when it is asked. ``advisor/engine/rules.py`` lists them."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.expectation import without_holdout
 from advisor.engine.pipeline.stage import StageAborted, StageName
 
 
@@ -15,27 +14,24 @@ class RuleNeeds(StrEnum):
     """The facts that a rule needs, in the order in which a search learns them. A rule is asked as soon as it can be."""
 
     PLAN = "the search space"
-    RESULTS = "results of other configurations"
     PREDICTION = "predictions for other devices"
     BACKBONE = "the time of the float backbone"
     FLOAT32 = "the float32 file of the same network"
-    RIVALS = "that file beside the results of the others"
     LIGHTER = "what lighter recipes lost on the same network"
     TIMING = "the timing of the file"
 
 
 @dataclass(frozen=True)
 class Known:
-    """The facts that a search has when it asks a rule; the last five are there for rules that need them.
+    """The facts that a search has when it asks a rule; all but the limits are there for rules that need them.
 
-    Results are without the hold-out. ``backbone_ms`` is the CPU time of the float backbone for an image, ``latency_ms``
+    ``backbone_ms`` is the CPU time of the float backbone for an image, ``latency_ms``
     the least median of the file's timings, ``floats`` the float32 file of the same network. ``lighter`` are the recipes
     that were tried before, the lightest first, and ``drops`` the points that each lost; None if its file could not be
     scored, no entry if it gave none.
     """
 
     limits: Budget
-    results: Mapping[Configuration, Evaluation] = field(default_factory=dict)
     backbone_ms: float = 0.0
     floats: Evaluation | None = None
     lighter: tuple[str, ...] = ()
@@ -53,24 +49,15 @@ class RejectionRule(NamedTuple):
 
 @dataclass(frozen=True)
 class Rules:
-    """The budget, the rules of a search in the order in which they are asked, and the results so far that they know."""
+    """The budget, and the rules of a search in the order in which they are asked."""
 
     budget: Budget
     listed: tuple[RejectionRule, ...] = ()
-    results: dict[Configuration, Evaluation] = field(default_factory=dict)
-
-    def add(self, evaluations: Iterable[Evaluation]) -> None:
-        """Add results, without the hold-out: it decides nothing in a search that goes on.
-
-        Files that a user ships are left out: their figures are too high if they have learnt from the images.
-        """
-        own = [evaluation for evaluation in evaluations if not evaluation.card_facts.as_it_is]
-        self.results.update({evaluation.configuration: without_holdout(evaluation) for evaluation in own})
 
     @property
     def known(self) -> Known:
         """The facts that are known of every configuration."""
-        return Known(self.budget, self.results)
+        return Known(self.budget)
 
     def that_need(self, needs: RuleNeeds) -> tuple[RejectionRule, ...]:
         """Return the rules that are asked when something is known."""

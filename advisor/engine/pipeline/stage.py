@@ -32,7 +32,7 @@ class StageName(StrEnum):
 
     PLAN = "plan"  # Ruled out by what is known beforehand: the size of the file or its licence
     PREDICT = "predict"  # Predicted to be too slow, or not compatible with the device
-    PROMOTION = "promotion"  # Its training cannot reach the front
+    PROMOTION = "promotion"  # Its fine-tuning is not worth its time
     CONVERT = "convert"  # Keras graph to a float ``.tflite`` with two outputs
     CUT = "cut"  # The float file with one of its outputs
     SCREEN = "screen"  # CPU time of the backbone: a card that is far too slow is not trained
@@ -48,6 +48,7 @@ class StageName(StrEnum):
     FINETUNE_ALL = "finetune_all"  # All layers fine-tuned
     CALIBRATE = "calibrate"  # Activations on the calibration images, and the weights that all forms of a file share
     COMPRESS = "compress"  # One compression recipe, labels and normalisation written into the file
+    ADJUST = "adjust"  # The compressed file with its head adjusted to the features that its own backbone gives
     SCORE = "score"  # Answers of the file on images
     CONFIDENCE = "confidence"  # The temperature of the file's probabilities, folded into its head
     PROBE = "probe"  # Features and logits of a classifier, to find images of unknown things
@@ -69,8 +70,8 @@ Inputs = Mapping[str, object]
 
 Job = partial[Any]  # A function of a module with its arguments, to be called in a child process
 
-Epochs = Callable[[Path], tuple[int, int] | None]
-"""Reads from a folder of checkpoints how many epochs of how many are done."""
+Epochs = Callable[[Path], tuple[int, int, float] | None]
+"""Reads from a folder of checkpoints how many epochs of how many are done, and which share of the job's seconds."""
 
 WORK_LIMITS = CallLimits(seconds=1800, memory_bytes=3_000_000_000)
 
@@ -209,43 +210,50 @@ class EventKind(StrEnum):
     """The kind of an event."""
 
     STARTED = "started"
-    WAITING = "waiting"  # Another process makes the same result
+    WAITING = "waiting"  # For memory, or for another process that makes the same result
     EPOCH = "epoch"
     DONE = "done"
     CACHED = "cached"  # Its result was there, or another process made it
+    ENDED = "ended"  # It failed, or is not needed any more
 
 
 @dataclass(frozen=True)
 class StageEvent:
     """Something that happened to a stage.
 
-    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement. ``holder``
-    of ``WAITING``: who makes the result, such as ``process 123``. ``epochs`` of ``EPOCH``, and of ``DONE`` if a time
-    limit ended the job: how many epochs of how many are done.
+    ``seconds`` of ``DONE`` and ``EPOCH``: working time of the job so far, without pauses for a measurement. ``cpu_s``:
+    CPU seconds of the job so far; of a measurement, which has the machine alone, its ``seconds``.
+    ``waits_for`` of ``WAITING``: in words. ``epochs`` of ``EPOCH``, and of ``DONE`` if a time
+    limit ended the job: how many epochs of how many are done. ``share`` of both: the share of the job's seconds that is
+    done, as the job knows it after its first steps; 0 if it does not.
     """
 
     stage: Stage[Any]
     kind: EventKind
     seconds: float = 0.0
-    holder: str = ""
+    waits_for: str = ""
     epochs: tuple[int, int] = (0, 0)
+    cpu_s: float = 0.0
+    share: float = 0.0
 
 
 Listener = Callable[[StageEvent], None]  # Called with each event, from the thread of the search
 
 
 class Durations:
-    """Seconds of core or machine time that a search spent by card and stage, without cached results and waits for a
-    core.
+    """Seconds of core or machine time, and CPU seconds, that a search spent by card and stage, without cached results
+    and waits for a core.
     """
 
     def __init__(self) -> None:
         self.seconds: dict[tuple[str, StageName], float] = defaultdict(float)
+        self.cpu_s: dict[tuple[str, StageName], float] = defaultdict(float)
 
     def note(self, event: StageEvent) -> None:
         """Record an event of a stage."""
         if event.kind is EventKind.DONE:
             self.seconds[event.stage.scope.card, event.stage.name] += event.seconds
+            self.cpu_s[event.stage.scope.card, event.stage.name] += event.cpu_s
 
     @property
     def by_stage(self) -> dict[StageName, float]:
@@ -256,10 +264,10 @@ class Durations:
             if (total := sum(seconds for (_, stage), seconds in self.seconds.items() if stage is name))
         }
 
-    def by_card(self) -> dict[str, dict[str, float]]:
-        """Return the seconds by card and stage, the card with the most first."""
+    def by_card(self, cpu: bool = False) -> dict[str, dict[str, float]]:
+        """Return the seconds, or the CPU seconds, by card and stage, the card with the most first."""
         cards: dict[str, dict[str, float]] = defaultdict(dict)
-        for (card, stage), seconds in sorted(self.seconds.items()):
+        for (card, stage), seconds in sorted((self.cpu_s if cpu else self.seconds).items()):
             cards[card][stage] = round(seconds, 1)
         return dict(sorted(cards.items(), key=lambda item: -sum(item[1].values())))
 

@@ -19,7 +19,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import HOST, Status
 from advisor.core.quantity import Quantity
 from advisor.datasets.images import require_unchanged
-from advisor.engine.execution import Machine, OnDevice, call_locally
+from advisor.engine.execution import Machine, OnDevice, Waits, call_locally
 from advisor.engine.pipeline.graph import VariantStages, with_all_before
 from advisor.engine.pipeline.materials import DAMAGED, Materials, Workload, read_result
 from advisor.engine.pipeline.stage import (
@@ -35,11 +35,14 @@ from advisor.engine.pipeline.stage import (
     aborted,
 )
 from advisor.isolation import Children, Pause, Scratch
+from advisor.isolation.process import UNWANTED
 
 Result = TypeVar("Result")
+Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
 
 SO_FAR = "so-far"  # Folder beside checkpoints: the result of a job that a time limit ended
 EPOCHS_EVERY_S = 2.0  # Seconds between two counts of a long stage's epochs
+_NONE = 0, 0, 0.0  # No epochs
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Walker:
         self, materials: Materials, workers: Workers, listener: Listener = lambda _event: None, remeasure: bool = False
     ) -> None:
         self.materials = materials
-        self._workers, self._listener, self._remeasure = workers, listener, remeasure
+        self.workers, self._listener, self._remeasure = workers, listener, remeasure
         self._tasks: dict[Stage[Any], asyncio.Task[Any]] = {}
 
     async def run(self, stage: Stage[Result]) -> Result:
@@ -81,13 +84,25 @@ class Walker:
             task.add_done_callback(lambda done: None if done.cancelled() else done.exception())
         return cast("Result", await asyncio.shield(task))
 
+    async def drop(self) -> None:
+        """End all stages that are not done, with their child processes; one that is needed later runs again."""
+        dropped = [self._tasks.pop(stage) for stage, task in tuple(self._tasks.items()) if not task.done()]
+        for task in dropped:
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
+
+    def has(self, stage: Stage[Any]) -> bool:
+        """Return whether this search has the result of a stage."""
+        task = self._tasks.get(stage)
+        return task is not None and task.done() and not task.cancelled() and task.exception() is None
+
     async def _run(self, stage: Stage[Result]) -> Result:
         if stage.unsupported:
             raise StageAborted(Status.SKIPPED, stage.name, stage.unsupported)
         before = await asyncio.gather(*(self.run(each) for each in stage.after))
         results = Results(dict(zip(stage.after, before, strict=True)))
         try:
-            run = _StageRun(stage, self.materials, results, self._workers, self._listener)
+            run = _StageRun(stage, self.materials, results, self.workers, self._listener)
             return cast("Result", await run.result(again=self._remeasure and stage.resources.alone))
         except (AdvisorError, OSError) as error:
             raise aborted(error, stage.name, stage.scope.compression) from error
@@ -119,22 +134,22 @@ class _StageRun:
 
         def waits(holder: str) -> None:
             holders.append(holder)
-            self._tell(EventKind.WAITING, holder=holder)
+            self._waits(f"the same work in another search, {holder}")
 
         async with self._resources() as pause:
             self._tell(EventKind.STARTED)
             started = time.monotonic()
 
-            def worked_s() -> float:
-                return time.monotonic() - started - pause.paused_s
+            def spent() -> dict[str, float]:
+                seconds = time.monotonic() - started - pause.paused_s
+                return {"seconds": seconds, "cpu_s": pause.cpu_s or seconds}  # a measurement has the machine alone
 
-            made, epochs = await self._made(pause, waits, worked_s)
-        self._tell(EventKind.CACHED if holders else EventKind.DONE, seconds=worked_s(), epochs=epochs)
+            made, (done, epochs, share) = await self._made(pause, waits, spent)
+        kind = EventKind.CACHED if holders else EventKind.DONE
+        self._tell(kind, **spent(), epochs=(done, epochs), share=share)
         return made
 
-    async def _made(
-        self, pause: Pause, waits: Callable[[str], None], worked_s: Callable[[], float]
-    ) -> tuple[Any, tuple[int, int]]:
+    async def _made(self, pause: Pause, waits: Waits, spent: Spent) -> tuple[Any, tuple[int, int, float]]:
         """Compute a result; return it with its epochs if a time limit ended the job."""
         cache, inputs = self.materials.cache, self.stage.inputs(self.materials, self.results)
         checkpoints = cache.folder(self.stage.folder, inputs).with_suffix(".checkpoints")
@@ -148,14 +163,17 @@ class _StageRun:
                 raise _EndedEarly(so_far)
 
         if self.stage.resources.alone:
-            return await asyncio.to_thread(self._uncached, fill), (0, 0)
+            UNWANTED.set(pause.unwanted)
+            return await asyncio.to_thread(self._uncached, fill), _NONE
+        watch = asyncio.ensure_future(self._count_epochs(checkpoints, spent))
         try:
-            async with self._watched(checkpoints, worked_s):
-                folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
+            folder = await asyncio.to_thread(cache.get, self.stage.folder, inputs, fill, waits)
         except _EndedEarly as end:
-            return await self._read(end.folder), self._epochs(checkpoints) or (0, 0)
+            return await self._read(end.folder), self._epochs(checkpoints) or _NONE
+        finally:
+            watch.cancel()
         await asyncio.to_thread(shutil.rmtree, checkpoints, ignore_errors=True)
-        return await self._read(folder), (0, 0)
+        return await self._read(folder), _NONE
 
     def _kept(self, folder: Path) -> bool:
         """Return whether a result is complete; a job of another kind than training has no other ones."""
@@ -196,33 +214,27 @@ class _StageRun:
             held = machine.alone(priority)
         elif resources.long:
             soon = self.materials.training_left_s(self.stage.scope.card) is not None
-            held = machine.trainer(pause, priority, resources.memory_bytes, soon)
+            held = machine.trainer(pause, priority, resources.memory_bytes, soon, self._waits)
         else:
-            held = machine.core(priority, resources.memory_bytes, pause)
-        async with held:
-            yield pause
-
-    @asynccontextmanager
-    async def _watched(self, checkpoints: Path, worked_s: Callable[[], float]) -> AsyncIterator[None]:
-        if self.stage.epochs is None:
-            yield
-            return
-        watch = asyncio.ensure_future(self._count_epochs(checkpoints, worked_s))
+            held = machine.core(priority, resources.memory_bytes, pause, self._waits)
         try:
-            yield
-        finally:
-            watch.cancel()
+            async with held:
+                yield pause
+        except BaseException:
+            pause.end()
+            self._tell(EventKind.ENDED)
+            raise
 
-    async def _count_epochs(self, checkpoints: Path, worked_s: Callable[[], float]) -> None:
+    async def _count_epochs(self, checkpoints: Path, spent: Spent) -> None:
         last = None
-        while True:
+        while self.stage.epochs is not None:
             await asyncio.sleep(EPOCHS_EVERY_S)
             now = await asyncio.to_thread(self._epochs, checkpoints)
             if now is not None and now != last:
                 last = now
-                self._tell(EventKind.EPOCH, seconds=worked_s(), epochs=now)
+                self._tell(EventKind.EPOCH, **spent(), epochs=now[:2], share=now[2])
 
-    def _epochs(self, checkpoints: Path) -> tuple[int, int] | None:
+    def _epochs(self, checkpoints: Path) -> tuple[int, int, float] | None:
         if self.stage.epochs is None:
             return None
         return self.stage.epochs(self.materials, self.results)(checkpoints)
@@ -231,6 +243,9 @@ class _StageRun:
         if self.stage.when_done is not None:
             await asyncio.to_thread(self.stage.when_done, self.materials, self.results, folder)
         return self.stage.read(folder)
+
+    def _waits(self, what: str) -> None:
+        self._tell(EventKind.WAITING, waits_for=what)
 
     def _tell(self, kind: EventKind, **more: Any) -> None:
         self.listener(StageEvent(self.stage, kind, **more))

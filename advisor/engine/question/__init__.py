@@ -9,7 +9,7 @@ from advisor.core.budget import Budget, parse_licences
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, COST_SAVED, METRICS, TOP1, parse_costs
-from advisor.core.names import ADVISOR, ALL, LOCAL, ROBUST, require_known
+from advisor.core.names import ADVISOR, ALL, ALL_IMAGES, LOCAL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
@@ -71,6 +71,7 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
         _contradictions(request.question, written["training"]),
         _refused_metrics(request.question, written),
         _refused_execution(request.execution),
+        _refused_ship_on(request),
     ):
         for message, hint in refusals:
             raise UsageError(message, hint)
@@ -262,6 +263,17 @@ def _refused_metrics(question: Question, written: Options) -> Refusals:
             f"--objective robust-accuracy is top-1 under capture conditions, and {asked}",
             "leave --objective out, or add --metric top1; other metrics can be limits: --min-accuracy macro-f1=80%",
         )
+
+
+def _refused_ship_on(request: Request) -> Refusals:
+    """Yield why no file can learn from all images; only classifiers do, whose answers show whether it went well."""
+    question, option = request.question, "--ship-on all"
+    if request.execution.ship_on != ALL_IMAGES:
+        return
+    if question.data is None:
+        yield f"{option} learns from images, and --data is not given", "add --data DIR, or leave --ship-on out"
+    if not question.of_task.probabilities:
+        yield f"{option} is not for --task {question.task}: only classifiers learn from all images", "leave it out"
 
 
 def _refused_execution(execution: Execution) -> Refusals:

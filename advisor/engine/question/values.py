@@ -14,7 +14,7 @@ from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, METRICS, TOP1, Costs, Preference
-from advisor.core.names import ADVISOR, JOURNAL, LOCAL, require_known, without_password
+from advisor.core.names import ADVISOR, ALL_BUT_HOLDOUT, JOURNAL, LOCAL, require_known, without_password
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
@@ -25,9 +25,8 @@ if TYPE_CHECKING:
     from advisor.tasks.task import Task
 
 
-LEAST_GAIN = 0.005
-LARGE_SPACE = 100
-"""Configurations; a smaller space is searched to its end, which takes minutes and gives the whole table."""
+LEAST_GAIN = 2.0
+"""Points of accuracy, or what the preference counts like them, that a CPU hour more must be expected to gain."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +90,10 @@ class Execution:
     Attributes:
         time_limit: ``time_limit_s`` as the user wrote it, for messages.
         max_trials: number of configurations after which the search stops; 0 for no limit.
-        stop_below: share (0-1) of the front's hypervolume: the search stops when one more hour is expected to add
-            less; 0 for never, None to decide by the size of the search space.
+        stop_below: points of accuracy over 100: the search stops when a CPU hour more is expected to gain less; 0 for
+            never, None for the usual.
         capture_all: one file of each finalist's network runs under capture conditions, not only pick and runner-up.
+        ship_on: images that the pick's file learns from, one of :data:`advisor.core.names.SHIP_ON`.
         mirror: folder or address of weights that is asked before all others.
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
@@ -109,6 +109,7 @@ class Execution:
     max_trials: int = 0
     stop_below: float | None = None
     capture_all: bool = False
+    ship_on: str = ALL_BUT_HOLDOUT
     offline: bool = False
     mirror: str | None = None
     remeasure: bool = False
@@ -118,11 +119,15 @@ class Execution:
     workers: int = 0
     shared_folder: Path | None = None
 
-    def least_gain(self, configurations: int) -> float | None:
-        """Return the share of the hypervolume that one more hour must be expected to add, None for no such rule."""
+    def least_gain(self, question: Question) -> float:
+        """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.
+
+        By default a search ends by itself where the user left the training and the compression recipes to it.
+        """
         if self.stop_below is not None:
-            return self.stop_below or None
-        return LEAST_GAIN if self.sampler == ADVISOR and configurations >= LARGE_SPACE else None
+            return 100.0 * self.stop_below
+        asked = not question.tuning_limited or question.compressions or self.sampler != ADVISOR
+        return 0.0 if asked else LEAST_GAIN
 
     @property
     def cores(self) -> int:

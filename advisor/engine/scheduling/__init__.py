@@ -1,1 +1,1 @@
-"""Decide what to evaluate next and when to stop: the Optuna study, the sampler, promotion and stopping rules."""
+"""Decide what to evaluate next and when to stop: the rule, the Optuna study and its sampler."""

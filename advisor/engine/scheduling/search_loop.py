@@ -4,33 +4,25 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
-from functools import lru_cache
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import Configuration, Evaluation
-from advisor.core.training import recipe_of
+from advisor.core.expectation import without_holdout
 from advisor.engine.decide import decide_run
+from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.evaluation.scorer import Scorer
-from advisor.engine.pipeline.stage import StageName
+from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
-from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import NO_TIME, Allowance, Scheduler, TimeLimit
-from advisor.engine.scheduling.stopping import (
-    COMPLETE,
-    ExpectedGainRule,
-    PickSoFar,
-    Stop,
-    ended_early,
-    finalists,
-    named_files,
-    score,
-)
+from advisor.engine.scheduling.prices import TimeLimit
+from advisor.engine.scheduling.scheduler import Scheduler
+from advisor.engine.scheduling.stopping import PickSoFar, Stop, ended_early, finalists, named_files, score
 from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan, too_large, too_slow
+from advisor.engine.scheduling.worth import WorthRule
+from advisor.engine.space.plan import ANSWER_S, UNDECIDED, Plan, too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
@@ -49,87 +41,83 @@ class SearchProgress(Protocol):
 class SearchLoop:
     """The evaluations of one search, which began at ``started`` seconds of the monotonic clock.
 
-    ``observed`` returns the seconds that stages take here over those that the plan expects. Set ``stopping`` to end the
-    search; what is done is kept.
+    ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the stages that are done,
+    which the search adds. ``places`` are the cards in the order in which they were begun: the first has
+    the cores before the others. Set ``stopping`` to end the search; what is done is kept.
     """
 
     def __init__(
         self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
-        observed: Callable[[], float] = lambda: 1.0,
+        calibration: CostCalibration | None = None,
     ) -> None:  # fmt: skip
-        self._cores, self._observed, self._judging_s, self._late = cores, observed, 0.0, 0
+        self._cores, self._judging_s = cores, 0.0
+        self._observed = calibration.observed if calibration else lambda: 1.0
+        self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
-        self._bound, self._early = FrontBound(request.question.limits), dict[Configuration, Evaluation]()
-        self._so_far: PickSoFar | None = None
+        self._rule: WorthRule | None = None
+        self.finished, self.places = set[Stage[Any]](), dict[str, float]()
         self.stopping = asyncio.Event()
 
     async def evaluate_all(
-        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, bound: FrontBound, done: int,
-        scorer: Scorer | None = None,
-    ) -> Stop:  # fmt: skip
+        self, study: Study, evaluator: MultiDeviceEvaluator, plan: Plan, done: int, scorer: Scorer | None = None
+    ) -> Stop:
         """Evaluate until nothing is left, a limit is reached or the user stops the search; return the reason.
 
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
-        self._bound, self._judging_s = bound, plan.judging_s
-        self._so_far = so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
-        bound.add(self._run.evaluations())
-        allowance = self._allowance(plan) if self._question.tuning_limited else None
-        trials_left = max(0, self._execution.max_trials - done) if self._execution.max_trials else plan.size
-        scheduler = Scheduler(study, self._bound, plan, trials_left, self._cores, allowance)
-        counted = [e for e in plan.configurations() if not (allowance and recipe_of(e.training).tunes_backbone)]
-        rule = ExpectedGainRule(study, self._execution.least_gain(len(counted)))
+        self._judging_s, execution, known = plan.judging_s, self._execution, frozenset(plan.configurations())
+        self._rule = rule = self._rule_of(plan)
+        for evaluation in self._run.evaluations():
+            if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
+                rule.tell(without_holdout(evaluation))
+        so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
+        trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
+        scheduler = Scheduler(study, rule, trials_left, self._cores, execution.least_gain(self._question) > 0)
 
-        def record(evaluations: Iterable[Evaluation]) -> None:
-            for evaluation in evaluations:
-                if self._early.pop(evaluation.configuration, None) != evaluation:
-                    self._run.append(evaluation)
-                study.tell(evaluator.on_worst_device(evaluation))
-                self._bound.add([evaluation])
-                self._progress.evaluated(evaluation)
-
-        def record_rejected(rejected: Iterable[tuple[Configuration, str]]) -> None:
-            for each, reason in rejected:
-                self._late += reason == NO_TIME
-                record([plan.skipped(each, reason, StageName.PROMOTION)])
+        def record(evaluation: Evaluation) -> None:
+            self._run.append(evaluation)
+            worst = evaluator.on_worst_device(evaluation)
+            study.tell(worst)
+            rule.tell(without_holdout(worst))  # it decides nothing in a search that goes on
+            self._progress.evaluated(evaluation)
 
         running: dict[asyncio.Future[Any], Configuration] = {}
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
         ended = False
         while not ended:
-            while not rule.met and (configuration := scheduler.next(running.values())) is not None:
-                running[asyncio.ensure_future(evaluator.evaluate(configuration))] = configuration
-            self._progress.deferred([*scheduler.deferred, *scheduler.waiting])
-            if running:
-                left_s = self._evaluating_left()
-                finished, _ = await asyncio.wait({*running, stopped}, timeout=left_s, return_when="FIRST_COMPLETED")
-                tasks = [task for task in running if task in finished]
-                for task in tasks:
-                    del running[task]
-                record(task.result() for task in tasks)
-                so_far.look()
-                rule.update()
-                ended = stopped.done() or self._evaluating_left() == 0
-            elif scheduler.deferred and not rule.met:
-                record_rejected(scheduler.reject_deferred())
-            else:
-                ended = True
-                record_rejected([] if rule.met else scheduler.refuse_rest())
-        record_rejected(scheduler.reject_deferred())
-        stop = self._stop(study, rule, unfinished=bool(running))
+            while chosen := scheduler.next(running.values()):
+                self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
+                running |= {asyncio.ensure_future(evaluator.evaluate(each)): each for each in chosen}
+            self._progress.deferred(scheduler.waiting)
+            if not running:
+                break
+            left_s = self._evaluating_left()
+            finished, _ = await asyncio.wait({*running, stopped}, timeout=left_s, return_when="FIRST_COMPLETED")
+            for task in [task for task in running if task in finished]:
+                del running[task]
+                record(task.result())
+            so_far.look()
+            ended = stopped.done() or self._evaluating_left() == 0
+        left, late = study.unevaluated, execution.time_limit is not None and rule.out_of_time
+        for each, reason in scheduler.refused() if not running else ():
+            record(plan.skipped(each, reason, StageName.PROMOTION))
         await _cancel([*running, stopped])
         await so_far.close()
-        return stop
+        if running or late:
+            return ended_early("time_limit", f"at --time-limit {execution.time_limit}", left)
+        if left and not scheduler.trials_left:
+            return ended_early("max_trials", f"at --max-trials {execution.max_trials}", left)
+        return scheduler.stop(left)
 
-    def keep(self, floats: Evaluation) -> None:
-        """Keep the result of a float32 file that a form needed, though the study may ask for it later."""
-        if floats.configuration not in self._bound.results:
-            self._run.append(floats)
-            self._bound.add([floats])
-            self._early[floats.configuration] = floats
-            if self._so_far is not None:
-                self._so_far.look()
+    def _rule_of(self, plan: Plan) -> WorthRule:
+        """Return the rule of this search, which knows what is left of its time."""
+        question, least = self._question, self._execution.least_gain(self._question)
+        limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall)
+        limited = limit if self._execution.time_limit_s else None
+        rule = WorthRule(plan, question.preference, question.limits, least, limited)
+        rule.prices.finished = self.finished
+        return rule
 
     async def rescue(self, evaluator: MultiDeviceEvaluator, plan: Plan) -> None:
         """Evaluate a few skipped configurations if nothing meets the budget: the closest answer needs figures."""
@@ -169,7 +157,9 @@ class SearchLoop:
         self._progress.say("judging the finalists on the hold-out")
         judging = asyncio.ensure_future(self._judge(scorer))
         stopped = asyncio.ensure_future(self.stopping.wait())
-        finished, _ = await asyncio.wait({judging, stopped}, return_when="FIRST_COMPLETED")
+        left_s = self._time_left()
+        timeout = None if left_s == math.inf else max(0.0, left_s - ANSWER_S)
+        finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
         await _cancel(each for each in (judging, stopped) if each not in finished)
         if judging in finished:
             judging.result()
@@ -190,40 +180,17 @@ class SearchLoop:
         answer = decide_run(self._run, self._run.evaluations(), self._question)
         return answer.decision, *answer.by_device.values()
 
-    def _allowance(self, plan: Plan) -> Allowance:
-        """Return what limits fine-tuning if the user chose no training recipes."""
-
-        @lru_cache(maxsize=16)
-        def decided(cards: frozenset[str], _results: int) -> str | None:
-            known = [each for each in self._bound.results.values() if each.configuration.card in cards]
-            pick = decide_run(self._run, known, self._question).decision.pick
-            return None if pick is None else pick.configuration.card
-
-        def favourite(cards: Collection[str]) -> str | None:
-            return decided(frozenset(cards), len(self._bound.results))
-
-        seconds = self._execution.time_limit_s
-        limit = None if seconds is None else TimeLimit(seconds, lambda: self._evaluating_left() or 0.0, self._observed)
-        return Allowance(plan, self._bound, favourite, limit, self._question.preference)
-
-    def _stop(self, study: Study, rule: ExpectedGainRule, unfinished: bool) -> Stop:
-        left = study.unevaluated + self._late
-        if unfinished or self._late:
-            return ended_early("time_limit", f"at --time-limit {self._execution.time_limit}", left)
-        if left == 0:
-            return COMPLETE
-        how = f"at --max-trials {self._execution.max_trials}"
-        return rule.stop(left) if rule.met else ended_early("max_trials", how, left)
-
     def _evaluating_left(self) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
         left_s = self._time_left()
         return None if left_s == math.inf else max(0.0, left_s - self._observed() * self._judging_s)
 
-    def training_left_s(self, plan: Plan, card: str) -> float | None:
+    def training_left_s(self, card: str) -> float | None:
         """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""
         left_s = self._evaluating_left()
-        return None if left_s is None else max(0.0, left_s - self._observed() * plan.finishing_s[card])
+        if left_s is None or self._rule is None:
+            return None
+        return max(0.0, left_s - self._rule.finishing_s(card))
 
     def _time_left(self) -> float:
         limit = self._execution.time_limit_s

@@ -1,4 +1,4 @@
-"""The end of a search: the rule that ends it, and the finalists that are judged then."""
+"""The end of a search: its reason, and the finalists that are judged then."""
 
 import asyncio
 import contextlib
@@ -13,15 +13,8 @@ from advisor.core.evaluation import Evaluation, Status, accuracy_of, network_of,
 from advisor.core.training import recipe_of
 from advisor.engine.decide import FLOAT
 from advisor.engine.pipeline.evaluation.scorer import Scorer
-from advisor.engine.scheduling.study import Study
 from advisor.engine.space.plan import JUDGED_FILES
 from advisor.store import RunFolder
-
-HORIZON_S = 3600.0
-"""The rule looks at what an hour more is expected to add."""
-
-CONSECUTIVE = 3
-"""The expectation must be below the share after this many results in a row: one surprise may still change it."""
 
 
 @dataclass(frozen=True)
@@ -49,30 +42,6 @@ INTERRUPTED = Stop("interrupt", "interrupted")
 def ended_early(why: str, how: str, left: int) -> Stop:
     """Return the end of a search with a number of configurations left."""
     return Stop(why, f"stopped {how}: {left} configuration{'' if left == 1 else 's'} not evaluated")
-
-
-class ExpectedGainRule:
-    """Ends a search if an hour more is expected to add less than a share of the front's hypervolume; None for never."""
-
-    def __init__(self, study: Study, least: float | None) -> None:
-        self._study, self._least, self._below, self._gain = study, least, 0, math.inf
-
-    @property
-    def met(self) -> bool:
-        """True if the expectation stayed below the share."""
-        return self._below >= CONSECUTIVE
-
-    def update(self) -> None:
-        """Ask the study again, after a result."""
-        if self._least is None or self.met:
-            return
-        self._gain = self._study.expected_gain(HORIZON_S)
-        self._below = self._below + 1 if self._gain < self._least else 0
-
-    def stop(self, left: int) -> Stop:
-        """Return the end of the search by this rule, with the number of configurations left."""
-        share = f"an hour more was expected to add {100 * self._gain:.2g} % to the front's hypervolume"
-        return ended_early("gain", f"because {share}, less than --stop-below {100 * (self._least or 0.0):g}%", left)
 
 
 MOST_FINALISTS, MOST_RUNS = 10, 10_000

@@ -10,8 +10,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.expectation import without_holdout
 from advisor.core.training import recipe_of
-from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
-from advisor.engine.scheduling.suggesting import also_shown, make_suggester, parameters
+from advisor.engine.scheduling.suggesting import Admits, also_shown, make_suggester, parameters
 from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ class Study:
     """Several objectives (accuracy up, latency down, size down) with the budget as constraints.
 
     The storage has the trials of a run that is resumed; ``done`` are its results, which are not evaluated again.
-    ``halving`` says which configurations may start.
+    ``not_started`` are the configurations that were not handed out yet, in the order of the search space.
     """
 
     def __init__(
@@ -51,8 +50,8 @@ class Study:
 
         finished = {evaluation.configuration: evaluation for evaluation in done}
         self._plan, self._budget = plan, budget
-        self.halving = SuccessiveHalving(plan.configurations(), finished)
-        self._suggester = make_suggester(sampler, plan, self.halving, seed, finished.values())
+        self.not_started = {each: None for each in plan.configurations() if each not in finished}
+        self._suggester = make_suggester(sampler, plan, seed, finished.values())
         optuna.logging.set_verbosity(optuna.logging.WARNING)
         self._study = optuna.create_study(
             study_name=name, storage=storage, sampler=self._suggester.sampler, directions=DIRECTIONS,
@@ -68,26 +67,39 @@ class Study:
     @property
     def unevaluated(self) -> int:
         """Number of configurations without a result."""
-        return len(self.halving.not_started) + len(self._trials)
+        return len(self.not_started) + len(self._trials)
 
-    def ask(self, has_capacity: HasCapacity = lambda _: True) -> Configuration | None:
-        """Return the next configuration to evaluate that there is capacity for, None if nothing may start now."""
+    def ask(self, admits: Admits = lambda _: True) -> Configuration | None:
+        """Return the next configuration to evaluate among those admitted; None if there is none."""
         for configuration in self._set_aside:
-            if self._is_runnable(configuration, has_capacity):
+            if admits(configuration):
                 self._set_aside.remove(configuration)
                 return configuration
         attempts = 0
-        while self.halving.runnable(has_capacity):
-            self._suggester.prepare(has_capacity)
-            self._enqueue(self.halving.not_started if attempts == PATIENCE else self._interrupted, has_capacity)
-            suggested = self._accepted(self._study.ask({**distributions(self._plan)}), has_capacity)
+        while any(map(admits, self.not_started)):
+            admitted = {each: None for each in self.not_started if admits(each)}
+            self._suggester.prepare(admitted)
+            again = [each for each in self._interrupted if each in admitted]
+            self._enqueue(admitted if attempts == PATIENCE else again)
+            suggested = self._accepted(self._study.ask({**distributions(self._plan)}), admits)
             if suggested is not None:
                 return suggested
             attempts += 1
         return None
 
+    def take(self, chosen: Configuration) -> None:
+        """Make a configuration of ``not_started`` that the caller has chosen a trial of its own.
+
+        The sampler is not asked: it would score its whole table for nothing. What somebody enqueued before comes first
+        and is dropped: the caller chooses it when its time comes.
+        """
+        self._enqueue((chosen,))
+        while configuration_of(self._plan, (trial := self._study.ask({**distributions(self._plan)})).params) != chosen:
+            self._drop(trial)
+        self._accepted(trial, lambda each: each == chosen)
+
     def tell(self, evaluation: Evaluation) -> None:
-        """Report the result of a configuration that :meth:`ask` returned."""
+        """Report the result of a configuration that was handed out."""
         trial = self._trials.pop(evaluation.configuration)
         for key, value in self._attributes(evaluation).items():
             trial.set_user_attr(key, value)
@@ -96,43 +108,36 @@ class Study:
             trial.set_constraint(limit, excess)
         self._study.tell(trial, found, state=None if found else _state(evaluation))
         self._suggester.add(evaluation)
-        self.halving.mark_done(evaluation.configuration)
 
-    def expected_gain(self, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
-        return self._suggester.expected_gain(self._study, seconds)
-
-    def _is_runnable(self, configuration: Configuration, has_capacity: HasCapacity) -> bool:
-        unit = CardTraining.of(configuration)
-        return self.halving.is_runnable(unit) and has_capacity(unit)
-
-    def _enqueue(self, wanted: Iterable[Configuration], has_capacity: HasCapacity) -> None:
-        """Enqueue the first wanted configuration that may start now: the study suggests it next."""
-        open_to = (each for each in wanted if each in self.halving.not_started)
-        first = next((each for each in open_to if self._is_runnable(each, has_capacity)), None)
+    def _enqueue(self, wanted: Iterable[Configuration]) -> None:
+        """Enqueue the first wanted configuration: the study suggests it next."""
+        first = next(iter(wanted), None)
         if first is not None:
             self._study.enqueue_trial(parameters(first))
             self._interrupted = [each for each in self._interrupted if each != first]
 
-    def _accepted(self, trial: optuna.Trial, has_capacity: HasCapacity) -> Configuration | None:
+    def _accepted(self, trial: optuna.Trial, admits: Admits) -> Configuration | None:
         """Return the trial's configuration if it can start now; else drop it or set it aside.
 
         A trial that somebody enqueued may come too early: it is set aside until it may start. A sampler that does not
         know what may start suggests the configuration again later, so its trial is dropped.
         """
-        from optuna.trial import TrialState
-
         configuration = configuration_of(self._plan, trial.params)
-        useful = self._suggester.suggests_runnable or self._is_runnable(configuration, has_capacity)
-        if configuration not in self.halving.not_started or not useful:
-            self._study.tell(trial, state=TrialState.PRUNED)
+        useful = self._suggester.suggests_admitted or admits(configuration)
+        if configuration not in self.not_started or not useful:
+            self._drop(trial)
             return None
-        self.halving.mark_started(configuration)
+        del self.not_started[configuration]
         self._trials[configuration] = trial
-        if self._is_runnable(configuration, has_capacity):
+        if admits(configuration):
             return configuration
         self._set_aside.append(configuration)
         return None
+
+    def _drop(self, trial: optuna.Trial) -> None:
+        from optuna.trial import TrialState
+
+        self._study.tell(trial, state=TrialState.PRUNED)
 
     def _resume(self, finished: Mapping[Configuration, Evaluation]) -> list[Configuration]:
         """Bring the trials in line with the results, and return the configurations to suggest again.
@@ -166,7 +171,7 @@ class Study:
                 )
                 self._study.add_trial(trial)
         again = (ended | interrupted) - waiting
-        return [each for each in self.halving.not_started if each in again]
+        return [each for each in self.not_started if each in again]
 
     def _attributes(self, evaluation: Evaluation) -> dict[str, object]:
         """Return a trial's attributes: status, reason, what it showed of other forms, and whether it only teaches."""

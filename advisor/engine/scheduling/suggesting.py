@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -12,14 +12,15 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.names import ADVISOR, GP, NSGA2, RANDOM, TPE
 from advisor.core.training import recipe_of
 from advisor.engine.pipeline.cost import rough_ms, rough_size
-from advisor.engine.scheduling.halving import CardTraining, HasCapacity, SuccessiveHalving
 from advisor.engine.space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:
-    from optuna import Study
     from optuna.samplers import BaseSampler
 
     from advisor.engine.scheduling.sampler import AdvisorSampler, Candidate
+
+Admits = Callable[[Configuration], bool]
+"""Says whether a configuration may start now."""
 
 NOTHING_LEFT_S = 0.05
 """Seconds that another thread count of a measured artefact takes: all are timed in one go."""
@@ -136,9 +137,9 @@ def also_shown(evaluation: Evaluation, recipes: Collection[str]) -> list[tuple[C
 
 
 class Suggester:
-    """One of Optuna's own samplers, which knows nothing of the search space and has no expectation."""
+    """One of Optuna's own samplers, which knows nothing of the search space."""
 
-    suggests_runnable = False
+    suggests_admitted = False
 
     def __init__(self, sampler: BaseSampler) -> None:
         self.sampler = sampler
@@ -146,32 +147,25 @@ class Suggester:
     def add(self, evaluation: Evaluation) -> None:
         """Note a result."""
 
-    def prepare(self, has_capacity: HasCapacity) -> None:
+    def prepare(self, admitted: Collection[Configuration]) -> None:
         """Tell the sampler what may start now."""
-
-    def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add to the front's hypervolume, infinite if unknown."""
-        return float("inf")
 
 
 class AdvisorSuggester(Suggester):
     """The advisor's sampler, with what is known of every candidate."""
 
-    suggests_runnable = True
+    suggests_admitted = True
     sampler: AdvisorSampler
 
-    def __init__(self, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]) -> None:
+    def __init__(self, plan: Plan, seed: int, done: Iterable[Evaluation]) -> None:
         from advisor.engine.scheduling.sampler import AdvisorSampler, Objective
 
-        self._halving, self._estimates = halving, CostEstimates(plan)
+        self._rows, self._estimates = plan.configurations(), CostEstimates(plan)
         self._changed: dict[str, None] = {}
         self._results = 0
         for evaluation in done:
             self.add(evaluation)
         self._changed.clear()
-        self._rows: dict[CardTraining, list[int]] = {}
-        for row, configuration in enumerate(plan.configurations()):
-            self._rows.setdefault(CardTraining.of(configuration), []).append(row)
         costs = (Objective(name, "minimize", log=True) for name in ("latency", "size"))
         objectives = (Objective("accuracy", "maximize"), *costs)
         super().__init__(AdvisorSampler(candidate_table(plan, self._estimates), objectives, seed=seed))
@@ -183,20 +177,12 @@ class AdvisorSuggester(Suggester):
         if card is not None:
             self._changed[card] = None
 
-    def prepare(self, has_capacity: HasCapacity) -> None:
+    def prepare(self, admitted: Collection[Configuration]) -> None:
         """Block the candidates that may not start now, and update the estimates."""
         import numpy as np
 
-        blocked = np.ones(sum(map(len, self._rows.values())), bool)
-        for unit in self._halving.runnable(has_capacity):
-            blocked[self._rows[unit]] = False
-        self.sampler.block(blocked)
+        self.sampler.block(np.array([each not in admitted for each in self._rows]))
         self._update()
-
-    def expected_gain(self, study: Study, seconds: float) -> float:
-        """Return what ``seconds`` more are expected to add, as a share of the front's hypervolume."""
-        self._update()
-        return self.sampler.expected_gain(study, seconds)
 
     def _update(self) -> None:
         """Replace rough figures by measured ones, for every configuration of the cards that changed."""
@@ -208,12 +194,10 @@ class AdvisorSuggester(Suggester):
         self._changed.clear()
 
 
-def make_suggester(
-    name: str, plan: Plan, halving: SuccessiveHalving, seed: int, done: Iterable[Evaluation]
-) -> Suggester:
+def make_suggester(name: str, plan: Plan, seed: int, done: Iterable[Evaluation]) -> Suggester:
     """Return the sampler called ``name``, one of :data:`advisor.core.names.SAMPLERS`."""
     if name == ADVISOR:
-        return AdvisorSuggester(plan, halving, seed, done)
+        return AdvisorSuggester(plan, seed, done)
     from optuna import samplers
 
     classes = {

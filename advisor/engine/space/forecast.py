@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.evaluation import Configuration
 from advisor.core.quantity import Quantity
+from advisor.core.training import recipe_of
 from advisor.datasets.division import Overview
 from advisor.engine.question import Request
 from advisor.store.jsonfile import frame, value_at
@@ -107,6 +107,15 @@ class CardForecast:
 
 
 @dataclass(frozen=True)
+class Course:
+    """What a search is expected to evaluate, and its rough seconds of the machine, those of fine-tuning apart."""
+
+    configurations: tuple[Configuration, ...]
+    price_s: float
+    tuning_s: float
+
+
+@dataclass(frozen=True)
 class PlanView:
     """Plan of a search: its configurations, cards and cost.
 
@@ -116,7 +125,7 @@ class PlanView:
         cards: the cards that would be tried, in that order.
         left_out: cards that would not be tried, with the reason.
         images: number of readable images, 0 without.
-        most_tuning_s: seconds of the machine that fine-tuning gets; infinite if the user chose the training recipes.
+        course: what the search is expected to evaluate; None for everything.
         split: how the images would be split, None without.
         remarks: what limits the latencies, such as another runtime than that of the files.
     """
@@ -126,28 +135,28 @@ class PlanView:
     cards: tuple[CardForecast, ...]
     left_out: Mapping[str, str]
     images: int
-    most_tuning_s: float = math.inf
+    course: Course | None = None
     split: Overview | None = None
     remarks: tuple[str, ...] = ()
 
     @property
     def price_s(self) -> float:
-        """Rough seconds of the whole search, without downloads and without fine-tuning that has no time."""
-        everything_s = sum(card.tuning_s for card in self.cards)
-        return sum(card.price_s for card in self.cards) - everything_s + self.tuning_s
+        """Rough seconds of the whole search, without downloads."""
+        return sum(card.price_s for card in self.cards) if self.course is None else self.course.price_s
 
     @property
     def tuning_s(self) -> float:
         """Rough seconds of the machine for fine-tuning."""
-        return min(sum(card.tuning_s for card in self.cards), self.most_tuning_s)
+        return sum(card.tuning_s for card in self.cards) if self.course is None else self.course.tuning_s
 
     @property
     def tuned(self) -> tuple[int, int]:
         """Number of cards that are fine-tuned, about, and of those that could be."""
-        costs = [card.tuning_s for card in self.cards if card.tuning_s]
-        possible = len(costs)
-        share = self.tuning_s / sum(costs) if costs else 0.0
-        return (max(1, round(share * possible)) if possible else 0), possible
+        possible = sum(card.tuning_s > 0 for card in self.cards)
+        if self.course is None:
+            return possible, possible
+        tuned = {each.card for each in self.course.configurations if recipe_of(each.training).tunes_backbone}
+        return len(tuned), possible
 
     @property
     def limited_price_s(self) -> float:
@@ -157,11 +166,13 @@ class PlanView:
 
     @property
     def reached(self) -> int:
-        """Number of configurations that fit into the time limit and ``--max-trials``, about."""
-        wanted = sum(not forecast.filtered for forecast in self.forecasts)
+        """Number of configurations that fit into the time limit and ``--max-trials``, and are worth it, about."""
+        wanted, most = sum(not forecast.filtered for forecast in self.forecasts), self.request.execution.max_trials
+        if self.course is not None:
+            return min(len(self.course.configurations), most or wanted)
         limit = self.request.execution.time_limit_s
         share = 1.0 if limit is None or self.price_s <= limit else limit / self.price_s
-        return min(round(wanted * share), self.request.execution.max_trials or wanted)
+        return min(round(wanted * share), most or wanted)
 
     @property
     def cheapest(self) -> CardForecast:

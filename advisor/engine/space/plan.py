@@ -11,8 +11,7 @@ from advisor.catalog.cards import Card
 from advisor.core.decision import dominates
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
-from advisor.core.training import recipe_of
-from advisor.engine.pipeline.cost import CALIBRATE_AGAIN_S, CONVERT_S, scoring_s
+from advisor.engine.pipeline.cost import scoring_s
 from advisor.engine.pipeline.graph import CostModel
 from advisor.engine.pipeline.materials import Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
@@ -20,12 +19,6 @@ from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.device_prediction import least_size
 from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder
-
-TUNING_S, HEADS_PART = 720.0, 0.25
-"""Seconds of one core that fine-tuning may take in a default search, or this share of what all heads take if more."""
-
-FINISHING_MARGIN = 1.5
-"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
 
 ALWAYS = ("float32", "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time."""
@@ -49,8 +42,6 @@ class Plan:
         pace: measured seconds of each stage on this machine, divided by its rough cost; 1 if nothing is known.
         lead: the target of the configurations if this machine is no device of the question; None for this machine.
         cores: how many jobs run side by side.
-        tuning_limited: fine-tuning gets a limited time, see :class:`advisor.engine.scheduling.scheduler.Allowance`.
-        names_networks: the user named cards to try.
     """
 
     cards: tuple[Card, ...]
@@ -59,8 +50,6 @@ class Plan:
     pace: Mapping[StageName, float] = field(default_factory=dict)
     lead: Target | None = None
     cores: int = field(default_factory=usable_cores)
-    tuning_limited: bool = False
-    names_networks: bool = False
 
     @property
     def recipes(self) -> tuple[str, ...]:
@@ -131,29 +120,6 @@ class Plan:
         return CostModel(self.workload, self.pace)
 
     @cached_property
-    def tuning_s(self) -> float:
-        """Seconds of one core that fine-tuning may take; infinite if the user chose the training recipes.
-
-        Its base is the reference machine, so the same cards are fine-tuned on a slower or a busy machine.
-        """
-        if not self.tuning_limited or self._heavy is None:
-            return math.inf
-        light = [variant for variant in self.workload.variants if not recipe_of(variant[0]).tunes_backbone]
-        reference = CostModel(self.workload)
-        heads_s = sum(reference.total_s(reference.stages(card, light)) for card in self.cards)
-        return self.pace.get(StageName(self._heavy), 1.0) * max(TUNING_S, HEADS_PART * heads_s)
-
-    @cached_property
-    def finishing_s(self) -> Mapping[str, float]:
-        """Seconds from the end of a card's fine-tuning to the results of :data:`ALWAYS`, one stage after another."""
-        forms = [variant for variant in self.workload.variants if variant[0] == self._heavy and variant[1] in ALWAYS]
-        own_s = {card.name: self.costs.of_card(card).own_s for card in self.cards}
-        return {
-            name: FINISHING_MARGIN * (CONVERT_S + CALIBRATE_AGAIN_S + sum(own.get(each, 0.0) for each in forms))
-            for name, own in own_s.items()
-        }
-
-    @cached_property
     def judging_s(self) -> float:
         """Seconds of the machine that the end of a search needs: files of the card in the middle on the hold-out."""
         if not self.holdout:
@@ -161,11 +127,6 @@ class Plan:
         price_s = median(scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards)
         paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
         return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores
-
-    @property
-    def _heavy(self) -> str | None:
-        """The lightest training recipe that fine-tunes, None if there is none."""
-        return next((training for training in self.trainings if recipe_of(training).tunes_backbone), None)
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""

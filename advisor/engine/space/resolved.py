@@ -103,10 +103,7 @@ class Resolved:
         return (HEAD_SUBSET, *self.question.trainings) if first_look else self.question.trainings
 
     def plan(self, candidates: Candidates, pace: Mapping[StageName, float] | None = None) -> Plan:
-        """Return the search space of cards that have weights; ``pace``: measured over expected seconds of each stage.
-
-        A time limit of the search alone limits the fine-tuning of a default search.
-        """
+        """Return the search space of cards that have weights; ``pace``: seconds of stages over the expected ones."""
         question, images, targets = self.question, self.images, self.targets
         workload = Workload(
             self.trainings,
@@ -123,8 +120,6 @@ class Resolved:
             pace or {},
             lead=targets.lead.identity if targets.lead else None,
             cores=self.execution.cores,
-            tuning_limited=question.tuning_limited and self.execution.time_limit_s is None,
-            names_networks=names_networks(question, self.catalogue),
         )
 
     def materials(self, candidates: Candidates, plan: Plan, machine: Host | None = None) -> Materials:

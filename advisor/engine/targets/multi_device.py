@@ -142,6 +142,10 @@ class MultiDeviceEvaluator:
         """From now on, evaluate also what cannot meet the latency budget."""
         self._evaluator.screening = False
 
+    async def drop(self) -> None:
+        """End all evaluations that are not done; see :meth:`Evaluator.drop`."""
+        await self._evaluator.drop()
+
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""

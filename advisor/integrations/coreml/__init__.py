@@ -35,7 +35,12 @@ def check(shipping: Shipping) -> None:
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the package; see :class:`advisor.exporting.shipping.BundlePart`."""
-    floats = float_form(exported.run, exported.evaluation)
+    floats, more = float_form(exported.run, exported.evaluation), exported.evaluation.on_all
+    if floats is exported.evaluation:
+        return coreml_package(prepare(exported.artefact, floats.artefact), floats)
+    if more is not None and more.file:
+        why = f"--coreml: {floats.configuration.key} has not learnt from all images, as the file of this bundle has"
+        raise UsageError(why, "leave --coreml out, or search again without --ship-on all")
     return coreml_package(prepare(artefact_of(exported.run, floats), floats.artefact), floats)
 
 

@@ -333,6 +333,8 @@ class _RayChildren:
         """Run ``module:function`` on any node."""
         found = self._cluster.job(self._kind, function, args, limits, pause)
         self.peak_bytes = max(self.peak_bytes, found.peak_bytes)
+        if pause is not None:
+            pause.cpu_s = found.cpu_s
         return found.value
 
     def close(self) -> None:

@@ -150,6 +150,7 @@ class CallResult:
     error: AdvisorError | None  #: the raised error, None if the call returned
     files: Mapping[str, bytes]  #: contents by name
     peak_bytes: int = 0  #: highest resident memory of any child process on this machine
+    cpu_s: float = 0.0  #: CPU seconds of the child process
 
 
 def work(
@@ -229,7 +230,7 @@ def job(
         found = work(
             lambda given: pool.call(function, *given, limits=limits, pause=pause), session, arguments, bundles, _fetch
         )
-        return replace(found, peak_bytes=pool.peak_bytes)
+        return replace(found, peak_bytes=pool.peak_bytes, cpu_s=pause.cpu_s)
 
 
 def measurement(

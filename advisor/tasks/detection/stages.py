@@ -40,7 +40,7 @@ def detector(card: Card, training: str, purpose: Purpose, workload: Workload) ->
     """
     if card.as_it_is:
         return _own(card)
-    role, recipe = Role.TRAIN if purpose is Purpose.COMPARE else Role.LEARNT, recipe_of(training)
+    role, recipe = purpose.learns, recipe_of(training)
     head = detector(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:

@@ -1,7 +1,7 @@
 """Evaluation of a configuration: run the stages of its variant and combine their figures."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 
 from advisor.catalog.cards import Card
@@ -46,8 +46,6 @@ class Evaluator:
         self._cards, self._recipes, self._rules = cards, recipes, rules
         self._timed = timed
         self.screening = True  # leave out what cannot meet the latency budget or reach the front
-        # called with the result of a float32 file that a form needed, perhaps before the search asked for it
-        self.keep: Callable[[Evaluation], object] = lambda _: None
         self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 
     def stages_of(self, configuration: Configuration) -> VariantStages:
@@ -63,6 +61,11 @@ class Evaluator:
             family = self._cards[configuration.card].family
             return Evaluation(configuration, end.status, family, end.reason, end.stage)
 
+    async def drop(self) -> None:
+        """End all evaluations that are not done, with their processes: nobody needs them any more."""
+        await self.walker.drop()
+        self._floats.clear()
+
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
         timings = await self.walker.run(timing(scope_of(evaluation), artefact_of(self._run, evaluation), THOROUGH))
@@ -73,8 +76,9 @@ class Evaluator:
         card = stages.card
         await self._screen(configuration, card)
         if recipe_of(training).tunes_backbone:
-            await self.walker.run(self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload))
-        await self._require_chance(configuration)
+            ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
+            await asyncio.gather(self.walker.run(ships), self.walker.run(stages.scored))  # each leaves cores idle
+        await self._require_fast_float(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)
         await self._require_in_time(configuration, stages)
@@ -115,18 +119,16 @@ class Evaluator:
             backbone_ms = await self.walker.run(screen(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
 
-    async def _require_chance(self, configuration: Configuration) -> None:
-        if not self._may_leave_out(RuleNeeds.RIVALS, configuration):
+    async def _require_fast_float(self, configuration: Configuration) -> None:
+        """Ask the rules about the float32 file of a form."""
+        if not self._may_leave_out(RuleNeeds.FLOAT32, configuration):
             return
         reference = replace(configuration, compression=FLOAT)
         if reference not in self._floats:
             self._floats[reference] = asyncio.ensure_future(self.evaluate(reference))
         floats = await asyncio.shield(self._floats[reference])
-        if floats.status is not Status.OK or floats.latency is None:
-            return
-        self._rules.require_none(RuleNeeds.FLOAT32, configuration, floats=floats)
-        self.keep(floats)
-        self._rules.require_none(RuleNeeds.RIVALS, configuration, floats=floats)
+        if floats.status is Status.OK and floats.latency is not None:
+            self._rules.require_none(RuleNeeds.FLOAT32, configuration, floats=floats)
 
     async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:
         """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""

@@ -61,27 +61,27 @@ class Scorer:
     """Runs the files of finalists over images that chose nothing."""
 
     def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
-        self._walker, self._workload, self._cards, self._run = walker, workload, cards, run
+        self.walker, self.workload, self.cards, self._run = walker, workload, cards, run
         self._judge = workload.question.of_task.judge(workload.question)
 
     @property
     def captures(self) -> bool:
         """True if finalists run under capture conditions."""
-        return self._workload.question.of_task.conditions
+        return self.workload.question.of_task.conditions
 
     @property
     def holdout_images(self) -> int:
         """Number of images of the hold-out."""
-        return self._workload.images.get(Role.HOLDOUT, 0)
+        return self.workload.images.get(Role.HOLDOUT, 0)
 
     async def hold_out(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run."""
-        images, artefact = self._walker.materials.require_images(), artefact_of(self._run, evaluation)
+        images, artefact = self.walker.materials.require_images(), artefact_of(self._run, evaluation)
         part = images.part(Role.HOLDOUT)
-        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.scoring_s(card, scope.compression, len(part.paths))
-        answers = await self._walker.run(
-            self._workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        answers = await self.walker.run(
+            self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
         )
         name = f"{HOLDOUT}-{artefact.path.stem}"
         judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
@@ -94,24 +94,24 @@ class Scorer:
 
         Its probabilities and the user's images allow it. Without images of other things, there must be time, too.
         """
-        images = self._walker.materials.images
+        images = self.walker.materials.images
         asked = images is not None and bool(images.others)
-        return self._workload.question.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
+        return self.workload.question.of_task.probabilities and bool(self.holdout_images) and (asked or in_time)
 
     async def tell_unknown(self, evaluation: Evaluation) -> Evaluation:
         """Return a finalist with what its file answers to images of things that are none of its classes.
 
         It raises StageAborted if the file cannot have a class for them, or cannot be run.
         """
-        images, own = self._walker.materials.require_images(), evaluation.configuration
-        card, scope = self._cards[own.card], scope_of(evaluation)
-        made = await self._walker.run(VariantStages(card, own.training, own.compression, self._workload).with_unknown)
+        images, own = self.walker.materials.require_images(), evaluation.configuration
+        card, scope = self.cards[own.card], scope_of(evaluation)
+        made = await self.walker.run(VariantStages(card, own.training, own.compression, self.workload).with_unknown)
         name = f"{Path(evaluation.artefact).stem}-unknown.tflite"
         path, answers = self._run.keep_artefact(made.artefact.path, name), dict[Role, Path]()
         for role in (Role.HOLDOUT, Role.OTHERS):
             if count := len(images.part(role).paths):
                 seconds = cost.scoring_s(card, own.compression, count)
-                answers[role] = await self._walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
+                answers[role] = await self.walker.run(score(scope, input_spec(card), made.artefact, role, seconds))
         labels, others = images.part(Role.HOLDOUT).labels, answers.get(Role.OTHERS)
         facts = await asyncio.to_thread(with_answers, made.facts, answers[Role.HOLDOUT], labels, others)
         file = str(path.relative_to(self._run.path))
@@ -121,11 +121,11 @@ class Scorer:
         """Return a finalist with the accuracy of its file on the hold-out under capture conditions; StageAborted if it
         fails.
         """
-        part = self._walker.materials.part(Role.CAPTURED)
-        card, scope = self._cards[evaluation.configuration.card], scope_of(evaluation)
+        part = self.walker.materials.part(Role.CAPTURED)
+        card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.judging_s(card, len(part.paths))
         stage = capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
-        labels = accuracy.read_labels(await self._walker.run(stage))
+        labels = accuracy.read_labels(await self.walker.run(stage))
         verdict = accuracy.robust(labels, labels, part.labels, accuracy.CAPTURED_HOLDOUT)
         found = replace(verdict.capture, holdout=verdict.accuracy, plain=evaluation.capture.plain)
         return replace(evaluation, capture=found)

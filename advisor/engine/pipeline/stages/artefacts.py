@@ -116,6 +116,7 @@ class CardForms(FormInputs):
         elif images:
             recipe = recipe_of(self.training)
             role = Role.SUBSET if recipe.first_look else Role.TRAIN if recipe.tunes_backbone else Role.LEARNT
+            role = Role.ALL if self.purpose is Purpose.ALL else role
             data = f"retrained ({self.training}) on {images.counts[role]} images of {len(labels)} classes"
         description = f"{kind} {card.name}, {data}; made by advisor"
         return Metadata(
@@ -127,14 +128,15 @@ class CardForms(FormInputs):
         images, limit, learnt = materials.images, materials.question.limits.max_drop_points, None
         if images is not None:
             compares, validation = self.purpose is Purpose.COMPARE, images.part(Role.VALIDATION)
-            part = images.part(Role.TRAIN if compares else Role.LEARNT)
+            part = images.part(self.purpose.learns)
             judged = (validation.paths, validation.labels) if compares else ((), ())
             seed, classes = materials.question.seed, len(images.classes)
             learnt = TrainingImages(part.paths, part.labels, classes, self.spec, seed, *judged)
         return RecipeInputs(images=learnt, max_drop_points=limit)
 
     def recipe_key(self, materials: Materials) -> Inputs:
-        roles, images = (Role.TRAIN, Role.VALIDATION), materials.images
+        more = (Role.ALL,) if self.purpose is Purpose.ALL else ()
+        roles, images = (Role.TRAIN, Role.VALIDATION, *more), materials.images
         parts = [images.part(role).fingerprint for role in roles] if images else []
         return {"max_drop": materials.question.limits.max_drop_points, "purpose": self.purpose, "parts": parts}
 

@@ -14,7 +14,7 @@ from advisor.core.quantity import Quantity
 from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import Materials, Role, read_result, versions
+from advisor.engine.pipeline.materials import Materials, Purpose, Role, read_result, versions
 from advisor.engine.pipeline.stage import ALONE, Inputs, Results, Scope, Source, Stage, StageName, after, result_of
 from advisor.engine.pipeline.stages import jobs
 
@@ -56,7 +56,13 @@ def over_images(
     name: StageName, run: Callable[..., None], file: str, scope: Scope, spec: InputSpec, source: Source, role: Role,
     cost_s: float, own: Callable[[Materials], Inputs] = lambda _: {},
 ) -> Stage[Path]:  # fmt: skip
-    """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too."""
+    """Run a file over images by a job that writes its answers into ``file``; they depend on the ``own`` inputs too.
+
+    ValueError: the file has learnt from the images of the hold-out, and would be judged on them.
+    """
+    made_for = source.scope.purpose if isinstance(source, Stage) else scope.purpose
+    if made_for == Purpose.ALL and role in (Role.HOLDOUT, Role.CAPTURED):
+        raise ValueError("a file that has learnt from the hold-out is not judged on it")
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         artefact, pictures = result_of(source, results).sha256, materials.part(role).fingerprint

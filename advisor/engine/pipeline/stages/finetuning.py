@@ -56,7 +56,8 @@ LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=Tru
 def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
-    The model that ships continues for a few epochs, and learns from the validation part too. The stage is unsupported
+    The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
+    stage is unsupported
     for a user's file, which has no Keras graph.
     """
     trials: tuple[Stage[FloatModel], ...] = ()
@@ -66,16 +67,17 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     compared = _finetuned(card, training, Scope(card.name, training, purpose=Purpose.COMPARE), trials, None, workload)
     if purpose is Purpose.COMPARE:
         return compared
-    return _finetuned(card, training, Scope(card.name, training, purpose=Purpose.SHIP), trials, compared, workload)
+    return _finetuned(card, training, Scope(card.name, training, purpose=purpose), trials, compared, workload)
 
 
-def training_s(card: Card, training: str, images: int, ships: bool = False) -> float:
+def training_s(card: Card, training: str, images: int, ships: bool = False, new_maps: bool = False) -> float:
     """Return the rough seconds of one fine-tuning on ``images`` images with the recipe's own hyperparameters.
 
-    ``ships``: it continues for the model that ships.
+    ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
     """
     own = FINETUNING[training]
-    maps, epochs = 1 + own.copies if own.cached and not ships else 0, own.going_on().epochs if ships else own.epochs
+    maps = 1 + own.copies if own.cached and (new_maps or not ships) else 0
+    epochs = own.going_on().epochs if ships else own.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
 
 
@@ -88,12 +90,12 @@ def _finetuned(
     workload: Workload,
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
-    read, head = features(card, Role.LEARNT, workload.images[Role.LEARNT]), fitted(card, HEAD, workload)
-    best = not scope.detail
+    best, role = not scope.detail, Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
+    read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
     further = 0 if best else workload.question.tune_training - len(trials) - 1
-    to_come = 0.0 if compared else further + SHIPPING_SHARE
-    images = workload.images[Role.LEARNT if compared else Role.TRAIN]
-    cost_s = 0.0 if best and trials and not compared else training_s(card, training, images, bool(compared))
+    to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
+    images, ships = workload.images[role if compared else Role.TRAIN], bool(compared)
+    cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
     unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
@@ -106,9 +108,9 @@ def _finetuned(
             **identity(materials, card),
             "features": read.key(materials, results),
             "head": [results[head].sha256, results[head].chosen.kind],
-            "train": materials.part(Role.TRAIN).fingerprint,
+            "train": materials.part(Role.ALL if role is Role.ALL else Role.TRAIN).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
-            "groups": list(materials.part(Role.LEARNT).groups),
+            "groups": list(materials.part(role).groups),
             "view": input_spec(card).key,
             "knobs": asdict(hyperparameters(materials, results)),
             "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
@@ -118,7 +120,7 @@ def _finetuned(
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        learnt = materials.part(Role.LEARNT)
+        learnt = materials.part(role)
         validation = learnt.rows_of(materials.part(Role.VALIDATION))
         planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, card, to_come))
         begun = (results[head].file, results[head].chosen)
@@ -140,19 +142,19 @@ def _finetuned(
     return Stage(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
-        reads=lambda materials: materials.part(Role.LEARNT), unsupported=unsupported, epochs=epochs,
+        reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
 
 
-def _seconds(materials: Materials, card: Card, to_come: float) -> float | None:
+def _seconds(materials: Materials, card: Card, to_come: float | None) -> float | None:
     """Return the time limit of one training in seconds; None for none.
 
     The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
-    ``to_come`` are the epochs that follow, over those of this training.
+    ``to_come`` are the epochs that follow, over those of this training; None for a training after the search, which
+    ends it in time itself.
     """
-    left_s = materials.training_left_s(card.name)
-    if left_s is None:
+    if to_come is None or (left_s := materials.training_left_s(card.name)) is None:
         return None
     starts_s = IMPORTS_S + (NEXT_START_S if to_come else 0.0)
     return max(0.0, (left_s - starts_s) / (1 + to_come))

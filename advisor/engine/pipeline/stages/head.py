@@ -75,8 +75,8 @@ class TrainedHead:
 def joined(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Join the backbone with a trained head: softmax over the user's classes."""
     source = cut(card, FEATURES)
-    ships = purpose is Purpose.SHIP and recipe_of(training).trained_twice
-    head = refitted(card, workload) if ships else fitted(card, training, workload)
+    ships = purpose is not Purpose.COMPARE and recipe_of(training).trained_twice
+    head = refitted(card, workload, purpose) if ships else fitted(card, training, workload)
     return Stage(
         StageName.JOIN, Scope(card.name, training, purpose=purpose), "1", "joining", (source, head),
         lambda _, results: {"trunk": results[source].sha256, "head": results[head].sha256},
@@ -154,28 +154,30 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     )  # fmt: skip
 
 
-def refitted(card: Card, workload: Workload) -> Stage[TrainedHead]:
-    """Fit the head that ships to all images outside the hold-out, of the kind chosen on the training part.
+def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) -> Stage[TrainedHead]:
+    """Fit the head that ships, of the kind chosen on the training part: to all images outside the hold-out, or to all.
 
     It uses the same recipe as the head that validation scores, on more images.
     """
     source, compared = cut(card, FEATURES), fitted(card, HEAD, workload)
-    read = _feature_sets(card, Role.LEARNT, workload)
+    role = purpose.learns
+    read = _feature_sets(card, role, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         facts = results[compared].chosen
         own = {"kind": facts.kind, "regularization": facts.regularization}
-        return {**_head_inputs(read, materials, results), **own}
+        return {**_head_inputs(read, materials, results), **own, "pictures": materials.part(role).fingerprint}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         images, facts = materials.require_images(), results[compared].chosen
-        files, labels = [look.files(results) for look in read], images.part(Role.LEARNT).labels
+        files, labels = [look.files(results) for look in read], images.part(role).labels
         path = folders.out / HEAD_FILE
         return partial(jobs.refit_head, results[source].path, files, labels, len(images.classes), facts, path)
 
+    scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
-        StageName.REFIT, Scope(card.name, HEAD), "2", "fitting the final head of",
-        (source, compared, *_stages(read)), inputs, job, TrainedHead.within, cost.REFIT_S,
+        StageName.REFIT, scope, "2", "fitting the final head of", (source, compared, *_stages(read)), inputs, job,
+        TrainedHead.within, cost.REFIT_S,
     )  # fmt: skip
 
 

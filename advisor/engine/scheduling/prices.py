@@ -1,0 +1,130 @@
+"""What the steps of a search take: CPU seconds of the stages that are missing, and whether they end in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from advisor.core.training import recipe_of
+from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
+from advisor.engine.pipeline.materials import Purpose
+from advisor.engine.pipeline.stage import Stage, StageName
+from advisor.engine.scheduling.belief import CardTraining, FormStep
+from advisor.engine.space.plan import Plan
+
+LEAST_SHARE, START_SHARE = 0.25, 0.17
+"""Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
+
+FEW_STEPS, MANY_STEPS, EPOCHS, BATCH = 20.0, 160.0, 6, 32
+"""Steps in which fine-tuning gains nothing, and nearly all that it can; in a whole one, epochs and images a step. On
+groceries (66 steps an epoch) MobileNetV2 gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0
+gained its 2.5 points in the last two of six."""
+
+TRAINING_WALL = 0.65
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+
+FINISHING_MARGIN = 1.5
+"""Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
+
+
+def share_of_gain(share: float, images: int) -> float:
+    """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time."""
+
+    def learnt(part: float) -> float:
+        steps = EPOCHS * images / BATCH * (part - START_SHARE) / (1.0 - START_SHARE)
+        return min(1.0, max(0.0, (steps - FEW_STEPS) / (MANY_STEPS - FEW_STEPS)))
+
+    return min(1.0, learnt(share) / max(learnt(1.0), 0.05)) if share < 1.0 else 1.0
+
+
+@dataclass(frozen=True)
+class TimeLimit:
+    """A time limit.
+
+    ``left_s`` are the seconds left for evaluations, ``observed`` is how much longer than planned stages take now, and
+    ``wall`` has the seconds by the clock of a CPU second of a stage, below 1 where it uses several cores.
+    """
+
+    left_s: Callable[[], float]
+    observed: Callable[[], float] = lambda: 1.0
+    wall: Mapping[StageName, float] = field(default_factory=dict)
+
+
+class Prices:
+    """The prices of steps; ``finished`` are the stages that are done, which cost nothing more.
+
+    With a time limit, prices are those of this machine. Without one they are those of the reference machine, so that
+    equal searches do equal work anywhere.
+    """
+
+    def __init__(self, plan: Plan, limit: TimeLimit | None) -> None:
+        self._plan, self._limit = plan, limit
+        self._costs = CostModel(plan.workload) if limit is None else plan.costs
+        self._stages = dict[FormStep, tuple[Stage[Any], ...]]()
+        self.finished = set[Stage[Any]]()
+
+    def stages(self, step: FormStep) -> tuple[Stage[Any], ...]:
+        """Return every stage of a step, in the order of the work."""
+        if step not in self._stages:
+            card = self._plan.cards_by_name[step.network.card]
+            variant = VariantStages(card, step.network.training, step.form, self._plan.workload)
+            self._stages[step] = with_all_before(variant.evaluation)
+        return self._stages[step]
+
+    def missing(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> list[Stage[Any]]:
+        """Return the stages of steps that are not done, and that the steps before them do not make either."""
+        made = {stage for step in before for stage in self.stages(step)} | self.finished
+        return [
+            stage for stage in dict.fromkeys(each for step in steps for each in self.stages(step)) if stage not in made
+        ]
+
+    def seconds(self, steps: Iterable[FormStep], before: Iterable[FormStep] = ()) -> float:
+        """Return the CPU seconds of steps, after other steps."""
+        return self._costs.total_s(self.missing(steps, before))
+
+    def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
+        """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does."""
+        if self._limit is None:
+            return 1.0
+        observed = self._limit.observed()
+        stages, earlier = self.missing(steps, before), self.missing(before)
+        left_s = self._limit.left_s() - observed * self._wall_s(earlier)
+        tuning_s = observed * self._wall_s(stage for stage in stages if _tunes(stage))
+        others_s = observed * self._wall_s([stage for stage in stages if not _tunes(stage)])
+        if not tuning_s:
+            return float(others_s <= left_s)
+        found = min(1.0, (left_s - others_s) / tuning_s)
+        return found if found > LEAST_SHARE else 0.0
+
+    def lasts_s(self, steps: Sequence[FormStep]) -> float:
+        """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
+        share, stages = self.share(steps), self.missing(steps)
+        tuning = [stage for stage in stages if _tunes(stage)]
+        return self._wall_s(stage for stage in stages if stage not in tuning) + share * self._wall_s(tuning)
+
+    def later(self, begun_s: Callable[[], float]) -> Prices:
+        """Return these prices for work that comes ``begun_s()`` seconds later."""
+        limit = self._limit
+        moved = None if limit is None else replace(limit, left_s=lambda: limit.left_s() - begun_s())
+        other = Prices(self._plan, moved)
+        other.finished = set(self.finished)
+        return other
+
+    def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
+        """Return the seconds from the end of a network's fine-tuning to the results of its forms."""
+        observed = 1.0 if self._limit is None else self._limit.observed()
+        stages = self.missing(FormStep(network, form) for form in forms)
+        own = [each for each in stages if each.scope.training == network.training and not _tunes(each)]
+        own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
+        return FINISHING_MARGIN * observed * self._wall_s(own)
+
+    def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
+        """Return the seconds by the clock of stages that wait for each other."""
+        cores, known = self._plan.cores, self._limit.wall if self._limit else {}
+        usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
+        return self._costs.chain_s(stages, cores, {**usual, **known})
+
+
+def _tunes(stage: Stage[Any]) -> bool:
+    return recipe_of(stage.name).tunes_backbone
