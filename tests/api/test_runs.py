@@ -17,6 +17,8 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine import question
 from advisor.engine.question import resolve
+from advisor.engine.run import SearchResult
+from advisor.engine.scheduling.stopping import Stop
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
@@ -181,3 +183,14 @@ def test_a_device_that_there_is_not_cannot_be_answered_for(run: Path) -> None:
 def test_a_folder_that_is_no_run_is_refused(function: Callable[[Path], object], tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         function(tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize(("why", "diagnosed"), [("complete", 1), ("time_limit", 0)])
+def test_a_search_that_its_time_limit_ended_is_not_diagnosed_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, why: str, diagnosed: int
+) -> None:
+    run, asked = write_run(tmp_path), list[RunFolder]()
+    monkeypatch.setattr("advisor.engine.history.insights.diagnose_run", asked.append)
+    monkeypatch.setattr("advisor.engine.run.run_search", lambda *_: SearchResult(run, Stop(why, "stopped")))
+    assert search(quiet=True).report.is_file()
+    assert len(asked) == diagnosed

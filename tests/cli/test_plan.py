@@ -136,13 +136,23 @@ def test_the_split_is_shown_before_anything_is_spent(advisor: Advisor, photos: P
 def test_the_plan_of_the_default_training_says_what_fine_tuning_takes_and_how_to_leave_it_out(
     advisor: Advisor, photos: Path
 ) -> None:
-    options = ("--candidates", CARD, "--data", str(photos))
+    options = ("--candidates", CARD, "--data", str(photos), "--stop-below", "never")
     heads, tuned = planned(advisor, *options, "--training", "head"), planned(advisor, *options)
     assert heads["fine_tuning_s"] == 0
     assert tuned["fine_tuning_s"] == pytest.approx(tuned["price_s"] - heads["price_s"], abs=0.2)
     said = " ".join(advisor("plan", *options).out.split())
     assert "Fine-tuning: about" in said
     assert "--training head leaves it out" in said
+
+
+def test_the_plan_of_a_default_search_counts_what_is_expected_to_be_worth_its_time(
+    advisor: Advisor, photos: Path
+) -> None:
+    options = ("--candidates", CARD, "--data", str(photos))
+    course, everything = planned(advisor, *options), planned(advisor, *options, "--stop-below", "never")
+    assert 0 < course["configurations_reached"] < everything["configurations_reached"] == course["configurations"]
+    assert course["price_s"] < everything["price_s"]
+    assert "those that are expected to be worth it" in " ".join(advisor("plan", *options).out.split())
 
 
 def test_the_table_says_what_it_takes_and_nothing_is_spent(advisor: Advisor, tmp_path: Path) -> None:

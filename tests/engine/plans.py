@@ -57,6 +57,7 @@ def image_counts(learnt: int, validation: int, holdout: int, subset: int = SUBSE
         Role.TRAIN: learnt - validation,
         Role.VALIDATION: validation,
         Role.LEARNT: learnt,
+        Role.ALL: learnt + holdout,
         Role.SUBSET: min(subset, learnt - validation),
         Role.HOLDOUT: holdout,
         Role.CAPTURED: min(holdout, CAPTURED_IMAGES),

@@ -243,13 +243,16 @@ def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytes
             await began.wait()
             seen.append("small ends")
 
+    told: list[str] = []
+
     async def large() -> None:
-        async with machine.core(1, 500):
+        async with machine.core(1, 500, waits=told.append):
             seen.append("large")
             began.set()
 
     run(together(small(), large()))
     assert seen == ["small", "large", "small ends"]
+    assert set(told) == {"500 B of free memory"}
 
 
 def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:

@@ -179,9 +179,27 @@ def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(
 ) -> None:
     stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
     bar.stage(StageEvent(stage, EventKind.STARTED))
-    bar.stage(StageEvent(stage, EventKind.WAITING, holder="process 4711"))
+    bar.stage(StageEvent(stage, EventKind.WAITING, waits_for="the same work in another search, process 4711"))
     said = capsys.readouterr().err
     assert f"fine-tuning {CARD} (waits for the same work in another search, process 4711)" in said
+
+
+def test_a_stage_that_failed_is_not_shown_as_running(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    for kind in (EventKind.STARTED, EventKind.ENDED):
+        capsys.readouterr()
+        bar.stage(StageEvent(STAGES[0], kind))
+    said = capsys.readouterr().err
+    assert "left: choosing what comes next" in said
+    assert "converting" not in said
+
+
+def test_a_busy_machine_is_named_while_it_is_busy(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+    bar.start(PLAN, done=())
+    bar.stage(StageEvent(STAGES[0], EventKind.DONE, seconds=60.0, cpu_s=20.0))
+    assert "(other programs keep the machine busy: work takes 3.0 times as long)" in capsys.readouterr().err
+    bar.stage(StageEvent(STAGES[1], EventKind.DONE, seconds=20.0, cpu_s=20.0))
+    assert "busy" not in capsys.readouterr().err
 
 
 def test_epochs_count_as_a_share_of_a_long_stage(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
@@ -238,7 +256,7 @@ def test_work_that_is_no_stage_is_shown_while_it_lasts(bar: Progress, capsys: py
         during = capsys.readouterr().err
     bar.say("")
     assert "left: measuring int8 of net on chromium" in during
-    assert "left: waiting" in capsys.readouterr().err
+    assert "left: choosing what comes next" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("standing", [Standing("reading images"), Standing("joining a", 3, 9, 75.2, 0.5)])

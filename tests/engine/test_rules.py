@@ -11,10 +11,9 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import Recipe, lighter_recipes
 from advisor.compression.recipes.base import Edit
 from advisor.core.budget import Budget
-from advisor.engine.pipeline.rule import Known, RuleNeeds
+from advisor.engine.pipeline.rule import Known, RuleNeeds, Rules
 from advisor.engine.question import resolve
 from advisor.engine.rules import needless, not_licensed, over_size, rules_of, slow_backbone, slow_file, slow_float32
-from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.space.plan import ruled_out
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.target_devices import select_targets
@@ -23,10 +22,10 @@ from tests.engine.plans import asking, planned
 
 CARDS = load_catalogue().select(["mobilenet_v1_0.25_224", "inception_v3_299"])
 PLAN = planned(CARDS, ("float32", "int8"), (1,), ("head",), RUNTIME)
-ALWAYS = [RuleNeeds.PLAN, RuleNeeds.PLAN, RuleNeeds.RESULTS, RuleNeeds.RESULTS, RuleNeeds.LIGHTER]
+ALWAYS = [RuleNeeds.PLAN, RuleNeeds.PLAN, RuleNeeds.LIGHTER]
 
 
-def rules(**options: object) -> FrontBound:
+def rules(**options: object) -> Rules:
     question = resolve(options).question
     return rules_of(asking(PLAN, question), Prefilter(select_targets(question), question.limits, {}))
 
@@ -41,15 +40,8 @@ def test_this_machine_alone_needs_no_prediction_and_without_images_no_time_is_sa
 
 
 def test_a_default_search_on_images_makes_few_forms(tmp_path: Path) -> None:
-    assert asked(data=str(tmp_path)) == [*ALWAYS[:-1], RuleNeeds.FLOAT32, RuleNeeds.RIVALS, RuleNeeds.LIGHTER]
-    limited = [
-        *ALWAYS[:-1],
-        RuleNeeds.BACKBONE,
-        RuleNeeds.FLOAT32,
-        RuleNeeds.RIVALS,
-        RuleNeeds.LIGHTER,
-        RuleNeeds.TIMING,
-    ]
+    assert asked(data=str(tmp_path)) == [*ALWAYS[:-1], RuleNeeds.FLOAT32, RuleNeeds.LIGHTER]
+    limited = [*ALWAYS[:-1], RuleNeeds.BACKBONE, RuleNeeds.FLOAT32, RuleNeeds.LIGHTER, RuleNeeds.TIMING]
     assert asked(data=str(tmp_path), budget="50ms") == limited
 
 

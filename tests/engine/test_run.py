@@ -6,6 +6,7 @@ and plans asks it, and lists no names.
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,7 +19,6 @@ import pytest
 from advisor.api.options import choices
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core import training
-from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.training import FINETUNE_TOP, HEAD, TrainingRecipe, in_order, lighter_than
 from advisor.engine import decide as module
@@ -28,8 +28,8 @@ from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.preview import refuse_too_short
 from advisor.engine.question import resolve
-from advisor.engine.run import _disturbed, _priorities
-from advisor.engine.scheduling.promotion import FrontBound
+from advisor.engine.run import _disturbed
+from advisor.engine.scheduling.belief import AccuracyBelief, CardTraining
 from advisor.engine.scheduling.suggesting import CostEstimates, candidate_table
 from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
@@ -45,17 +45,6 @@ def test_a_time_limit_below_the_cheapest_candidate_is_refused() -> None:
     request = resolve({"candidates": ["inception_v3_299"], "time_limit": "0.01s"})
     with pytest.raises(UsageError, match="--time-limit 0.01s is too short"):
         refuse_too_short(resolve_parts(request, lambda _: None))
-
-
-def test_the_cheapest_card_gets_cores_first() -> None:
-    names = ["inception_v3_299", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224"]
-    plan = planned(
-        load_catalogue().select(names), ("float32",), (1,), ("head",), "runtime", images=1000, validation=200
-    )
-    order = _priorities(plan)
-    assert sorted(order, key=lambda name: order[name]) == [
-        "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "inception_v3_299",
-    ]  # fmt: skip
 
 
 def test_a_machine_was_busy_where_most_timings_say_so() -> None:
@@ -217,15 +206,12 @@ def test_it_is_named_trained_twice_judged_and_compressed_like_the_others(toy: Tr
     assert workload.recipes_of(toy.name) == ("float32", "int8")
 
 
-def test_its_gain_bounds_what_it_can_reach(toy: TrainingRecipe) -> None:
-    bound, head = FrontBound(Budget()), evaluation(CARD, accuracy=60.0)
-    assert bound.largest_gain(toy.name) == pytest.approx(toy.gain + 2 * toy.spread)
-    bound.add([head, evaluation("squeezenet_1.1_227", accuracy=99.0, latency=1.0, size=1e6)])
-    reason = bound.rejection_reason(replace(head.configuration, training=toy.name))
-    assert reason.startswith("even with 30 % fewer errors")
-    shown = replace(head, configuration=replace(head.configuration, training=toy.name))
-    bound.add([replace(shown, accuracy=evaluation(accuracy=100.0).accuracy)])
-    assert bound.largest_gain(toy.name) > toy.gain + 2 * toy.spread
+def test_its_gain_is_expected_of_it_and_a_result_corrects_that(toy: TrainingRecipe) -> None:
+    belief = AccuracyBelief.before(changed(plan(toy), images=2000, validation=400))
+    head, own = (belief.place[CardTraining(CARD, training)] for training in (HEAD, toy.name))
+    assert 0.15 < 1 - math.exp(belief.mean[own] - belief.mean[head]) < 0.25
+    shown = belief.told(head, math.log(20.0), 1e-3).told(own, math.log(5.0), 1e-3)
+    assert math.exp(shown.mean[own] - shown.mean[head]) < 0.4
 
 
 @pytest.mark.parametrize("toy", [LIGHT], indirect=True)

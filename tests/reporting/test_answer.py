@@ -1,13 +1,18 @@
 """The answer on the terminal."""
 
 import io
+import json
+from collections.abc import Callable
 from dataclasses import replace
+from html import unescape
 
 import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import OnAllImages
 from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting.answer import print_answer
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
@@ -204,3 +209,69 @@ def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: Ru
     assert "top-1" not in output
     judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))
     assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())
+
+
+FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
+
+
+@pytest.mark.parametrize("form", [said, render_markdown, render_html])
+def test_every_form_names_the_likely_wrong_labels(form: Callable[[RunView], str]) -> None:
+    view = replace(run_view(), labels=CheckedLabels("efficientnet_lite0_224", 400, FOUND))
+    shown = " ".join(unescape(form(view)).replace("\\", "").split())
+    assert "4 of 400 images outside the hold-out (1.0 %) have a doubtful label: it is wrong, or the image is" in shown
+    assert "The most doubtful: glass/one.jpg (glass, rather metal)," in shown
+    assert "glass/3.jpg (glass, rather metal) and 1 more. Look at them: advisor data check pictures" in shown
+
+
+@pytest.mark.parametrize("labels", [None, CheckedLabels("one", 400, ())])
+def test_without_a_likely_wrong_label_nothing_is_said(labels: CheckedLabels | None) -> None:
+    assert "doubtful" not in said(replace(run_view(), labels=labels))
+
+
+def test_programs_read_every_likely_wrong_label() -> None:
+    view = replace(run_view(), labels=CheckedLabels("one", 400, FOUND))
+    labels = json.loads(recommendation_json(view))["labels"]
+    assert (labels["card"], labels["images"], len(labels["found"])) == ("one", 400, 4)
+    assert labels["found"][0] == {
+        "path": "glass/one.jpg", "label": "glass", "suggested": "metal", "given": 0.01, "better": 0.9,
+    }  # fmt: skip
+    assert json.loads(recommendation_json(run_view()))["labels"] is None
+
+
+def on_all(**changes: object) -> RunView:
+    """Return a judged run whose pick has a file that learns from all images."""
+    made = OnAllImages("artifacts/net-all.tflite", "c" * 64, 1, 500, 100, 0.991, 80)
+    return with_pick(judged_view(), on_all=replace(made, **changes))
+
+
+@pytest.mark.parametrize("form", [said, render_markdown, render_html])
+def test_every_form_says_what_is_known_of_a_file_that_learns_from_all_images(form: Callable[[RunView], str]) -> None:
+    shown = " ".join(unescape(form(on_all())).replace("\\", "").split())
+    assert "It has learnt from all 500 images, 100 (25 %) more than the judged file. Its accuracy is not mea" in shown
+    assert "Both files give the same answer to 99.1 % of 80 validation images, which both have learnt from." in shown
+    assert "The file that ships was then run once" not in shown
+    failed = " ".join(unescape(form(on_all(file="", reason="there was no time left for it"))).replace("\\", "").split())
+    assert "It has not learnt from all images, but from all outside the hold-out: there was no time left" in failed
+    assert "The judged file was then run once" not in failed
+    assert "File that ships" not in form(judged_view())
+
+
+def test_the_page_names_the_file_to_ship() -> None:
+    assert "File to ship: <code>artifacts/net-all.tflite</code>" in render_html(on_all())
+    pick = judged_view().decision.pick
+    assert f"File to ship: <code>{pick.artefact}</code>" in render_html(on_all(file="", reason="no time"))
+
+
+def test_programs_read_the_file_that_learns_from_all_images_apart_from_the_judged_one() -> None:
+    pick = json.loads(recommendation_json(on_all()))["pick"]
+    assert pick["details"]["on_all_images"]["file"] == "artifacts/net-all.tflite" != pick["artefact"]
+    assert not [name for name in pick["details"]["on_all_images"] if "accuracy" in name]
+
+
+def test_remarks_are_no_warnings_on_the_page() -> None:
+    view = replace(on_all(), labels=CheckedLabels("one", 400, FOUND))
+    page = render_html(view)
+    assert page.index("<b>File that ships:</b>") < page.index("<b>Labels:</b>")
+    assert "<h3>Other risks</h3>" in page
+    facts = replace(view.decision.pick.card_facts, licence="Apache-2.0")
+    assert "<h3>Risks</h3>" in render_html(with_pick(view, card_facts=facts))

@@ -4,6 +4,7 @@ The section on images of things that are none of the classes.
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
 
@@ -24,11 +25,13 @@ from advisor.core.confidence_facts import (
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval
-from advisor.reporting.confidence import curve_of, unkept
+from advisor.reporting.confidence import curve_of, threshold_blocks, unkept
+from advisor.reporting.files import render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import Level, risks
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
+from tests.reporting.test_answer import said
 from tests.reporting.test_html import without_scripts
 from tests.reporting.views import HOSTILE, judged_view, run_view, unknown_view, with_pick
 
@@ -58,7 +61,7 @@ def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
     assert cells[:6] == ["all classes", "95", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
     assert cells[-1] == "none: too few images, or too many mistakes"
     assert "The bundle has the thresholds that were asked for" in part
-    assert "answers 80.0 % of the images, 97.0 % of them right, and passes 20.0 % on to a person" in part
+    assert "80 % of the images are answered, 97.0 (94.0\u201399.0) % of these right; the other 20 % go to a per" in part
     assert 'points="80.0,12.5 100.0,60.0 "' in part  # the axis begins at 80 % of right answers
     assert 'class="chosen" cx="80.0" cy="15.0"' in part
 
@@ -105,6 +108,36 @@ def test_a_wanted_coverage_says_what_can_be_guaranteed_there() -> None:
     part = section(Guarantees(coverage=0.8), coverage=cover)
     assert "From a probability of 0.700 on, at least 80 % of the images are answered with 95 % certainty" in part
     assert "and 88.3 % of right answers can be guaranteed there; here 82.0 % are answered." in part
+
+
+@pytest.mark.parametrize("form", [said, render_markdown])
+def test_the_threshold_that_was_asked_for_stands_in_every_form(form: Callable[[RunView], str]) -> None:
+    shown = " ".join(form(confident_view(1.0, Guarantees(Shares(0.95)))).replace("\\", "").split())
+    counts = "An answer counts from a probability of 0.912 on: at least 95 % of these answers are right"
+    assert f"{counts}, with 95 % certainty. On the hold-out, 80 % of the images are answered" in shown
+    assert "An answer counts" not in form(confident_view(1.0))
+
+
+def test_thresholds_of_classes_of_recall_and_of_coverage_are_said() -> None:
+    share = Interval(0.92, 0.85, 0.97)
+    view = confident_view(1.0, Guarantees(Shares(None, {"glass": 0.9}), Shares(0.9), 0.8))
+    held = view.decision.pick.holdout_answers
+    facts = replace(
+        held.confidence,
+        recall={"glass": RecallThreshold(0.9, 0.91, 0.0421, share, share, 30, 100)},
+        coverage=CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, share, 82, 100)),
+    )
+    (block,) = threshold_blocks(with_pick(view, holdout_answers=replace(held, confidence=facts)))
+    assert "from a probability of 0.700 on: at least 80 % of the images are answered" in block.words
+    assert "Own thresholds, with the share of right answers that is guaranteed: 'glass' 0.912 (90 %)." in block.words
+    assert "guaranteed to reach them: 'glass' 0.042 (90 %)." in block.words
+
+
+def test_a_guarantee_that_no_threshold_keeps_is_no_threshold() -> None:
+    view = confident_view(1.0, PRECISION)
+    held = view.decision.pick.holdout_answers
+    facts = replace(held.confidence, threshold=None, answered=None)
+    assert list(threshold_blocks(with_pick(view, holdout_answers=replace(held, confidence=facts)))) == []
 
 
 def test_the_axis_of_the_curve_begins_below_its_lowest_point() -> None:

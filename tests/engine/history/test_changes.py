@@ -11,6 +11,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import OnAllImages, UnknownFacts
 from advisor.core.quantity import Provenance
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.listing import known_devices
@@ -124,6 +125,17 @@ def test_a_child_names_its_parent_and_its_root(parent: RunFolder) -> None:
     origin = read_origin(grandchild.path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
+
+
+def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> None:
+    first, *_ = parent.evaluations()
+    for name in ("all", "unknown"):
+        (parent.artefacts / f"{name}.tflite").write_bytes(name.encode())
+    made, unknown = OnAllImages("artifacts/all.tflite", "a" * 64), UnknownFacts(file="artifacts/unknown.tflite")
+    parent.append(replace(first, on_all=made, unknown=unknown))
+    child = _child(parent)
+    assert [(child.artefacts / f"{name}.tflite").read_bytes() for name in ("all", "unknown")] == [b"all", b"unknown"]
+    assert next(each.on_all for each in child.evaluations() if each.on_all) == made
 
 
 def test_a_child_asks_the_parent_s_question_of_its_device(parent: RunFolder) -> None:

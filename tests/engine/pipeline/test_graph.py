@@ -12,6 +12,7 @@ from hypothesis import given, strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
+from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET, NONE
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
 from advisor.datasets.split import PARTS, Split
@@ -19,11 +20,14 @@ from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
 from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import MODEL, Results, StageName
+from advisor.engine.pipeline.stages.backbone import cut
+from advisor.engine.pipeline.stages.head import TrainedHead, fitted, refitted
 from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
 from advisor.store.files import sha256_file
 from advisor.tasks import DETECTION
 from advisor.tasks.detection.stages import DETECTIONS_FILE
+from advisor.tflite.levels import FEATURES
 from tests.engine.pipeline.boxed import CAT, DOG, boxed_images
 from tests.engine.pipeline.walking import materials
 from tests.engine.plans import image_counts
@@ -44,7 +48,7 @@ def names(stages: VariantStages) -> Counter[str]:
     [
         (HEAD, "int8", TRAINED, {
             "convert": 1, "cut": 1, "features": 2, "expectation": 1, "head": 1, "refit": 1, "join": 2, "calibrate": 2,
-            "compress": 2, "score": 1, "confidence": 1, "timing": 1,
+            "compress": 2, "adjust": 2, "score": 1, "confidence": 1, "timing": 1,
         }),
         (NONE, "int8", PUBLISHED, {"convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1}),
         (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "timing": 1}),
@@ -53,6 +57,44 @@ def names(stages: VariantStages) -> Counter[str]:
 )  # fmt: skip
 def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
     assert names(VariantStages(CARD, training, form, workload)) == expected
+
+
+@pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
+def test_no_stage_of_the_file_that_learns_from_all_images_reads_the_holdout_to_judge_it(training: str) -> None:
+    workload = replace(TRAINED, trainings=(HEAD, FINETUNE_TOP))
+    stages = VariantStages(CARD, training, "int8", workload)
+    learning = {stage for stage in with_all_before((stages.on_all,)) if stage.scope.purpose == Purpose.ALL}
+    assert {StageName.CALIBRATE, StageName.COMPRESS, StageName.CONFIDENCE} < {stage.name for stage in learning}
+    assert not learning & set(with_all_before((*stages.evaluation, *stages.judging)))
+    for role in (Role.HOLDOUT, Role.CAPTURED):
+        with pytest.raises(ValueError, match="has learnt from the hold-out is not judged on it"):
+            stages.scoring(stages.on_all.scope, stages.on_all, role, 1.0)
+    assert stages.scoring(stages.on_all.scope, stages.on_all, Role.VALIDATION, 1.0).name is StageName.SCORE
+
+
+@pytest.mark.parametrize(("purpose", "changed"), [(Purpose.SHIP, 1), (Purpose.ALL, 2)])
+def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Purpose, changed: int) -> None:
+    """Image 1 is of validation, image 2 of the hold-out: the compared head has learnt from neither."""
+    workload = Workload((HEAD,), ("float32",), _images(()).counts)
+    chosen = TrainedHead(Path(), "b" * 64, HeadFacts("last_layer", 0.1, False, 0.9, 100))
+    results = Results({cut(CARD, FEATURES): FloatModel(Path(), "a" * 64), fitted(CARD, HEAD, workload): chosen})
+
+    def inputs(images: Images) -> object:
+        return refitted(CARD, workload, purpose).inputs(materials(tmp_path, images, weights={CARD.name: None}), results)
+
+    known = _images(())
+    row = known.dataset.images[changed]
+    files = tuple(replace(each, label=1 - row.label) if each is row else each for each in known.dataset.images)
+    other = replace(known, dataset=replace(known.dataset, images=files))
+    assert inputs(known) == inputs(_images(()))
+    assert inputs(known) != inputs(other)
+
+
+def test_each_purpose_has_the_images_that_a_model_with_it_learns_from() -> None:
+    images = _images(())
+    assert [images.part(purpose.learns).indices for purpose in Purpose] == [
+        (0, 3, 5, 6), (0, 1, 3, 4, 5, 6), tuple(range(8)),
+    ]  # fmt: skip
 
 
 def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
@@ -165,6 +207,7 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
     assert learnt == {
         Purpose.COMPARE: given.part(Role.TRAIN).fingerprint,
         Purpose.SHIP: given.part(Role.LEARNT).fingerprint,
+        Purpose.ALL: given.part(Role.ALL).fingerprint,
     }
     assert stages[Purpose.COMPARE] != stages[Purpose.SHIP]
     assert stages[Purpose.COMPARE].cost_s < stages[Purpose.SHIP].cost_s
@@ -189,7 +232,9 @@ def test_a_detector_has_no_facts_of_a_head_or_new_conditions_and_is_scored_by_wh
 
 def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
     classifier = VariantStages(CARD, HEAD, "int8", TRAINED)
-    assert classifier.ships.after == (classifier.made, classifier.scored)
+    adjusted, scored = classifier.ships.after
+    assert (adjusted.name, scored) == (StageName.ADJUST, classifier.scored)
+    assert classifier.made in adjusted.after
     assert classifier.timed.after == (classifier.made,)
     for stages in (
         VariantStages(CARD, NONE, "int8", PUBLISHED),
@@ -209,7 +254,7 @@ CLASSES = ("a", "b")
 
 
 def _images(groups: tuple[int, ...]) -> Images:
-    files = tuple(LabelledImage(Path(f"{index}.jpg"), index % 2, str(index)) for index in range(8))
+    files = tuple(LabelledImage(Path(f"{index}.jpg"), index % 2, f"{index:02}") for index in range(8))
     dataset = Dataset(Path(), CLASSES, files, (), fingerprint(CLASSES, files))
     return Images(dataset, Split((0, 3, 5, 6), (1, 4), (2, 7), 0), groups=groups)
 

@@ -3,22 +3,30 @@
 Two searches on one machine that want the same: one does it for both, and the other says for whom it waits.
 """
 
+import asyncio
 import os
+import sys
 import threading
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from advisor.core.errors import RuntimeRefusal, StageError, UnsupportedRecipe
 from advisor.core.evaluation import Status
+from advisor.engine.execution import Machine
 from advisor.engine.pipeline.graph import with_all_before
 from advisor.engine.pipeline.stage import EventKind, Pool, Resources, Scope, Stage, StageAborted, StageEvent, StageName
-from advisor.engine.pipeline.walker import Lookup
+from advisor.engine.pipeline.walker import Lookup, Walker, Workers, run_coroutine
+from advisor.isolation import ChildPool
+from advisor.isolation.process import run_program
 from advisor.store import ArtifactCache
-from tests.engine.pipeline.walking import materials, walk
-from tests.processes import PATIENCE_S, until
+from tests.engine.pipeline.walking import InThisProcess, materials, walk
+from tests.processes import PATIENCE_S, has_ended, until
 
 
 def write(text: str, path: Path) -> None:
@@ -192,7 +200,7 @@ def test_a_long_stage_counts_its_epochs_and_leaves_no_checkpoints(
         epochs=lambda *_: count_epochs,
     )  # fmt: skip
     assert walk(stage, materials(tmp_path), listen=events.append) == "trained"
-    assert (EventKind.EPOCH, (2, 3)) in [(event.kind, event.epochs) for event in events]
+    assert (EventKind.EPOCH, (2, 3), 0.5) in [(event.kind, event.epochs, event.share) for event in events]
     assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
@@ -204,9 +212,61 @@ def train(events: list[StageEvent], checkpoints: Path, out: Path) -> None:
     (out / "model").write_text("trained")
 
 
-def count_epochs(checkpoints: Path) -> tuple[int, int] | None:
+def count_epochs(checkpoints: Path) -> tuple[int, int, float] | None:
     file = checkpoints / "epochs"
-    return (int(file.read_text()), 3) if file.exists() and file.read_text() else None
+    return (int(file.read_text()), 3, 0.5) if file.exists() and file.read_text() else None
+
+
+class _Counted(InThisProcess):
+    """Counts CPU seconds of each call."""
+
+    def call(self, function: str, *args: Any, **more: Any) -> Any:
+        more["pause"].cpu_s = 70.0
+        return super().call(function, *args)
+
+
+def test_a_job_tells_its_cpu_seconds_and_a_measurement_its_seconds(tmp_path: Path) -> None:
+    events: list[StageEvent] = []
+    for stage in (CONVERT, timing_stage({"disturbed": False})):
+        walk(stage, materials(tmp_path), _Counted(), events.append)
+    job, measurement = (event for event in events if event.kind is EventKind.DONE)
+    assert (job.cpu_s, measurement.cpu_s) == (70.0, measurement.seconds)
+    assert job.seconds < PATIENCE_S
+
+
+def sleep(pid: Path) -> None:
+    pid.write_text(str(os.getpid()))
+    time.sleep(600)
+
+
+def measure(pid: Path) -> None:
+    code = f"import os, time; open({str(pid)!r}, 'w').write(str(os.getpid())); time.sleep(600)"
+    run_program([sys.executable, "-c", code], timeout_s=600)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("job", "pool"), [(sleep, Pool.LIGHT), (measure, Pool.DEVICE)], ids=["job", "measurement"])
+def test_what_a_search_drops_ends_at_once_with_its_process(
+    tmp_path: Path, job: Callable[[Path], None], pool: Pool
+) -> None:
+    pid = tmp_path / "pid"
+    stage: Stage[Path] = Stage(
+        StageName.TIMING, Scope("card"), "1", "working", (), lambda *_: {}, lambda *_: partial(job, pid),
+        lambda folder: folder, resources=Resources(pool),
+    )  # fmt: skip
+
+    async def run(children: ChildPool) -> None:
+        walker = Walker(materials(tmp_path / "cache"), Workers(Machine(1), dict.fromkeys(Pool, children)))
+        waiting = asyncio.ensure_future(walker.run(stage))
+        while not (pid.is_file() and pid.read_text()):
+            await asyncio.sleep(0.01)
+        await walker.drop()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    with ChildPool(tmp_path / "log.txt") as children:
+        run_coroutine(run(children))
+        until(partial(has_ended, int(pid.read_text())))
 
 
 def test_who_makes_it_is_told_to_whoever_waits(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from advisor.engine.question import (
     resolve,
     resolve_resumed,
 )
-from advisor.engine.question.values import LARGE_SPACE, LEAST_GAIN, collect_options, read_file
+from advisor.engine.question.values import LEAST_GAIN, collect_options, read_file
 from advisor.isolation.resources import usable_cores
 from advisor.store.jsonfile import value_at
 
@@ -48,6 +48,7 @@ OTHER_VALUES: dict[str, Any] = {
     "candidates": ["squeezenet"],
     "training": ["finetune_top"],
     "tune_training": 3,
+    "ship_on": "all",
     "compressions": ["int8"],
     "threads": [3],
     "catalog": ["own.yaml"],
@@ -231,19 +232,23 @@ def test_a_request_of_a_later_version_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("execution", "configurations", "share"),
+    ("options", "points"),
     [
-        (Execution(), LARGE_SPACE - 1, None),
-        (Execution(), LARGE_SPACE, LEAST_GAIN),
-        (Execution(sampler="tpe"), LARGE_SPACE, None),
-        (Execution(stop_below=0.02), 1, 0.02),
-        (Execution(stop_below=0.0), LARGE_SPACE, None),
+        (PHOTOS, LEAST_GAIN),
+        ({**PHOTOS, "time_limit": "5min"}, LEAST_GAIN),
+        ({**PHOTOS, "training": ["head"]}, 0.0),
+        ({**PHOTOS, "compressions": ["int8"]}, 0.0),
+        ({**PHOTOS, "sampler": "tpe"}, 0.0),
+        ({}, 0.0),
+        ({**PHOTOS, "training": ["head"], "stop_below": "1.5%"}, 1.5),
+        ({**PHOTOS, "stop_below": "never"}, 0.0),
     ],
 )
-def test_the_least_gain_depends_on_the_space_unless_it_is_given(
-    execution: Execution, configurations: int, share: float | None
+def test_a_search_ends_by_itself_where_training_and_compression_are_left_to_it(
+    options: dict[str, object], points: float
 ) -> None:
-    assert execution.least_gain(configurations) == share
+    request = resolve(options)
+    assert request.execution.least_gain(request.question) == pytest.approx(points)
 
 
 def test_workers_default_to_the_cores() -> None:

@@ -1,301 +1,116 @@
-"""What starts when: capacity for fine-tuning, and what is deferred.
-
-Studies in a journal, in SQLite and in a real PostgreSQL; a database at fault is named before anything is spent.
-"""
-
-import subprocess
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
-from pathlib import Path
+"""What a search hands out beside what runs: every configuration once, within the machine's capacity."""
 
 import pytest
-from optuna.storages import InMemoryStorage
+from hypothesis import given, settings, strategies as st
 
-from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.errors import AdvisorError, UsageError
-from advisor.core.evaluation import Configuration, Evaluation
-from advisor.core.names import RANDOM
-from advisor.engine.progress import Progress
-from advisor.engine.question import resolve
-from advisor.engine.run import run_search
-from advisor.engine.scheduling.halving import CardTraining
-from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import CARDS_IN_FLIGHT, Scheduler
-from advisor.engine.scheduling.storage import check_storage, explain_lost_connection, journal, open_storage
-from advisor.engine.scheduling.study import Study
-from advisor.engine.space.plan import Plan
-from advisor.store import RunFolder
-from tests.builders import evaluation
-from tests.engine import postgres
-from tests.engine.conftest import SMALLEST, Searched, command, environment, search
-from tests.engine.plans import changed, planned
-from tests.requirements import skip_or_fail
+from advisor.core.evaluation import Configuration
+from advisor.core.names import ADVISOR, NSGA2, RANDOM, TPE
+from advisor.engine.scheduling.belief import CardTraining, FormStep
+from advisor.engine.scheduling.stopping import COMPLETE
+from tests.engine.plans import changed
+from tests.engine.scheduling.searches import BEST, OTHER, PLAN, TUNED, WEAK, Search
 
-CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227", "mobilenet_v1_0.25_224")
-PLAN = planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), ("head", "finetune_top"), "runtime")
+TWO_THREADS = changed(PLAN, threads=(1, 2))
 
 
-BEST, SLOW = CARDS[0], CARDS[-1]
-LAST = PLAN.configuration(SLOW, "int8", 1, "head")
+def begun(search: Search) -> list[Configuration]:
+    return [each for some in search.began for each in some]
 
 
-def alike(card: str) -> tuple[float, float]:
-    """Return accuracy and latency that put every card on the front."""
-    return 80.0 + CARDS.index(card), 10.0 + CARDS.index(card)
+@settings(max_examples=6, deadline=None)
+@given(st.sampled_from([ADVISOR, TPE, NSGA2, RANDOM]), st.integers(1, 3), st.floats(40.0, 99.0), st.floats(40.0, 99.0))
+def test_where_everything_is_evaluated_each_configuration_begins_once_or_is_refused(
+    sampler: str, cores: int, best: float, others: float
+) -> None:
+    def accuracy(network: CardTraining) -> float:
+        return best if network.card == BEST else others
+
+    search = Search(TWO_THREADS, accuracy=accuracy, everything=True, sampler=sampler, cores=cores).finish()
+    refused = dict(search.scheduler.refused())
+    found = begun(search)
+    assert sorted([*found, *refused]) == sorted(TWO_THREADS.configurations())
+    assert all(CardTraining.of(each).tuned and reason for each, reason in refused.items())
 
 
-class Search:
-    """A scheduler over a study that gets made-up results."""
+@pytest.mark.parametrize("sampler", [ADVISOR, RANDOM])
+def test_one_card_is_fine_tuned_at_a_time_and_only_after_its_head(sampler: str) -> None:
+    search = Search(accuracy=lambda _: 80.0, everything=True, sampler=sampler, cores=3)
+    search.start()
+    ended = set[FormStep]()
+    while search.running:
+        running = {CardTraining.of(each) for some in search.running for each in some if CardTraining.of(each).tuned}
+        assert len(running) <= 1
+        assert all(FormStep(CardTraining(each.card, "head"), "float32") in ended for each in running)
+        ended |= set(map(FormStep.of, search.running[0]))
+        search.end()
+        search.start()
+    assert set(search.tuned) == {BEST, OTHER, WEAK}
 
-    def __init__(self, cores: int = 2, sampler: str = "advisor", plan: Plan = PLAN) -> None:
-        self.bound = FrontBound(Budget())
-        self.study = Study(InMemoryStorage(), "scheduling", plan, Budget(), sampler, seed=0, done=())
-        self.scheduler = Scheduler(self.study, self.bound, plan, 100, cores)
-        self.running: list[Configuration] = []
-        self.started: list[Configuration] = []
 
-    def start(self) -> None:
-        """Start everything that may start."""
-        while (asked := self.scheduler.next(self.running)) is not None:
-            self.running.append(asked)
-            self.started.append(asked)
+def test_what_cannot_be_picked_is_refused_where_everything_is_evaluated() -> None:
+    search = Search(accuracy=lambda network: 96.0 if network.card == BEST else 50.0, everything=True).finish()
+    assert search.tuned == [BEST]
+    assert {each.card for each, reason in search.scheduler.refused() if "would not be picked" in reason} == {
+        OTHER,
+        WEAK,
+    }
 
-    def end(self, configuration: Configuration, accuracy: float = 80.0, latency: float = 10.0) -> None:
-        """Tell a made-up result."""
-        self.running.remove(configuration)
-        made = evaluation(configuration.card, accuracy=accuracy, half_width=1, latency=latency, size=1e6 * latency)
-        self._tell(replace(made, configuration=configuration))
 
-    def end_heads(self, figures: Callable[[str], tuple[float, float]], kept: Configuration | None = None) -> None:
-        """Start all heads and tell accuracy and latency by card, but for the one that is kept running."""
-        self.start()
-        while heads := [each for each in self.running if each.training == "head" and each != kept]:
-            self.end(heads[0], *figures(heads[0].card))
-            self.start()
-
-    def _tell(self, made: Evaluation) -> None:
-        self.study.tell(made)
-        self.bound.add([made])
+@pytest.mark.parametrize(("everything", "most"), [(True, 3), (False, 2)])
+def test_no_more_steps_are_begun_than_the_cores_can_use(everything: bool, most: int) -> None:
+    search, found = Search(everything=everything, cores=2), set[int]()
+    search.start()
+    while search.running:
+        found.add(
+            len({FormStep.of(each) for some in search.running for each in some if not CardTraining.of(each).tuned})
+        )
+        search.end()
+        search.start()
+    assert max(found) == most
 
 
 @pytest.mark.parametrize("cores", [1, 2])
-def test_fine_tuning_leaves_a_core_to_heads_and_takes_all_when_no_head_is_left(cores: int) -> None:
-    search = Search(cores=cores)
-    search.end_heads(alike, kept=LAST)
-    assert LAST in search.running
-    assert len(_tuned(search.running)) == cores - 1
-    search.end(LAST)
+def test_where_everything_is_evaluated_fine_tuning_comes_after_every_head(cores: int) -> None:
+    search = Search(everything=True, cores=cores).finish()
+    place = min(spot for spot, step in enumerate(search.steps) if step.network.tuned)
+    heads = [step for step in search.steps[:place] if step.form == "float32"]
+    assert {step.network.card for step in heads} == {BEST, OTHER, WEAK}
+
+
+def test_every_thread_count_of_a_step_begins_with_it() -> None:
+    search = Search(TWO_THREADS)
     search.start()
-    assert len(_tuned(search.running)) == cores
+    assert {each.target.threads for each in search.began[0]} == {1, 2}
 
 
-def test_no_more_run_than_the_cores_can_use() -> None:
-    search = Search(plan=changed(PLAN, threads=(1, 2)))
-    search.start()
-    assert len(search.running) == CARDS_IN_FLIGHT * len(PLAN.recipes) * 2
+def test_no_more_trials_begin_than_the_user_allows() -> None:
+    assert len(begun(Search(everything=True, trials=3).finish())) == 3
 
 
-def test_a_card_that_cannot_reach_the_front_is_rejected_with_the_reason() -> None:
+def test_what_is_not_expected_to_begin_waits_and_with_everything_nothing_does() -> None:
+    search = Search(accuracy=lambda network: {BEST: 96.0}.get(network.card, 50.0)).finish()
+    assert {FormStep.of(each) for each in search.scheduler.waiting} == set(
+        map(FormStep.of, PLAN.configurations())
+    ) - set(search.steps)
+    assert not Search(everything=True).finish().scheduler.waiting
+
+
+def test_before_the_end_the_fine_tuning_that_is_planned_does_not_wait() -> None:
     search = Search()
-    search.end_heads(lambda card: (95.0, 5.0) if card == BEST else (60.0, 20.0))
-    while search.running:
-        search.end(search.running[0], 96.0, 5.0)
-        search.start()
-    rejected = search.scheduler.reject_deferred()
-    assert {each.card for each, _ in rejected} == set(CARDS) - {BEST}
-    assert all(BEST in reason for _, reason in rejected)
-    assert not search.scheduler.deferred
-
-
-def test_a_deferred_card_starts_when_its_training_gains_more_than_expected_on_another() -> None:
-    plan = replace(PLAN, cards=tuple(card for card in PLAN.cards if card.name in (BEST, SLOW)))
-    search = Search(plan=plan)
-    search.end_heads(lambda card: (90.0, 5.0) if card == BEST else (76.0, 20.0))
-    while search.running:
-        search.end(search.running[0], 90.5, 5.0)
-        search.start()
-    assert len(search.scheduler.deferred) == len(plan.recipes)
-    head = evaluation("another", accuracy=60)
-    tuned = replace(head.configuration, training="finetune_top")
-    search.bound.add([head, replace(evaluation("another", accuracy=85), configuration=tuned)])
     search.start()
-    assert {CardTraining.of(each) for each in search.running} == {(SLOW, "finetune_top")}
-    assert not search.scheduler.deferred
+    planned = {each.card for each in PLAN.configurations() if each.training == TUNED} - {
+        each.card for each in search.scheduler.waiting if each.training == TUNED
+    }
+    assert len(planned) == 1
 
 
-@pytest.mark.parametrize("sampler", ["advisor", RANDOM])
-def test_every_configuration_starts_once_or_is_rejected(sampler: str) -> None:
-    search = Search(sampler=sampler)
-    search.start()
-    while search.running:
-        place = len(search.started)
-        search.end(search.running[0], accuracy=80 + place / 100, latency=10 - place / 100)
-        search.start()
-    assert len(search.started) == len(set(search.started))
-    rejected = {each for each, _ in search.scheduler.reject_deferred()}
-    assert set(search.started) | rejected == set(PLAN.configurations())
-
-
-def _tuned(running: list[Configuration]) -> set[str]:
-    return {each.card for each in running if each.training == "finetune_top"}
-
-
-@pytest.fixture(scope="module")
-def database(starts_processes: None) -> Iterator[str]:
-    """Address of a PostgreSQL that runs for these tests alone."""
-    reason = postgres.why_not()
-    if reason:
-        skip_or_fail(reason)
-    with postgres.server() as address:
-        yield address
-
-
-def studied(storage: str, out: Path) -> str:
-    """Evaluate a whole study with stated figures, as a search does, and return its name."""
-    plan = replace(PLAN, cards=PLAN.cards[:1])
-    check_storage(storage)
-    run = RunFolder.create(out, "same-name")
-    with open_storage(storage, run) as (kept, name):
-        study = Study(kept, name, plan, Budget(latency_ms=50), "advisor", 0, done=())
-        while (configuration := study.ask()) is not None:
-            study.tell(replace(evaluation(), configuration=configuration))
-    return name
-
-
-def complete_trials(address: str) -> dict[str, int]:
-    import optuna
-
-    url = address.replace("postgresql://", "postgresql+psycopg://")
-    return {summary.study_name: summary.n_trials for summary in optuna.get_all_study_summaries(url)}
-
-
-def holds_password(folder: Path) -> list[Path]:
-    secret = postgres.PASSWORD.encode()
-    return [path for path in folder.rglob("*") if path.is_file() and secret in path.read_bytes()]
-
-
-def test_searches_at_a_time_share_a_fresh_database_without_mixing(database: str, tmp_path: Path) -> None:
-    with ThreadPoolExecutor(2) as threads:
-        names = list(threads.map(lambda place: studied(database, tmp_path / f"{place}"), range(2)))
-    assert len(set(names)) == 2
-    found = complete_trials(database)
-    assert [found[name] for name in names] == [4, 4]
-
-
-def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path, "run")
-    with open_storage(database, run) as (_, first):
-        pass
-    with open_storage(database, RunFolder(run.path)) as (_, second):
-        pass
-    assert first == second
-    assert first.startswith(run.path.name)
-
-
-def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
-    database: str, warm_cache: Path, without_images: Searched, tmp_path: Path
-) -> None:
-    assert without_images.code == 3, without_images.err
-    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
-    done = search(warm_cache, tmp_path / "runs", *options)
-    assert done.returncode == 0, done.stderr
-    run = (tmp_path / "runs" / "latest").resolve()
-    assert not (run / "study.journal").exists()
-    assert [count for name, count in complete_trials(database).items() if name.startswith(run.name)] == [1]
-    assert holds_password(run) == []
-    assert postgres.PASSWORD not in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_four_real_searches_at_a_time(database: str, warm_cache: Path, tmp_path: Path) -> None:
-    options = ("--candidates", SMALLEST, "--threads", "1", "--storage", database)
-    searches = [
-        subprocess.Popen(
-            command("--out", str(tmp_path / f"{place}"), *options),
-            env=environment(warm_cache),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for place in range(4)
-    ]
-    assert [(search.communicate(timeout=500)[1], search.returncode)[1] for search in searches] == [0] * 4
-    runs = [RunFolder((tmp_path / f"{place}" / "latest").resolve()) for place in range(4)]
-    assert [len(run.evaluations()) for run in runs] == [5] * 4
-    names = [str(run.read_json("study.json")["study"]) for run in runs]
-    found = complete_trials(database)
-    assert [found[name] for name in names] == [5] * 4
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda address: address.replace(postgres.PASSWORD, "wrong-Wort"),
-        lambda address: address.replace("/postgres", "/nowhere"),
-        lambda address: address.replace("advisor:", "nobody:"),
-    ],
-)
-def test_a_database_that_does_not_let_in_is_a_usage_error_without_the_password(database: str, change: object) -> None:
-    assert callable(change)
-    with pytest.raises(UsageError, match="--storage: postgresql://") as caught:
-        check_storage(change(database))
-    said = caught.value.message + caught.value.hint
-    assert postgres.PASSWORD not in said
-    assert "wrong-Wort" not in said
-
-
-@pytest.mark.usefixtures("own_folders")
-def test_an_unreachable_database_ends_the_search_before_anything_is_spent(tmp_path: Path) -> None:
-    address = "postgresql://me:hidden-word@127.0.0.1:1/db"
-    request = resolve({"storage": address, "candidates": [SMALLEST], "out": str(tmp_path / "runs")})
-    with pytest.raises(UsageError, match="postgresql://me@127.0.0.1:1/db") as caught:
-        run_search(request, Progress())
-    assert "hidden-word" not in caught.value.message + caught.value.hint
-    assert not (tmp_path / "runs").exists()
-
-
-def test_sqlite_lies_in_the_run_folder(tmp_path: Path) -> None:
-    assert studied("sqlite", tmp_path) == "advisor"
-    assert ((tmp_path / "latest").resolve() / "study.sqlite").is_file()
-
-
-def test_a_torn_line_of_the_journal_is_cut_off(tmp_path: Path) -> None:
-    import optuna
-
-    file = tmp_path / "study.journal"
-    study = optuna.create_study(storage=journal(file), study_name="advisor")
-    study.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=2)
-    whole = file.read_bytes()
-    file.write_bytes(whole + b'{"op_code":4,"worker_id":"abc')
-    (tmp_path / "study.journal.lock").symlink_to(file)
-    again = optuna.load_study(storage=journal(file), study_name="advisor")
-    assert len(again.trials) == 2
-    again.optimize(lambda trial: trial.suggest_float("x", 0, 1), n_trials=1)
-    assert len(optuna.load_study(storage=journal(file), study_name="advisor").trials) == 3
-
-
-def test_a_journal_that_cannot_be_read_is_moved_aside(tmp_path: Path) -> None:
-    file = tmp_path / "study.journal"
-    file.write_text("not a journal\nat all\n")
-    journal(file)
-    assert (tmp_path / "study.journal.damaged").read_text() == "not a journal\nat all\n"
-
-
-@pytest.mark.parametrize("name", ["optuna", "sqlalchemy"])
-def test_a_lost_connection_says_how_to_continue(tmp_path: Path, name: str) -> None:
-    from optuna.exceptions import StorageInternalError
-    from sqlalchemy.exc import SQLAlchemyError
-
-    error = {"optuna": StorageInternalError, "sqlalchemy": SQLAlchemyError}[name]("the server closed the connection")
-    address = "postgresql://me:hidden-word@db/studies"
-    with pytest.raises(AdvisorError) as caught, explain_lost_connection(address, tmp_path):
-        raise error
-    assert "can no longer be written to postgresql://me@db/studies: the server closed" in caught.value.message
-    assert f"--resume {tmp_path}" in caught.value.hint
-
-
-def test_an_error_of_the_search_is_no_lost_connection(tmp_path: Path) -> None:
-    with pytest.raises(ZeroDivisionError), explain_lost_connection("journal", tmp_path):
-        raise ZeroDivisionError
+def test_a_search_ends_because_a_cpu_hour_more_is_not_expected_to_pay_or_because_all_is_done() -> None:
+    search = Search().finish()
+    left = search.study.unevaluated
+    assert left
+    stop = search.scheduler.stop(left)
+    assert stop.why == "gain"
+    assert "less than 2 points (--stop-below)" in stop.text
+    assert f"{left} configurations not evaluated" in stop.text
+    assert search.scheduler.stop(0) == COMPLETE
+    assert Search(everything=True).scheduler.stop(1) == COMPLETE

@@ -18,18 +18,15 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import resolve
-from advisor.engine.rules import rules_of
 from advisor.engine.scheduling import stopping as finalists
-from advisor.engine.scheduling.scheduler import NO_TIME, OVER_ALLOWANCE
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine.scheduling.study import Study
+from advisor.engine.scheduling.worth import NO_TIME
 from advisor.engine.space.plan import Plan
-from advisor.engine.targets.device_prediction import Prefilter
-from advisor.engine.targets.target_devices import TargetDevices
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
-from tests.engine.plans import asking, changed, planned
+from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S
 
 CARDS = ("mobilenet_v2_1.0_224", "efficientnet_lite0_224", "squeezenet_1.1_227")
@@ -122,10 +119,7 @@ class Search:
     async def evaluate_all(
         self, evaluator: MadeUp, scorer: MadeUp | None = None, loop: SearchLoop | None = None
     ) -> Stop:
-        question, targets = self.request.question, TargetDevices(host=True)
-        prefilter = Prefilter(targets, question.limits, self.plan.cards_by_name)
-        bound = rules_of(asking(self.plan, question), prefilter)
-        return await (loop or self.loop()).evaluate_all(self.study, evaluator, self.plan, bound, 0, scorer)
+        return await (loop or self.loop()).evaluate_all(self.study, evaluator, self.plan, 0, scorer)
 
 
 def test_everything_is_evaluated_once_kept_and_told(tmp_path: Path) -> None:
@@ -142,35 +136,6 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():
             await asyncio.sleep(0.005)
-
-
-class FloatFirst(MadeUp):
-    """Knows the float32 result of a card before it evaluates another form, and ends when it may."""
-
-    def __init__(self, keep: Callable[[Evaluation], None]) -> None:
-        super().__init__()
-        self.keep, self.may_end = keep, asyncio.Event()
-
-    async def evaluate(self, configuration: Configuration) -> Evaluation:
-        if configuration.compression != "float32":
-            self.keep(ok(replace(configuration, compression="float32")))
-        await self.may_end.wait()
-        return await super().evaluate(configuration)
-
-
-def test_a_float_result_that_a_form_needs_is_kept_at_once_and_written_once(tmp_path: Path) -> None:
-    (tmp_path / "images").mkdir()
-    search = Search(tmp_path, plan(), data=str(tmp_path / "images"), training=("head",))
-    evaluator = FloatFirst((loop := search.loop()).keep)
-
-    async def searched() -> None:
-        running = asyncio.ensure_future(search.evaluate_all(evaluator, loop=loop))
-        await until(search.run.evaluations)
-        evaluator.may_end.set()
-        await running
-
-    asyncio.run(searched())
-    assert len(search.run.evaluations_file.read_text().splitlines()) == search.plan.size
 
 
 def test_a_number_of_trials_ends_the_search(tmp_path: Path) -> None:
@@ -202,39 +167,73 @@ def test_the_user_can_stop_it(tmp_path: Path) -> None:
     assert evaluator.cancelled == evaluator.started != []
 
 
-def test_what_cannot_reach_the_front_is_skipped_with_the_reason(tmp_path: Path) -> None:
+def test_what_would_not_be_picked_is_not_fine_tuned_and_says_so(tmp_path: Path) -> None:
     search, evaluator = Search(tmp_path, plan("head", "finetune_top")), MadeUp()
     asyncio.run(search.evaluate_all(evaluator))
     skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]
     assert {e.configuration.card for e in skipped} == set(CARDS) - {BEST}
-    assert all(BEST in e.reason for e in skipped)
+    assert all("would not be picked" in e.reason for e in skipped)
     assert {c.card for c in evaluator.started if c.training == "finetune_top"} == {BEST}
-    assert search.progress.most_deferred == len(skipped)
 
 
-def test_a_default_search_says_which_cards_it_had_no_time_to_fine_tune(tmp_path: Path) -> None:
-    def on_the_front(configuration: Configuration) -> Evaluation:
-        rank = CARDS.index(configuration.card)
-        made = evaluation(accuracy=60 + 10 * rank, half_width=1, latency=5 + 5 * rank, size=1e6 * (1 + rank))
-        return replace(made, configuration=configuration)
+def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not_fine_tune(tmp_path: Path) -> None:
+    many = changed(plan("head", "finetune_cached"), images=20_000, validation=1000)
+    search, evaluator = Search(tmp_path, many, data=str(tmp_path)), MadeUp()
+    stop = asyncio.run(search.evaluate_all(evaluator))
+    assert stop.why == "gain"
+    rows = {e.configuration: e for e in search.run.evaluations()}
+    refused = {each for each, row in rows.items() if row.status is Status.SKIPPED}
+    assert refused == {each for each in search.plan.configurations() if each.training != "head"} - {*evaluator.started}
+    assert {rows[each].stage for each in refused} == {StageName.PROMOTION}
+    left = len(set(search.plan.configurations()) - {*evaluator.started})
+    assert stop.text.endswith(f": {left} configurations not evaluated")
+    assert search.progress.most_deferred > 0
 
-    many = changed(plan("head", "finetune_cached"), images=200_000, validation=1000, tuning_limited=True)
-    search = Search(tmp_path, many, data=str(tmp_path))
-    assert asyncio.run(search.evaluate_all(MadeUp(on_the_front))) == COMPLETE
-    skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]
-    assert {e.configuration.training for e in skipped} == {"finetune_cached"}
-    assert {e.reason for e in skipped} == {OVER_ALLOWANCE}
-    assert {e.configuration.card for e in skipped} == set(CARDS)
+
+def test_a_user_who_names_recipes_or_asks_never_to_stop_gets_all_of_them(tmp_path: Path) -> None:
+    for place, options in enumerate(({"compressions": ["float32", "int8"]}, {"stop_below": "never"}, {})):
+        (tmp_path / f"{place}").mkdir()
+        search = Search(tmp_path / f"{place}", plan("head", "finetune_cached"), data=str(tmp_path), **options)
+        stop = asyncio.run(search.evaluate_all(evaluator := MadeUp()))
+        heads = {each for each in evaluator.started if each.training == "head"}
+        assert (stop == COMPLETE) is bool(options)
+        assert (len(heads) == 2 * len(CARDS)) is bool(options)
+
+
+def test_hold_out_figures_change_nothing_in_a_search_that_goes_on(tmp_path: Path) -> None:
+    def refuted(configuration: Configuration) -> Evaluation:
+        return replace(ok(configuration), holdout_accuracy=Quantity(1.0, "%", Provenance.MEASURED, 0.0, 2.0, n=500))
+
+    orders = []
+    for place, result in enumerate((ok, refuted)):
+        (tmp_path / f"{place}").mkdir()
+        search = Search(tmp_path / f"{place}", plan("head", "finetune_cached"), data=str(tmp_path))
+        asyncio.run(search.evaluate_all(evaluator := MadeUp(result)))
+        orders.append(evaluator.started)
+    assert orders[0] == orders[1]
+
+
+def test_results_of_the_part_before_an_interrupt_are_known(tmp_path: Path) -> None:
+    search = Search(tmp_path, plan("head", "finetune_cached"), data=str(tmp_path), max_trials=2)
+    asyncio.run(search.evaluate_all(first := MadeUp()))
+    again = Search(tmp_path, search.plan, data=str(tmp_path))
+    again.run, done = search.run, search.run.evaluations()
+    limits = search.request.question.limits
+    again.study = Study(InMemoryStorage(), "again", search.plan, limits, "advisor", seed=0, done=done)
+    asyncio.run(again.evaluate_all(second := MadeUp()))
+    assert len(first.started) == 2
+    assert second.started
+    assert not {*first.started} & {*second.started}
 
 
 def test_what_a_limit_leaves_no_time_for_is_said_and_a_longer_limit_continues(tmp_path: Path) -> None:
     many = changed(plan("head", "finetune_cached"), images=200_000, validation=1000)
-    search = Search(tmp_path, many, data=str(tmp_path), time_limit="60s")
-    stop = asyncio.run(search.evaluate_all(MadeUp()))
-    late = [e for e in search.run.evaluations() if e.reason == NO_TIME]
-    assert late
-    assert stop.text == f"stopped at --time-limit 60s: {len(late)} configurations not evaluated"
-    assert any(e.status is Status.OK for e in search.run.evaluations()), "the first one starts whatever it takes"
+    search = Search(tmp_path, many, data=str(tmp_path), time_limit="20min")
+    stop = asyncio.run(search.evaluate_all(evaluator := MadeUp()))
+    assert evaluator.started
+    assert any(e.reason.startswith(NO_TIME) for e in search.run.evaluations())
+    left = len(set(many.configurations()) - {*evaluator.started})
+    assert stop.text == f"stopped at --time-limit 20min: {left} configurations not evaluated"
 
 
 def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -333,7 +332,7 @@ def test_a_pick_so_far_that_cannot_be_scored_leaves_the_search_alone(tmp_path: P
         async def hold_out(self, made: Evaluation) -> Evaluation:
             raise StageError("no such file")
 
-    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Failing()
+    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path), compressions=["float32", "int8"]), Failing()
     stop = asyncio.run(search.evaluate_all(evaluator, evaluator))
     assert stop == COMPLETE
 
@@ -371,7 +370,17 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     assert left_s is not None
     assert whole_s is not None
     assert whole_s - left_s == pytest.approx(search.plan.judging_s, abs=1.0)
-    assert loop.training_left_s(search.plan, BEST) == pytest.approx(left_s - search.plan.finishing_s[BEST], abs=1.0)
+
+
+def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
+    search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
+    loop = search.loop()
+    asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
+    left_s, training_s = loop._evaluating_left(), loop.training_left_s(BEST)
+    assert left_s is not None
+    assert training_s is not None
+    assert 1.0 < left_s - training_s < 120.0
+    assert Search(tmp_path, plan()).loop().training_left_s(BEST) is None
 
 
 def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_path: Path) -> None:

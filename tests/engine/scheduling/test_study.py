@@ -24,13 +24,13 @@ from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.names import ADVISOR, NSGA2, RANDOM, SAMPLERS, TPE
+from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.preview import preview
 from advisor.engine.question import resolve
-from advisor.engine.scheduling.halving import SuccessiveHalving
 from advisor.engine.scheduling.sampler import AdvisorSampler, CandidatesExhausted
 from advisor.engine.scheduling.storage import journal
-from advisor.engine.scheduling.study import Study, configuration_of
-from advisor.engine.scheduling.suggesting import Suggester, make_suggester
+from advisor.engine.scheduling.study import Study, configuration_of, constraints
+from advisor.engine.scheduling.suggesting import Suggester, make_suggester, parameters
 from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME, evaluation, present
 from tests.engine.plans import planned
@@ -58,6 +58,19 @@ def all_asked(asked: Study) -> list[Configuration]:
         found.append(configuration)
         asked.tell(result(configuration))
     return found
+
+
+def test_a_configuration_that_is_chosen_comes_before_what_somebody_enqueued_and_loses_none(
+    tmp_path: Path, plan: Plan
+) -> None:
+    file = tmp_path / "study.log"
+    asked = study(file, plan)
+    other, chosen = list(asked.not_started)[:2]
+    optuna.load_study(study_name="advisor", storage=journal(file)).enqueue_trial(parameters(other))
+    asked.take(chosen)
+    assert {other, chosen} & set(asked.not_started) == {other}
+    asked.take(other)
+    asked.tell(result(other))
 
 
 @pytest.mark.parametrize("sampler", [name for name in SAMPLERS if name != "gp" or find_spec("torch")])
@@ -136,6 +149,13 @@ def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
     assert asked.unevaluated == plan.size - 1
 
 
+def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
+    refuted = replace(evaluation("one"), holdout_accuracy=Quantity(50.0, "%", Provenance.MEASURED, 49.0, 51.0, n=500))
+    budget = Budget(min_accuracy=70.0)
+    assert not budget.met_by(refuted)
+    assert constraints(refuted, budget) == constraints(replace(refuted, holdout_accuracy=None), budget)
+
+
 def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
     return optuna.load_study(storage=journal(file), study_name="advisor").get_trials()
 
@@ -161,7 +181,7 @@ PLAN = planned(load_catalogue().select(CARDS), ("float32", "int8"), (1,), ("head
 
 
 def suggester(name: str = ADVISOR) -> Suggester:
-    return make_suggester(name, PLAN, SuccessiveHalving(PLAN.configurations()), seed=0, done=())
+    return make_suggester(name, PLAN, seed=0, done=())
 
 
 def study_of_suggesting(made: Suggester) -> optuna.Study:
@@ -169,17 +189,15 @@ def study_of_suggesting(made: Suggester) -> optuna.Study:
 
 
 @pytest.mark.parametrize("name", [TPE, NSGA2, RANDOM])
-def test_optunas_samplers_expect_no_gain_and_do_not_know_what_may_start(name: str) -> None:
-    made = suggester(name)
-    assert made.expected_gain(study_of_suggesting(made), 60.0) == float("inf")
-    assert not made.suggests_runnable
+def test_optunas_samplers_do_not_know_what_may_start(name: str) -> None:
+    assert not suggester(name).suggests_admitted
 
 
 def test_the_advisors_sampler_suggests_only_what_may_start() -> None:
     made = suggester()
     trials = study_of_suggesting(made)
     assert isinstance(made.sampler, AdvisorSampler)
-    made.prepare(lambda unit: unit.card == CARDS[1])
+    made.prepare([each for each in PLAN.configurations() if (each.card, each.training) == (CARDS[1], "head")])
     asked = [trials.ask({**made.sampler.distributions}) for _ in PLAN.recipes]
     found = {configuration_of(PLAN, trial.params) for trial in asked}
     assert {(each.card, each.training) for each in found} == {(CARDS[1], "head")}
@@ -194,7 +212,7 @@ def test_a_measured_latency_reaches_the_sampler() -> None:
         for recipe in PLAN.recipes:
             configuration = PLAN.configuration(CARDS[0], recipe, 1)
             made.add(replace(evaluation(latency=slower, size=slower), configuration=configuration))
-        made.prepare(lambda _: True)
+        made.prepare(PLAN.configurations())
         assert isinstance(made.sampler, AdvisorSampler)
         order.append(study_of_suggesting(made).ask({**made.sampler.distributions}).params["card"])
     assert order == CARDS

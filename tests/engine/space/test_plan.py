@@ -4,7 +4,6 @@ Results that earlier searches have kept, and estimates of latencies. The parts o
 and nothing is spent.
 """
 
-import math
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,13 +18,11 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
-from advisor.core.training import DEFAULT
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
-from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.walker import CachedResults, Lookup
 from advisor.engine.preview import latency_estimates
 from advisor.engine.question import resolve
-from advisor.engine.space.plan import MIDDLING, TUNING_S, Plan, expected_top1, most_promising_first, prior_accuracy
+from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, most_promising_first, prior_accuracy
 from advisor.engine.space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
 from tests.engine.conftest import SMALLEST, Searched
@@ -108,15 +105,6 @@ def test_a_card_of_unknown_size_is_middling(card: Card) -> None:
 
 def test_int8_without_a_figure_of_its_own_is_expected_to_lose_a_little(card: Card) -> None:
     assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0
-
-
-def test_a_slow_machine_fine_tunes_as_many_cards_as_the_reference_machine() -> None:
-    cards = load_catalogue().select(["mobilenet_v2_1.0_224"])
-    plan = planned(cards, ("int8",), (1,), DEFAULT, "", images=2000, validation=400, tuning_limited=True)
-    slow = replace(plan, pace={StageName.FINETUNE_CACHED: 3.0, StageName.HEAD: 9.0})
-    assert slow.tuning_s == pytest.approx(3 * plan.tuning_s)
-    assert plan.tuning_s == TUNING_S
-    assert replace(plan, tuning_limited=False).tuning_s == math.inf
 
 
 def test_a_training_that_was_not_done_is_not_begun(

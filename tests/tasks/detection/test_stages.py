@@ -70,7 +70,7 @@ def cells(tmp_path: Path, *names: str) -> Images:
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
     file = fetch(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
-    compared, shipped = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
+    compared, shipped, _ = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
     assert compared.sha256 == shipped.sha256
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 

@@ -1,6 +1,6 @@
 """From a configuration to its evaluation, over stages whose results are there already."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
-from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
+from advisor.engine.pipeline.rule import RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Stage, StageName, aborted
 from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
@@ -91,34 +91,29 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
-Dominated = Callable[[Configuration, Known], str]
-
-
-def rules_when(limited: bool, dominated: Dominated | None) -> tuple[RejectionRule, ...]:
+def rules_when(limited: bool, few: bool) -> tuple[RejectionRule, ...]:
     """Return the rules of a latency budget on this machine, and those of a search that makes few forms."""
     rules = [RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)]
     if limited:
         rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
-    if dominated is not None:
+    if few:
         rules.append(RejectionRule(RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32))
-        rules.append(RejectionRule(RuleNeeds.RIVALS, StageName.PROMOTION, dominated))
-    if limited and dominated is not None:
+    if limited and few:
         rules.append(RejectionRule(RuleNeeds.TIMING, StageName.TIMING, slow_file))
     return tuple(rules)
 
 
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True, dominated: Dominated | None = None, task: str = CLASSIFICATION.name,
-    keep: Callable[[Evaluation], object] = str,
+    screening: bool = True, timed: bool = True, few: bool = False, task: str = CLASSIFICATION.name,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
     workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    rules = Rules(question.limits, rules_when(limits is not None and timed, dominated))
+    rules = Rules(question.limits, rules_when(limits is not None and timed, few))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
-    evaluator.keep, evaluator.screening = keep, screening
+    evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
     return run_coroutine(evaluator.evaluate(configuration))
 
@@ -158,32 +153,16 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
     assert walker.asked == ["screen"]
 
 
-def test_a_form_that_cannot_reach_the_front_is_not_made_unless_the_user_named_it(tmp_path: Path) -> None:
-    seen: list[Evaluation] = []
-
-    def dominated(_form: Configuration, known: Known) -> str:
-        assert known.floats in seen, "it is kept before"
-        return "another is better"
-
-    right = {"float32": 4, "int8": 3}
-    walker = Prepared(tmp_path, right)
-    found = evaluated(walker, "int8", tmp_path / "one", dominated=dominated, keep=seen.append)
-    assert (found.status, found.stage, found.reason) == (Status.SKIPPED, "promotion", "another is better")
-    assert not [asked for asked in walker.asked if "int8" in asked]
-    assert [(floats.accuracy.value, floats.latency) for floats in seen if floats.accuracy] == [(100.0, MS)]
-    named = evaluated(Prepared(tmp_path, right), "int8", tmp_path / "two", named=("int8",), dominated=dominated)
-    assert named.status is Status.OK
-
-
 def test_a_form_whose_float_file_is_far_above_the_latency_budget_is_not_made(tmp_path: Path) -> None:
-    def found(limit_ms: float) -> Evaluation:
+    def found(limit_ms: float, named: tuple[str, ...] = ()) -> Evaluation:
         walker = Prepared(tmp_path, {"float32": 4, "int8": 3}, screen_ms=1.0)
         walker.timings["int8"] = ThreadTiming(Quantity(4.0, "ms", Provenance.MEASURED))
-        folder = tmp_path / f"{limit_ms}"
-        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), dominated=lambda *_: "")
+        folder = tmp_path / f"{limit_ms} {named}"
+        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), named, few=True)
 
     assert (found(3.9).status, found(3.9).stage) == (Status.SKIPPED, "screen")
     assert found(4.1).status is Status.OK
+    assert found(3.9, named=("int8",)).status is Status.OK, "the user named it"
 
 
 def test_a_form_that_is_timed_far_above_the_latency_budget_is_not_scored(tmp_path: Path) -> None:
@@ -191,7 +170,7 @@ def test_a_form_that_is_timed_far_above_the_latency_budget_is_not_scored(tmp_pat
         walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
         walker.timings["int8"] = ThreadTiming(Quantity(latency_ms, "ms", Provenance.MEASURED), contended=contended)
         folder = tmp_path / f"{latency_ms} {contended}"
-        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), dominated=lambda *_: "")
+        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), few=True)
         assert (found.status is Status.OK) == ("score int8" in walker.asked)
         return walker.asked
 

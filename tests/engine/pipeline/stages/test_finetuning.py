@@ -57,8 +57,24 @@ def _tuned(
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
     given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda _: limit_s)
-    compared, ships = walk_all([finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose], given, pool)
+    purposes = (Purpose.COMPARE, Purpose.SHIP)
+    compared, ships = walk_all([finetuned(CARD, TRAINING, purpose, workload) for purpose in purposes], given, pool)
     return compared, ships
+
+
+def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+) -> None:
+    workload = Workload((HEAD, TRAINING), ("float32",), images.counts)
+    given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=lambda _: 0.0)
+    compared, ships, learns = (finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose)
+    _, shipped, made = walk_all([compared, ships, learns], given, training)
+    told = json.loads((made.path.parent / "result.json").read_text())
+    assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
+    assert made.sha256 != shipped.sha256
+    assert learns.reads(given).paths == images.part(Role.ALL).paths
+    assert compared in learns.after
+    assert ships not in learns.after
 
 
 def test_what_ships_goes_on_from_what_was_compared(

@@ -1,0 +1,114 @@
+"""What a result teaches about networks that were not evaluated."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.quantity import Provenance, Quantity
+from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, noise, seen, shift_of
+from tests.builders import evaluation
+from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
+
+BEFORE = AccuracyBelief.before(of_cards(PLAN, BEST, TWIN, OTHER, WEAK, EXPENSIVE))
+HEAD = BEFORE.place[CardTraining(BEST, "head")]
+
+places = st.integers(0, len(BEFORE.networks) - 1)
+results = st.lists(
+    st.tuples(places, st.floats(math.log(0.2), math.log(99.0)), st.floats(1e-6, 1.0)), min_size=1, max_size=8
+)
+
+
+def after(accuracy: float, images: int = 400, network: CardTraining = BEFORE.networks[HEAD]) -> AccuracyBelief:
+    """Return the belief after one result."""
+    error = 100.0 - accuracy
+    return BEFORE.told(BEFORE.place[network], math.log(error), noise(error, images))
+
+
+def moved(belief: AccuracyBelief, card: str, training: str = "head") -> float:
+    place = BEFORE.place[CardTraining(card, training)]
+    return abs(float(belief.mean[place] - BEFORE.mean[place]))
+
+
+@given(results)
+def test_the_belief_stays_a_distribution_and_a_result_never_makes_it_less_certain(
+    told: list[tuple[int, float, float]],
+) -> None:
+    belief = BEFORE
+    for each in told:
+        before, belief = belief, belief.told(*each)
+        assert (np.diag(belief.covariance) <= np.diag(before.covariance) + 1e-9).all()
+    assert np.isfinite(belief.mean).all()
+    assert np.allclose(belief.covariance, belief.covariance.T)
+    assert np.linalg.eigvalsh(belief.covariance).min() > -1e-9
+
+
+@given(places, st.floats(math.log(1.0), math.log(60.0)), st.floats(1e-4, 0.5), st.floats(1.1, 10.0))
+def test_more_noise_moves_less(place: int, value: float, variance: float, factor: float) -> None:
+    clear, unclear = (BEFORE.told(place, value, each).mean - BEFORE.mean for each in (variance, factor * variance))
+    assert (np.abs(unclear) <= np.abs(clear) + 1e-12).all()
+
+
+@given(places, st.integers(20, 5000))
+def test_a_result_one_standard_deviation_off_moves_each_mean_as_far_as_was_foreseen(place: int, images: int) -> None:
+    variance = noise(math.exp(float(BEFORE.mean[place])), images)
+    value = float(BEFORE.mean[place]) + math.sqrt(float(BEFORE.covariance[place, place]) + variance)
+    assert np.allclose(BEFORE.told(place, value, variance).mean - BEFORE.mean, BEFORE.shown(place, images))
+
+
+@pytest.mark.parametrize("accuracy", [60.0, 98.0])
+def test_a_result_moves_the_twin_most_then_the_family_then_strangers(accuracy: float) -> None:
+    belief = after(accuracy)
+    assert moved(belief, BEST) > moved(belief, TWIN) > moved(belief, OTHER) > 0.0
+
+
+def test_a_head_says_much_of_its_own_fine_tuning_and_a_fine_tuning_of_those_of_other_cards() -> None:
+    assert moved(after(70.0), BEST, TUNED) > moved(after(70.0), OTHER, TUNED)
+    tuned = after(99.0, network=CardTraining(BEST, TUNED))
+    assert moved(tuned, OTHER, TUNED) > moved(tuned, OTHER, "head")
+
+
+def test_a_card_with_better_published_figures_is_expected_to_be_better() -> None:
+    expected = {each.card: float(BEFORE.mean[place]) for each, place in BEFORE.place.items() if not each.tuned}
+    assert expected[EXPENSIVE] < expected[OTHER] < expected[WEAK]
+
+
+@given(st.integers(10, 50_000), st.integers(1, 50_000))
+def test_fine_tuning_gains_more_from_more_images(images: int, more: int) -> None:
+    assert shift_of(TUNED, images + more)[0] < shift_of(TUNED, images)[0] < 0.0
+
+
+def test_a_first_look_has_more_errors_than_the_head_and_no_training_changes_nothing() -> None:
+    assert shift_of("head_subset", 2000)[0] > 0.0
+    assert shift_of("head", 2000) == shift_of("none", 2000) == (0.0, 0.0)
+
+
+def test_a_finished_file_may_be_far_from_what_was_expected() -> None:
+    file = replace(PLAN.cards_by_name[BEST], name="file", architecture="tflite_fixed")
+    belief = AccuracyBelief.before(replace(PLAN, cards=(*PLAN.cards, file)))
+    variance = {each.card: belief.covariance[place, place] for each, place in belief.place.items()}
+    assert variance["file"] > variance[BEST] + FILE_SD**2 / 2
+
+
+def shown(accuracy: float, images: int | None) -> Evaluation:
+    return replace(evaluation(), accuracy=Quantity(accuracy, "%", Provenance.MEASURED, n=images))
+
+
+@settings(max_examples=50)
+@given(st.floats(0.0, 100.0), st.integers(1, 10_000), st.integers(1, 10_000))
+def test_what_a_result_shows_is_finite_and_more_images_show_it_more_clearly(
+    accuracy: float, images: int, more: int
+) -> None:
+    value, variance = seen(shown(accuracy, images))
+    assert math.isfinite(value)
+    assert 0.0 < variance < math.inf
+    error = max(100.0 - accuracy, 50.0 / images)  # half an image at least
+    assert noise(error, images + more) < noise(error, images)
+
+
+def test_no_error_on_a_few_images_is_believed_less_than_on_many() -> None:
+    assert seen(shown(100.0, 10))[0] > seen(shown(100.0, 200))[0] == pytest.approx(math.log(0.25))
+    assert seen(shown(90.0, None)) == seen(shown(90.0, 1000))

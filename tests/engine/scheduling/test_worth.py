@@ -1,0 +1,243 @@
+"""What the rule begins, in which order, and where it ends."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.metrics import BALANCED, parse_preference
+from advisor.engine.pipeline.stage import StageName
+from advisor.engine.scheduling.belief import CardTraining, FormStep
+from advisor.engine.scheduling.prices import TimeLimit
+from advisor.engine.scheduling.worth import NO_TIME, WorthRule
+from advisor.engine.space.plan import Plan
+from tests.engine.plans import changed
+from tests.engine.scheduling.searches import (
+    BEST,
+    EXPENSIVE,
+    HEADS,
+    NO_LIMIT,
+    OTHER,
+    PLAN,
+    TUNED,
+    TWIN,
+    WEAK,
+    Search,
+    of_cards,
+    result,
+    usual,
+)
+
+LIMITS = st.none() | st.floats(5.0, 1500.0)
+ACCURACIES = st.fixed_dictionaries({CardTraining(card, each): st.floats(30.0, 100.0) for card in (BEST, OTHER, WEAK)
+                                    for each in PLAN.trainings})  # fmt: skip
+
+
+def rule(plan: Plan = PLAN, left_s: float | None = None, budget: Budget = NO_LIMIT, least: float = 2.0) -> WorthRule:
+    return WorthRule(plan, BALANCED, budget, least, None if left_s is None else TimeLimit(lambda: left_s))
+
+
+def told(made: WorthRule, plan: Plan = PLAN, **accuracies: float) -> WorthRule:
+    """Tell the float32 heads of cards, by name."""
+    for card, accuracy in accuracies.items():
+        made.tell(result(plan, plan.configuration(card, "float32", 1, "head"), accuracy))
+    return made
+
+
+@settings(max_examples=12, deadline=None)
+@given(LIMITS, ACCURACIES)
+def test_nothing_begins_twice_or_too_late_and_what_is_begun_is_finished_first(
+    left_s: float | None, accuracies: dict[CardTraining, float]
+) -> None:
+    search = Search(PLAN, left_s, lambda network: accuracies[network]).finish()
+    assert len(search.steps) == len(set(search.steps))
+    assert left_s is None or search.now <= left_s + 1e-6
+    order = [(each.network, each.form) for each in search.steps]
+    for place, (network, _) in enumerate(order):
+        if network.tuned:
+            below = [each for each in order[:place] if each == (CardTraining(network.card, "head"), "float32")]
+            assert below, "the head is done before its network is fine-tuned"
+            own = [spot for spot, (each, _) in enumerate(order) if each == network]
+            assert own[-1] - own[0] == len(own) - 1, "nothing else begins before a fine-tuned network has its forms"
+
+
+@settings(max_examples=8, deadline=None)
+@given(ACCURACIES)
+def test_beside_a_fine_tuning_nothing_begins_and_beside_a_head_no_fine_tuning(
+    accuracies: dict[CardTraining, float],
+) -> None:
+    search = Search(PLAN, None, lambda network: accuracies[network], cores=2)
+    search.start()
+    while search.running:
+        running = {CardTraining.of(each) for some in search.running for each in some}
+        assert len(running) == 1 or not any(each.tuned for each in running)
+        search.end()
+        search.start()
+
+
+@settings(max_examples=6, deadline=None)
+@given(LIMITS, st.sampled_from([60, 400, 2000]))
+def test_the_course_ends_and_is_what_the_search_does_if_results_are_as_expected(
+    left_s: float | None, images: int
+) -> None:
+    plan = changed(PLAN, images=images, validation=images // 5)
+    made, now = rule(plan), 0.0
+    if left_s is not None:
+        made = WorthRule(plan, BALANCED, NO_LIMIT, 2.0, TimeLimit(lambda: left_s - now))
+    first, foreseen = made.next(), list(made.course())
+    assert made.next() == first, "looking ahead changes nothing"
+    assert foreseen[:1] == ([first] if first else [])
+    steps = [step for some in foreseen for step in some]
+    assert len(steps) == len(set(steps)) <= len(plan.configurations())
+
+
+def test_a_search_whose_results_are_as_expected_takes_the_foreseen_course() -> None:
+    foreseen = [step for some in rule().course() for step in some]
+    belief = rule().belief
+
+    def expected(network: CardTraining) -> float:
+        return 100.0 - math.exp(float(belief.mean[belief.place[network]]))
+
+    assert Search(accuracy=expected).finish().steps[: len(foreseen) // 2] == foreseen[: len(foreseen) // 2]
+
+
+def test_each_architecture_comes_before_a_twin() -> None:
+    plan = of_cards(PLAN, BEST, TWIN, OTHER)
+    heads = Search(plan).finish().heads
+    assert heads.index(OTHER) < max(heads.index(card) for card in (BEST, TWIN) if card in heads)
+
+
+def test_fewer_images_make_less_of_fine_tuning() -> None:
+    def expected(images: int) -> float:
+        plan = changed(PLAN, images=images, validation=images // 5)
+        made = told(rule(plan), plan, **{BEST: 80.0})
+        return float(made.belief.mean[made.belief.place[CardTraining(BEST, TUNED)]])
+
+    assert expected(2000) < expected(300) < expected(50)
+
+
+def test_a_head_that_is_right_on_every_image_is_not_fine_tuned() -> None:
+    search = Search(accuracy=lambda _: 100.0).finish()
+    assert search.heads
+    assert not search.tuned
+
+
+def test_heads_far_apart_leave_fine_tuning_to_the_best() -> None:
+    search = Search(accuracy=lambda network: {BEST: 94.0, OTHER: 60.0, WEAK: 50.0}[network.card]).finish()
+    assert search.tuned == [BEST]
+
+
+def test_the_most_promising_head_is_fine_tuned_first() -> None:
+    for best in (BEST, OTHER):
+        search = Search(accuracy=lambda network: (90.0 if network.card == best else 84.0) + 4 * network.tuned)  # noqa: B023
+        assert search.finish().tuned[0] == best
+
+
+def test_int8_of_the_pick_comes_before_that_of_others() -> None:
+    search = Search(HEADS, accuracy=lambda network: {BEST: 92.0, OTHER: 85.0, WEAK: 70.0}[network.card]).finish()
+    forms = [each.network.card for each in search.steps if each.form == "int8"]
+    assert forms[0] == BEST
+    assert WEAK not in forms
+
+
+def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -> None:
+    search = Search(left_s=45.0).finish()
+    assert search.heads
+    assert not search.tuned
+    assert search.rule.out_of_time
+    assert search.rule.reason(CardTraining(search.heads[0], TUNED)).startswith(NO_TIME)
+
+
+def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> None:
+    search = Search(left_s=240.0).finish()
+    assert len(search.tuned) == 1
+    assert search.now <= 240.0
+
+
+def test_without_time_nothing_begins() -> None:
+    assert rule(left_s=0.0).next() == ()
+
+
+def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:
+    plan = of_cards(HEADS, BEST, OTHER, WEAK, EXPENSIVE)
+    hard = Search(plan, accuracy=lambda network: 60.0 + 10.0 * (network.card == EXPENSIVE)).finish()
+    assert hard.heads[-1] == EXPENSIVE
+    assert EXPENSIVE not in Search(plan, accuracy=lambda _: 99.0).finish().heads
+
+
+def test_without_a_limit_the_pace_of_the_machine_changes_nothing() -> None:
+    slow = replace(PLAN, pace=dict.fromkeys(StageName, 5.0))
+    assert list(rule(slow).course()) == list(rule().course())
+    assert list(rule(slow, left_s=400.0).course()) != list(rule(left_s=400.0).course())
+
+
+def test_more_is_evaluated_where_less_must_be_gained() -> None:
+    few, many = (len([*rule(least=least).course()]) for least in (100.0, 0.1))
+    assert few < many
+
+
+def test_a_result_over_the_budget_is_no_pick_while_another_is_within() -> None:
+    made = rule(HEADS, budget=Budget(latency_ms=20.0))
+    made.tell(result(HEADS, HEADS.configuration(OTHER, "float32", 1), 99.0, slower=100.0))
+    assert made._pick().place == made.belief.place[CardTraining(OTHER, "head")]
+    made.tell(result(HEADS, HEADS.configuration(WEAK, "float32", 1), 60.0, slower=0.01))
+    assert made._pick().place == made.belief.place[CardTraining(WEAK, "head")]
+
+
+def test_cards_that_break_the_latency_budget_come_last() -> None:
+    plan = of_cards(HEADS, BEST, WEAK, EXPENSIVE)
+    heads = Search(plan, budget=Budget(latency_ms=15.0)).finish().heads
+    assert heads
+    assert EXPENSIVE not in heads[:2]
+
+
+def test_a_preference_for_latency_begins_with_the_fastest() -> None:
+    assert Search(HEADS, preference=parse_preference("latency")).finish().heads[0] == WEAK
+
+
+def test_what_was_told_is_not_begun_again() -> None:
+    whole = Search().finish()
+    made = rule()
+    for each in (configuration for some in whole.began for configuration in some):
+        made.tell(result(PLAN, each, usual(CardTraining.of(each))))
+    assert made.next() == ()
+
+
+@pytest.mark.parametrize("status", [Status.FAILED, Status.SKIPPED])
+def test_what_failed_is_not_tried_again_and_not_fine_tuned(status: Status) -> None:
+    made = rule()
+    for card in (BEST, OTHER):
+        made.tell(Evaluation(PLAN.configuration(card, "float32", 1, "head"), status, reason="because"))
+    course = [step for some in made.course() for step in some]
+    assert {step.network.card for step in course} == {WEAK}
+    assert made.reason(CardTraining(BEST, TUNED)) == "no lighter training of this model was evaluated"
+
+
+def test_a_finished_file_teaches_nothing() -> None:
+    made = rule()
+    one = result(PLAN, PLAN.configuration(BEST, "float32", 1, "head"), 99.9)
+    before = made.belief
+    made.tell(replace(one, card_facts=replace(one.card_facts, as_it_is=True)))
+    assert made.belief is before
+
+
+def test_why_a_network_is_not_fine_tuned() -> None:
+    made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
+    assert "and would not be picked" in made.reason(CardTraining(OTHER, TUNED))
+    worth = made.reason(CardTraining(WEAK, TUNED))
+    assert worth.startswith("not fine-tuned: it is expected to reach 9")
+    assert f"--training {TUNED}" in worth
+
+
+def test_everything_may_begin_but_what_cannot_be_picked() -> None:
+    made = told(rule(), **{BEST: 96.0, OTHER: 50.0})
+    assert not made.may_begin(FormStep(CardTraining(OTHER, TUNED), "float32")), "it would not be picked"
+    assert not made.may_begin(FormStep(CardTraining(WEAK, TUNED), "float32")), "its head has no result"
+    assert not made.may_begin(FormStep(CardTraining(BEST, TUNED), "float32")), "a head is missing"
+    told(made, **{WEAK: 95.0})
+    assert not made.may_begin(FormStep(CardTraining(BEST, TUNED), "int8")), "its float32 file has none"
+    assert made.may_begin(FormStep(CardTraining(BEST, TUNED), "float32"))
+    assert made.may_begin(FormStep(CardTraining(OTHER, "head"), "int8"))

@@ -1,0 +1,292 @@
+"""The check of labels at the end of a search: when it runs, by which features, and what it leaves in the run."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.evaluation import Status
+from advisor.core.evaluation_facts import OnAllImages
+from advisor.core.training import FINETUNE_CACHED, HEAD
+from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
+from advisor.datasets.split import split
+from advisor.engine import afterwards
+from advisor.engine.afterwards import SHARE, affordable_s, best_features, when_answered
+from advisor.engine.execution import Machine
+from advisor.engine.history.loaded_run import LABELS, checked_labels, load_run
+from advisor.engine.pipeline.materials import Artefact, Images, Purpose, Role, Workload
+from advisor.engine.pipeline.stage import Pool, Stage, StageAborted, StageName
+from advisor.engine.pipeline.walker import Workers
+from advisor.engine.question import Execution
+from advisor.exporting.bundle import export
+from advisor.store import RunFolder
+from advisor.store.files import sha256_file
+from advisor.tflite.metadata import read_metadata
+from advisor.training.labels import Suspect
+from benchmarks.planting import plant
+from tests.builders import evaluation, present
+from tests.engine.conftest import SMALLEST, search
+from tests.engine.pipeline.walking import materials
+from tests.run_folders import write_run
+
+CARDS = load_catalogue()
+LITE, V2 = "efficientnet_lite0_224", "mobilenet_v2_1.0_224"
+
+
+@pytest.mark.parametrize(
+    ("taken_s", "limit_s", "left_s"),
+    [(200, None, 10), (200, 300, 15), (290, 300, 10), (310, 300, 0), (10, None, 0.5)],
+)
+def test_the_check_takes_a_small_share_of_the_time_that_a_limit_leaves(
+    taken_s: float, limit_s: float | None, left_s: float
+) -> None:
+    assert affordable_s(taken_s, limit_s) == pytest.approx(left_s)
+    assert affordable_s(taken_s, limit_s) <= SHARE * max(taken_s, limit_s or 0.0)
+
+
+def test_the_features_are_those_of_the_most_accurate_head() -> None:
+    head, tuned = replace(evaluation(LITE, accuracy=80)), evaluation(V2, accuracy=95)
+    tuned = replace(tuned, configuration=replace(tuned.configuration, training="finetune_cached"))
+    head = replace(head, configuration=replace(head.configuration, training="head"))
+    worse = replace(head, configuration=replace(head.configuration, card=SMALLEST), accuracy=None)
+    found = best_features([worse, tuned, head], CARDS)
+    assert found is not None
+    assert found.name == LITE
+    assert best_features([tuned], CARDS) == CARDS[V2]
+
+
+def test_failed_and_first_looks_have_no_features() -> None:
+    failed = replace(evaluation(LITE), status=Status.FAILED)
+    first = replace(failed, status=Status.OK, configuration=replace(failed.configuration, training="head_subset"))
+    assert best_features([failed, first], CARDS) is None
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"card": 1, "images": 2, "found": []}', '{"card": "a"}'])
+def test_a_missing_or_damaged_document_says_nothing(tmp_path: Path, content: str) -> None:
+    run = write_run(tmp_path)
+    assert checked_labels(run) is None
+    (run.path / LABELS).write_text(content)
+    assert checked_labels(run) is None
+
+
+def test_a_search_without_images_checks_nothing(tmp_path: Path) -> None:
+    run = write_run(tmp_path)
+    asyncio.run(when_answered(None, run, asyncio.Event(), Execution(), time.monotonic() - 1000, print))
+    assert not (run.path / LABELS).exists()
+
+
+CLASSES = ("glass", "metal")
+
+
+def judged(cache: Path, work: Callable[[], Awaitable[object]], images: int = 40, **asked: Any) -> Any:
+    """Return the part of a scorer that the check needs: ``work`` runs instead of its stage."""
+    files = [LabelledImage(Path(f"/set/{n}.jpg"), n % 2, str(n)) for n in range(images)]
+    dataset = Dataset(Path("/set"), CLASSES, tuple(files), (), fingerprint(CLASSES, files))
+    given = materials(cache, Images(dataset, split(dataset, 0)), weights={SMALLEST: None})
+    given = replace(given, question=replace(given.question, **asked))
+    return SimpleNamespace(
+        cards=CARDS, walker=SimpleNamespace(materials=given, run=lambda _stage: work(), has=lambda _stage: False)
+    )
+
+
+def checked(scorer: Any, tmp_path: Path, taken_s: float, limit_s: float | None = None, stopped: bool = False) -> Any:
+    row = evaluation(SMALLEST, accuracy=80)
+    run = write_run(tmp_path, [replace(row, configuration=replace(row.configuration, training="head"))])
+
+    async def check() -> None:
+        stopping = asyncio.Event()
+        if stopped:
+            stopping.set()
+        await when_answered(scorer, run, stopping, Execution(time_limit_s=limit_s), time.monotonic() - taken_s, print)
+
+    asyncio.run(check())
+    return checked_labels(run)
+
+
+async def finds() -> tuple[tuple[Suspect, ...], tuple[()]]:
+    return (Suspect(2, 1, 0.012, 0.9),), ()
+
+
+async def hangs() -> None:
+    await asyncio.sleep(600)
+
+
+async def fails() -> None:
+    raise StageAborted(Status.FAILED, StageName.LABELS, "the disk is full")
+
+
+def test_what_was_found_has_paths_and_classes(tmp_path: Path) -> None:
+    scorer = judged(tmp_path / "cache", finds)
+    part = scorer.walker.materials.part(Role.LEARNT)
+    found = checked(scorer, tmp_path, 1000)
+    assert (found.card, found.images) == (SMALLEST, len(part.paths))
+    (one,) = found.found
+    assert (one.path, one.given, one.better) == (part.paths[2].name, 0.012, 0.9)
+    assert (one.label, one.suggested) == (CLASSES[part.labels[2]], "metal")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"taken_s": 10.0},
+        {"taken_s": 310.0, "limit_s": 300.0},
+        {"taken_s": 299.0, "limit_s": 300.0},
+        {"taken_s": 1000.0, "stopped": True},
+    ],
+)
+def test_a_check_without_time_is_left_out(tmp_path: Path, how: dict[str, Any]) -> None:
+    assert checked(judged(tmp_path / "cache", finds), tmp_path, **how) is None
+
+
+def test_images_without_classes_or_with_too_few_are_not_checked(tmp_path: Path) -> None:
+    detector = judged(tmp_path / "cache", finds, task="object-detection")
+    assert checked(detector, tmp_path / "a", 1000) is None
+    assert checked(judged(tmp_path / "cache", finds, images=8), tmp_path / "b", 1000) is None
+
+
+def test_without_the_package_nothing_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(afterwards, "find_spec", lambda _name: None)
+    assert checked(judged(tmp_path / "cache", finds), tmp_path, 1000) is None
+
+
+async def full() -> None:
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("work", [hangs, fails, full])
+def test_a_check_that_takes_longer_or_fails_leaves_the_answer(
+    tmp_path: Path, work: Callable[[], Awaitable[object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Stage, "cost_s", 0.0)
+    assert checked(judged(tmp_path / "cache", work), tmp_path, 1) is None
+
+
+def shipped(
+    tmp_path: Path, ours: Sequence[int], cards: Mapping[str, Card] = CARDS, limit_s: float | None = None, **changes: Any
+) -> tuple[RunFolder, OnAllImages | None]:
+    """Learn from all images after a search; ``ours`` are the answers of the new file on validation."""
+    scorer = judged(tmp_path / "cache", hangs, images=80)
+    images, made = scorer.walker.materials.images, tmp_path / "made.tflite"
+    made.write_bytes(b"learnt from all")
+    own = images.part(Role.VALIDATION).labels
+    answers = {Purpose.ALL: np.eye(2)[list(ours)], "": np.eye(2)[list(own)]}
+
+    async def run(stage: Stage[Any]) -> object:
+        if stage.name is StageName.LABELS:
+            return await finds()
+        if stage.name is not StageName.SCORE:
+            return Artefact.at(made, "f" * 64)
+        np.save(tmp_path / f"answers{stage.scope.purpose}.npy", answers[stage.scope.purpose])
+        return tmp_path / f"answers{stage.scope.purpose}.npy"
+
+    scorer.walker.run, scorer.walker.has = run, changes.get("has", lambda _stage: changes.get("known", True))
+    scorer.walker.workers = Workers(Machine(1), {})
+    scorer.cards, scorer.holdout_images = cards, changes.get("held", len(images.split.holdout))
+    scorer.workload = Workload((HEAD, FINETUNE_CACHED), ("float32",), images.counts)
+    row = evaluation(SMALLEST, accuracy=80)
+    row = replace(row, configuration=replace(row.configuration, training=changes.get("training", HEAD)))
+    folder = write_run(tmp_path, [row])
+    asked = Execution(ship_on="all", time_limit_s=limit_s, executor=changes.get("executor", "local"))
+    asyncio.run(when_answered(scorer, folder, asyncio.Event(), asked, time.monotonic() - 10, print))
+    return folder, folder.evaluations()[0].on_all
+
+
+def right(tmp_path: Path) -> list[int]:
+    return list(judged(tmp_path / "cache", hangs, images=80).walker.materials.part(Role.VALIDATION).labels)
+
+
+def test_the_pick_gets_a_file_that_learns_from_all_images_beside_the_judged_one(tmp_path: Path) -> None:
+    folder, made = shipped(tmp_path, right(tmp_path))
+    assert made is not None
+    assert (made.images, made.same, made.reason) == (80, 1.0, "")
+    assert made.images - made.more < 80
+    assert (folder.path / made.file).read_bytes() == b"learnt from all"
+    (row,) = folder.evaluations()
+    assert row.artefact != made.file
+    assert row.artefact_sha256 != made.sha256 == "f" * 64
+
+
+def test_a_file_that_forgot_what_it_learnt_does_not_ship(tmp_path: Path) -> None:
+    answers = right(tmp_path)
+    assert len(answers) > 4, "as many wrong answers are more than chance"
+    _, made = shipped(tmp_path, [1 - each for each in answers])
+    assert made is not None
+    assert made.file == ""
+    assert "points fewer right answers on validation images, which both files have learnt from" in made.reason
+
+
+def test_one_answer_that_a_file_lost_may_be_chance(tmp_path: Path) -> None:
+    answers = right(tmp_path)
+    _, made = shipped(tmp_path, [1 - answers[0], *answers[1:]])
+    assert present(made).file
+
+
+def only_all_is_missing(stage: Stage[Any]) -> bool:
+    return stage.scope.purpose != Purpose.ALL
+
+
+def test_a_network_is_trained_by_a_pool_that_ends_with_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended = list[str]()
+    pool = SimpleNamespace(close=lambda: ended.append("closed"))
+    monkeypatch.setattr(afterwards, "POOLS", {Pool.TRAINERS: lambda _log: pool})
+    _, made = shipped(tmp_path, right(tmp_path), training=FINETUNE_CACHED, has=only_all_is_missing)
+    assert present(made).file
+    assert ended == ["closed"]
+
+
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (
+            {"training": FINETUNE_CACHED, "has": only_all_is_missing, "executor": "ray"},
+            "a network is trained on all images with --executor local only",
+        ),
+        ({"limit_s": 11.0, "known": False}, "there was no time left for it; advisor search --resume"),
+        ({"held": 0}, "there is no hold-out, so it has learnt from all images"),
+        ({"training": "none"}, "the pick does not learn from your images"),
+        ({"training": "finetune_cached", "known": False}, "the training that it continues is no longer in the cache"),
+    ],
+)
+def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how: dict[str, Any], reason: str) -> None:
+    folder, made = shipped(tmp_path, right(tmp_path), **how)
+    assert made is not None
+    assert made.reason.startswith(reason)
+    assert made.file == ""
+    assert not list(folder.path.glob("artifacts/*-all.tflite"))
+
+
+def test_a_search_names_planted_labels_and_ships_a_file_that_learns_from_all_images(
+    trashnet: Path, warm_cache: Path, tmp_path: Path
+) -> None:
+    planted = plant(trashnet, tmp_path / "planted", seed=3, images=300)
+    asked = ["--candidates", SMALLEST, "--training", "head", "--compressions", "int8", "--time-limit", "10min"]
+    done = search(warm_cache, tmp_path / "runs", "--data", str(planted.root), "--ship-on", "all", *asked)
+    assert done.returncode == 0, done.stderr
+    run = RunFolder.open(tmp_path / "runs" / "latest")
+    found = checked_labels(run)
+    assert found is not None
+    named, held = {one.path for one in found.found}, {row["path"] for row in run.read_json("split.json")["holdout"]}
+    wrong = {path.relative_to(planted.root).as_posix() for path in planted.swapped} - held
+    assert len(named & wrong) >= 0.6 * len(wrong)
+    assert not named & held
+    assert f"{len(named)} of {found.images} images outside the hold-out" in done.stdout
+    loaded = load_run(run.path)
+    pick, read = present(loaded.decision.pick), loaded.dataset
+    made, images = present(pick.on_all), read["train"] + read["validation"] + read["holdout"]
+    assert (made.images, made.more, made.compared) == (images, read["holdout"], read["validation"])
+    assert made.same > 0.8
+    assert f"File that ships: It has learnt from all {images:,} images" in " ".join(done.stdout.split())
+    metadata = present(read_metadata((run.path / made.file).read_bytes()))
+    assert f"retrained (head) on {images} images" in metadata.description
+    bundle = export(run.path, tmp_path / "bundle")
+    assert (bundle.path / "model_measured.tflite").read_bytes() == (run.path / made.file).read_bytes()
+    assert present(pick.holdout_accuracy).n == read["holdout"]
+    assert sha256_file(run.path / pick.artefact) == pick.artefact_sha256 != made.sha256
