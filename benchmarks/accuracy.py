@@ -13,7 +13,7 @@ import importlib
 from collections.abc import Sequence
 
 SEEDS = "0,1,2,3,4"
-PARTS = ("head", "finetune", "expectation", "pick", "search", "limit", "summary")
+PARTS = ("head", "finetune", "expectation", "pick", "search", "summary")
 
 
 def part_parser(part: str, about: str | None) -> argparse.ArgumentParser:

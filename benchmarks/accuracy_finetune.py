@@ -2,6 +2,7 @@
 
     python -m benchmarks accuracy --part finetune
     python -m benchmarks accuracy --part finetune --sets trashnet --seeds 0,1 --cards efficientnet_lite0_224
+    python -m benchmarks accuracy --part finetune --epochs 1,2,4
 
 Each network learns as in a search: the compared one from the training part, stopped by the validation part; the one
 that ships continues with both. The files are scored once: ``grocery`` on its official test, which is another visit to
@@ -26,11 +27,12 @@ from advisor.datasets.dataset import Dataset
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from benchmarks.accuracy import parser_of
 from benchmarks.accuracy_head import FOLDERS, image_features
 from benchmarks.tables import Row, keep, kept_of_others
 
-NAME = "accuracy_finetune"
+NAME, RECIPE = "accuracy_finetune", FINETUNING[FINETUNE_CACHED]
 CARDS = "mobilenet_v2_1.0_224,efficientnet_lite0_224"
 CALIBRATION = 100
 HEADER = (
@@ -69,12 +71,15 @@ class Case:
 
 def main(options: Sequence[str] = ()) -> None:
     """Fine-tune each network on each split, and keep the table."""
-    chosen = parser_of("finetune", __doc__, CARDS, tuple(FOLDERS)).parse_args(list(options))
+    parser = parser_of("finetune", __doc__, CARDS, tuple(FOLDERS))
+    parser.add_argument("--epochs", default=str(RECIPE.epochs), help="numbers of epochs, joined by commas")
+    chosen = parser.parse_args(list(options))
+    plans = [(card, int(epochs)) for card in chosen.cards.split(",") for epochs in chosen.epochs.split(",")]
     rows: list[Row] = []
     for name in chosen.sets.split(","):
         for seed in [0] if name == "grocery" else [int(seed) for seed in chosen.seeds.split(",")]:
-            for card in chosen.cards.split(","):
-                rows.append(_row(_case(name, seed), card))
+            for card, epochs in plans:
+                rows.append(_row(_case(name, seed), card, replace(RECIPE, seed=seed, epochs=epochs)))
                 others, _ = kept_of_others(NAME, [str(row[0]) for row in rows])
                 table = sorted([*others, *rows], key=str)
                 print(keep(NAME, "Fine-tuning on cached maps", HEADER, table, REMARKS), flush=True)
@@ -93,10 +98,10 @@ def _case(name: str, seed: int) -> Case:
     return Case(name, seed, found.dataset, known, part(known), validation, part(parts.holdout))
 
 
-def _row(case: Case, name: str) -> Row:
+def _row(case: Case, name: str, recipe: Finetuning) -> Row:
     """Train the head and the network, and return what their files score."""
     from advisor.tflite.levels import attach_head
-    from advisor.training.finetune import FINETUNING, TuningImages, tune
+    from advisor.training.finetune import TuningImages, tune
     from advisor.training.head import train_head
 
     card = load_catalogue()[name]
@@ -111,16 +116,15 @@ def _row(case: Case, name: str) -> Row:
         (folder / "head.tflite").write_bytes(attach_head(backbone.read_bytes(), head.weights, head.bias))
         began = sum(os.times()[:2])
         images = TuningImages([folder / "features.npy"], case.learnt.paths, case.learnt.labels, case.validation)
-        call = partial(
-            tune, card, weights, images, replace(FINETUNING[FINETUNE_CACHED], seed=case.seed), maps=folder / "maps",
-        )  # fmt: skip
+        call = partial(tune, card, weights, images, recipe, maps=folder / "maps")
         (folder / "compared").mkdir()
         result = call(folder / "compare", folder / "compared" / "model.tflite")
         call(folder / "ship", folder / "model.tflite", folder / "compared" / "model.tflite")
         minutes = (sum(os.times()[:2]) - began) / 60
         accuracies = [f"{100 * result[key]:.1f}" for key in ("start_accuracy", "validation_accuracy")]
         figures = (*score(folder / "head.tflite"), *score(folder / "model.tflite"))
-        key = f"{case.name}, seed {case.seed}, {name}"
+        fewer = "" if recipe.epochs == RECIPE.epochs else f", epochs: {recipe.epochs}"
+        key = f"{case.name}, seed {case.seed}, {name}{fewer}"
         return (key, case.name, case.seed, name, *figures, *accuracies, f"{minutes:.1f}")
 
 

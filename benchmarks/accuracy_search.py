@@ -160,9 +160,10 @@ def before_head(durations: Mapping[str, float]) -> float:
 
 
 def search(case: Case, place: Path) -> Searched:
-    """Run ``advisor search`` with an empty cache of results."""
+    """Run ``advisor search`` with an empty cache of results, or with that of the last search at the same ``place``."""
+    cache = place / "cache" if (place / "cache").exists() else fresh_cache(place / "cache")
     command = [sys.executable, "-m", "advisor", "search", "--data", str(case.data), "--out", str(place / "runs")]
-    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(fresh_cache(place / "cache"))}
+    environment = {**os.environ, "ADVISOR_CACHE_DIR": str(cache)}
     began = time.monotonic()
     with (place / "said.txt").open("w") as said:
         child = subprocess.Popen([*command, *case.options], env=environment, stdout=said, stderr=subprocess.STDOUT)
@@ -180,9 +181,12 @@ def labelled(folder: Path) -> list[tuple[Path, str]]:
     return [(path, each.name) for each in classes for path in sorted(each.iterdir())]
 
 
-def scored(model: Path, images: Sequence[tuple[Path, str]]) -> str:
-    """Return the top-1 of a file in % on labelled images, with LiteRT and Pillow alone."""
-    found = score_file.answers(model, [path for path, _ in images])
+def scored(model: Path, images: Sequence[tuple[Path, str]], description: score_file.Description | None = None) -> str:
+    """Return the top-1 of a file in % on labelled images, with LiteRT and Pillow alone.
+
+    ``description`` is that of a file without metadata.
+    """
+    found = score_file.answers(model, [path for path, _ in images], description)
     right = sum(answer == label for answer, (_, label) in zip(found, images, strict=True))
     return f"{100 * right / len(images):.1f}"
 

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 
-COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5")
+COLOURS = ("#0b6e4f", "#888888", "#c8553d", "#3d5a98", "#a06cd5", "#b8860b")
 LEFT, TOP, RIGHT, BOTTOM = 60, 50, 680, 390
 """The corners of the plot in an SVG of 720 x 450."""
 
@@ -22,6 +22,7 @@ def plot(
     goals: Mapping[float, float],
     title: str = "",
     shares: str = "share of the whole hypervolume, median over seeds",
+    costs: str = "seconds of this machine (two cores)",
 ) -> str:
     """Return an SVG of the share reached against seconds, the median over the runs of each curve.
 
@@ -31,11 +32,12 @@ def plot(
         goals: for each share to reach, the share of that cost within which to reach it.
         title: what is searched.
         shares: what the shares are.
+        costs: what the seconds are.
     """
     lines = [_curve(name, runs, place) for place, (name, runs) in enumerate(curves.items())]
     area = f'<clipPath id="a"><path d="M{LEFT} {TOP - 2}H{RIGHT}V{BOTTOM}H{LEFT}z"/></clipPath>'
     paper = '<rect width="720" height="450" fill="white"/>'
-    return f"{HEAD}{area}{paper}{_axes(everything, title, shares)}{''.join(lines)}{_goals(goals)}</svg>\n"
+    return f"{HEAD}{area}{paper}{_axes(everything, title, shares, costs)}{''.join(lines)}{_goals(goals)}</svg>\n"
 
 
 def _curve(name: str, runs: Sequence[Sequence[float]], place: int) -> str:
@@ -61,7 +63,7 @@ def _goals(goals: Mapping[float, float]) -> str:
     )
 
 
-def _axes(everything: float, title: str, shares: str) -> str:
+def _axes(everything: float, title: str, shares: str, costs: str) -> str:
     step = _round(everything / 5)
     seconds = "".join(
         f'<text x="{_x(place * step / everything):.0f}" y="{BOTTOM + 18}" text-anchor="middle">{place * step:g}</text>'
@@ -74,7 +76,7 @@ def _axes(everything: float, title: str, shares: str) -> str:
     )
     return (
         f'{heights}<path d="M{LEFT} {TOP}V{BOTTOM}H{RIGHT}" fill="none" stroke="#444"/>{seconds}'
-        f'<text x="370" y="{BOTTOM + 40}" text-anchor="middle">seconds of this machine (two cores)</text>'
+        f'<text x="370" y="{BOTTOM + 40}" text-anchor="middle">{costs}</text>'
         f'<text x="{LEFT}" y="20" font-weight="bold">{title}</text>'
         f'<text x="{LEFT}" y="38">{shares}</text>'
     )

@@ -19,7 +19,7 @@ from advisor.core.evaluation import Evaluation, describe, evaluation_from_json
 from advisor.core.quantity import Quantity
 from advisor.engine.decide import decide_run
 from advisor.engine.history.loaded_run import load_run
-from benchmarks.accuracy_search import Case, search
+from benchmarks.accuracy_search import Case, Searched, search
 from benchmarks.cost_plot import plot
 from benchmarks.search import TRASHNET
 from benchmarks.tables import RESULTS, Row, keep
@@ -74,16 +74,8 @@ class AnswerSoFar:
 def main() -> None:
     """Search once and keep the table."""
     with tempfile.TemporaryDirectory() as name:
-        place, stopped = Path(name), threading.Event()
-        watch = Watch(place / "runs" / "latest" / "evaluations.jsonl")
-        follower = threading.Thread(target=watch.follow, args=(stopped,))
-        follower.start()
-        try:
-            found = search(Case("trashnet", TRASHNET, ("--seed", "0")), place)
-        finally:
-            stopped.set()
-            follower.join()
-        course = list(answers(found.run, watch.seen))
+        found, seen = watched_search(Case("trashnet", TRASHNET, ("--seed", "0")), Path(name))
+        course = list(answers(found.run, seen))
         rows = table(course, found.cpu_s, found.wall_s)
         stages = json.loads((found.run / "manifest.json").read_text(encoding="utf-8"))["durations"]
     title = "Default search on TrashNet, seed 0: accuracy of the answer so far"
@@ -92,6 +84,18 @@ def main() -> None:
     (RESULTS / f"{NAME}.svg").write_text(svg, encoding="utf-8")
     listed = ", ".join(f"{stage} {seconds:.0f}" for stage, seconds in stages.items())
     print(keep(NAME, "Seconds until an answer", HEADER, rows, (*REMARKS, f"Seconds by stage: {listed}.")))
+
+
+def watched_search(case: Case, place: Path) -> tuple[Searched, list[tuple[float, int]]]:
+    """Search, and return with the result when each line of the evaluations was there."""
+    watch, stopped = Watch(place / "runs" / "latest" / "evaluations.jsonl"), threading.Event()
+    follower = threading.Thread(target=watch.follow, args=(stopped,))
+    follower.start()
+    try:
+        return search(case, place), watch.seen
+    finally:
+        stopped.set()
+        follower.join()
 
 
 def answers(run: Path, seen: Sequence[tuple[float, int]]) -> Iterator[AnswerSoFar]:

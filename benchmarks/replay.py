@@ -6,59 +6,64 @@ from typing import Any
 
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.metrics import BALANCED
 from advisor.core.quantity import Provenance, Quantity, wilson
-from advisor.engine.scheduling.halving import CardTraining
-from advisor.engine.scheduling.promotion import STAGE, FrontBound
+from advisor.engine.pipeline.stage import StageName
+from advisor.engine.scheduling.belief import FormStep
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.study import Study
-from advisor.engine.scheduling.suggesting import parameters
-from benchmarks.cost_table import CORES, VALIDATION, Problem, Row
+from advisor.engine.scheduling.suggesting import Admits, parameters
+from advisor.engine.scheduling.worth import WorthRule
+from advisor.engine.space.plan import Plan
+from benchmarks.cost_table import VALIDATION, Problem, Row
 
-ADVISOR, GP = "advisor", "gp"
-METHODS = (ADVISOR, "random", "tpe", "nsga2", GP)
+ADVISOR, FORMER, GP = "advisor", "former", "gp"
+METHODS = (ADVISOR, FORMER, "random", "tpe", "nsga2", GP)
+"""What is compared. ``former`` are the kept figures of the scheduler before decision 0095; it is not run any more."""
 
 
 class _GPStudy(Study):
     """A study whose Gaussian process is given the list of what may be begun."""
 
-    def __init__(self, problem: Problem, seed: int) -> None:
+    def __init__(self, plan: Plan, seed: int) -> None:
         from benchmarks.listed_gp import ListedGP
 
-        super().__init__(storage(), "replay", problem.plan, Budget(), "random", seed, done=())
+        super().__init__(storage(), "replay", plan, Budget(), "random", seed, done=())
         self._study.sampler = ListedGP(self.listed, seed)
+
+    def ask(self, admits: Admits = lambda _: True) -> Configuration | None:
+        """Return the next configuration; the sampler chooses among those admitted."""
+        self._admits = admits
+        return super().ask(admits)
 
     def listed(self) -> list[Mapping[str, Any]]:
         """Return the parameters of what may be begun."""
-        return [
-            parameters(each) for each in self.halving.not_started if self.halving.is_runnable(CardTraining.of(each))
-        ]
+        return [parameters(each) for each in self.not_started if self._admits(each)]
 
 
-def searched(problem: Problem, method: str, seed: int) -> Iterator[Row]:
-    """Yield rows in the order in which a search by this method evaluates them."""
-    study, bound = _study(problem, method, seed), FrontBound(Budget())
-    scheduler = Scheduler(study, bound, problem.plan, problem.plan.size, CORES)
-    while (configuration := scheduler.next(())) is not None or scheduler.deferred:
-        if configuration is None:
-            results = [_skipped(each, reason, STAGE) for each, reason in scheduler.reject_deferred()]
-        elif (row := problem.row(configuration)) is None:
-            results = [_skipped(configuration, "the table has no such training of it", "train")]
-        else:
-            yield row
-            results = [evaluation(problem, configuration, row)]
-        for each in results:
-            study.tell(each)
-        bound.add(results)
+def searched(problem: Problem, method: str, seed: int, least: float = 0.0) -> Iterator[Row]:
+    """Yield rows in the order in which a search by this method evaluates them, one step after another.
+
+    ``least``: points that a CPU hour must gain; 0 to evaluate everything, as for a user who wants the whole table.
+    """
+    plan = problem.plan
+    study = _GPStudy(plan, seed) if method == GP else Study(storage(), "replay", plan, Budget(), method, seed, done=())
+    rule = WorthRule(plan, BALANCED, Budget(), least)
+    scheduler = Scheduler(study, rule, plan.size, 1, method == ADVISOR and least > 0)
+    while chosen := scheduler.next(()):
+        for configuration in chosen:
+            row = problem.row(configuration)
+            if row is not None:
+                yield row
+                rule.prices.finished.update(rule.prices.stages(FormStep.of(configuration)))
+            found = _skipped(configuration) if row is None else evaluation(problem, configuration, row)
+            study.tell(found)
+            rule.tell(found)
 
 
-def _skipped(configuration: Configuration, reason: str, stage: str) -> Evaluation:
-    return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=stage)
-
-
-def _study(problem: Problem, method: str, seed: int) -> Study:
-    if method == GP:
-        return _GPStudy(problem, seed)
-    return Study(storage(), "replay", problem.plan, Budget(), method, seed, done=())
+def _skipped(configuration: Configuration) -> Evaluation:
+    reason = "the table has no such training of it"
+    return Evaluation(configuration, Status.SKIPPED, reason=reason, stage=StageName.PROMOTION)
 
 
 def storage() -> Any:

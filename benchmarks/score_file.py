@@ -80,9 +80,9 @@ def rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def answers(model: Path, paths: list[Path]) -> list[str]:
-    """Return the most probable label of each image."""
-    description = describe(model.read_bytes())
+def answers(model: Path, paths: list[Path], description: Description | None = None) -> list[str]:
+    """Return the most probable label of each image; ``description`` is None for that of the file's metadata."""
+    description = description or describe(model.read_bytes())
     interpreter = Interpreter(model_path=str(model), num_threads=1)
     interpreter.allocate_tensors()
     (source,), (sink,) = interpreter.get_input_details(), interpreter.get_output_details()

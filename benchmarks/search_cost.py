@@ -1,8 +1,8 @@
 """What a search costs until it has the front: every sampler replayed on the exhaustive table of TrashNet.
 
-The study of the product is asked in its turns, what cannot reach the front is turned away by the product's promotion,
-and answers are told as in a search: only the evaluation is looked up (``benchmarks.cost_table``) and costs the seconds
-that its stages took there, what a card's forms share once. Three problems are searched: ``head``, every card of the
+The product's rule and its study are asked in turn as where everything is evaluated, and answers are told as in a
+search: only the evaluation is looked up (``benchmarks.cost_table``) and costs the seconds that its stages took there,
+what a card's forms share once. Three problems are searched: ``head``, every card of the
 table with its head; ``rungs``, the cards that were fine-tuned, from a first look over the head to fine-tuning; and
 ``whole``, every card with its head, and fine-tuned where the table has it. Shown is the time until 95 % and 99 % of the
 whole hypervolume over (accuracy, log latency, log size) are reached, medians over seeds, as a share of evaluating
@@ -22,13 +22,17 @@ from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, read
 from benchmarks.hindsight import in_hindsight
 from benchmarks.quick_tpe import splits_remembered
-from benchmarks.replay import GP, METHODS, searched
+from benchmarks.replay import FORMER, GP, METHODS, searched
 from benchmarks.tables import RESULTS, keep
 
 RUNS = RESULTS / "search_cost_runs.csv"
 SHARES = (0.95, 0.99)
 STEPS = 100
 SEEDS = 20
+AIMS = (
+    "former: the scheduler before decision 0095. advisor: the search that evaluates everything, in the "
+    "order of the sampler, heads before fine-tuning; a default search follows the rule and ends with the pick"
+)
 GP_LEFT_OUT = "gp left out: it needs PyTorch (pip install 'ondevice-advisor[gp]')"
 GP_LISTED = "gp: Optuna's GPSampler, its acquisition taken exactly at every configuration that may be begun"
 TIMED = (
@@ -63,11 +67,13 @@ def main() -> None:
     """Replay samplers, all of them or those named, and keep the table, the runs and the plots."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--problem", choices=tuple(PROBLEMS), action="append")
-    parser.add_argument("--method", choices=METHODS, action="append")
+    parser.add_argument("--method", choices=[name for name in METHODS if name != FORMER], action="append")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--workers", type=int, default=CORES)
     arguments = parser.parse_args()
-    methods = arguments.method or [name for name in METHODS if name != GP or importlib.util.find_spec("torch")]
+    methods = arguments.method or [name for name in METHODS if name != FORMER]
+    if importlib.util.find_spec("torch") is None:
+        methods = [name for name in methods if name != GP]
     with ProcessPoolExecutor(arguments.workers) as pool:
         for problem, method in product(arguments.problem or PROBLEMS, methods):
             count = arguments.seeds
@@ -125,6 +131,7 @@ def _summary(runs: Sequence[Run]) -> str:
     remarks += [
         f"medians over seeds, the longest in brackets; to reach: {goals} of all, and half of the best other method",
         "(in hindsight): a short way for who knows every result beforehand, by gain of hypervolume a second",
+        AIMS,
         TIMED,
         GP_LISTED if any(run.method == GP for run in runs) else GP_LEFT_OUT,
     ]
@@ -146,7 +153,7 @@ def _described(problem: Problem) -> str:
 
 def _against_others(name: str, by_method: Mapping[str, Sequence[Run]]) -> Iterator[str]:
     """Yield a line on each share: the advisor's cost over that of the best other method."""
-    others = [method for method in by_method if method != METHODS[0]]
+    others = [method for method in by_method if method not in (METHODS[0], FORMER)]
     if METHODS[0] not in by_method or not others:
         return
     for place, share in enumerate(SHARES):

@@ -19,8 +19,8 @@ from unittest.mock import patch
 
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.run import run_search
-from advisor.engine.scheduling.promotion import FrontBound
 from advisor.engine.scheduling.search_loop import SearchLoop
+from advisor.engine.scheduling.worth import WorthRule
 from advisor.engine.space import resolved as images
 from advisor.engine.space.resolved import Resolved
 from benchmarks.cost_table import FIRST_LOOK
@@ -107,7 +107,7 @@ def every_card_on(rung: str) -> Iterator[None]:
     with ExitStack() as stack:
         stack.enter_context(patch.object(Resolved, "trainings", (rung,)))
         stack.enter_context(patch.object(images, "SUBSET_IMAGES", FIRST_LOOK))
-        stack.enter_context(patch.object(FrontBound, "rejection_reason", lambda *_: ""))
+        stack.enter_context(patch.object(WorthRule, "may_begin", lambda *_: True))
         stack.enter_context(patch.object(SearchLoop, "judge", unjudged))
         yield
 

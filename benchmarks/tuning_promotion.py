@@ -1,56 +1,34 @@
-"""Which cards to fine-tune: the product's promotion beside "one epoch for all, then the best k".
-
-    python -m benchmarks tuning_promotion --measure 20    # begins no card after 20 minutes; the table is kept
-    python -m benchmarks tuning_promotion                 # replays the table
+"""Which cards to fine-tune: the product's rule beside "one epoch for all, then the best k".
 
 The baseline is that of "Is One Epoch All You Need For Multi-Fidelity Hyperparameter Optimization?" (arXiv 2307.15422).
 The table has the validation accuracy of every card with its head and after every epoch of ``finetune_cached``, on a
 part of TrashNet that judges nothing else (split seed 5), and the CPU seconds of each step. A replay asks the product's
-scheduler, or the baseline, which cards are trained to the end, and adds up the seconds.
+rule, or the baseline, which cards are trained to the end, and adds up the seconds. ``benchmarks.anytime_table``
+records more sets, with int8 files.
 """
 
-import argparse
 import csv
-import os
-import tempfile
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.budget import Budget
-from advisor.core.decision import decide
-from advisor.core.evaluation import Evaluation
 from advisor.core.training import FINETUNE_CACHED, HEAD
-from advisor.engine.scheduling.promotion import FrontBound
-from advisor.engine.scheduling.scheduler import Allowance, Scheduler
-from advisor.engine.scheduling.study import Study
 from benchmarks.cost_table import CORES, Problem, Purse, Row
-from benchmarks.replay import evaluation, storage
-from benchmarks.search import TRASHNET
+from benchmarks.replay import ADVISOR, searched
 from benchmarks.tables import RESULTS, keep
 
 TABLE = RESULTS / "tuning_promotion_table.csv"
-CARDS = (
-    "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "squeezenet_1.1_227", "efficientnet_lite0_224",
-    "mobilenet_v1_1.0_224", "efficientnet_lite1_240",
-)  # fmt: skip
-COLUMNS = ("card", "epoch", "accuracy", "cpu_s", "latency_ms", "size_bytes")
 SEED, TRAINED, VALIDATED = 5, 400, 400
+
+LEAST = 0.05  # Points that a CPU hour must gain: so little that every card is tuned that may be picked
 
 Steps = Mapping[str, Sequence[Row]]
 """Of each card: its head, then its network after each epoch with the seconds of all epochs so far."""
 
 
 def main() -> None:
-    """Measure the cards that the table lacks, if asked; then replay it."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--measure", type=float, default=0.0, help="minutes; begin no card after them")
-    arguments, began = parser.parse_args(), time.monotonic()
-    for card in CARDS:
-        if time.monotonic() - began < 60 * arguments.measure and card not in read():
-            _append(measured(card))
+    """Replay the table."""
     print(summary(read()))
 
 
@@ -105,22 +83,8 @@ def one_epoch_first(steps: Steps, count: int) -> Iterator[Row]:
 
 
 def promoted(problem: Problem) -> Iterator[Row]:
-    """Yield rows in the order of a default search of the product without a limit of time."""
-    plan, bound = problem.plan, FrontBound(Budget())
-    study = Study(storage(), "replay", plan, Budget(), "advisor", 0, done=())
-
-    def favourite(cards: Collection[str]) -> str | None:
-        pick = decide([e for e in bound.results.values() if e.configuration.card in cards], Budget()).pick
-        return pick.configuration.card if pick else None
-
-    scheduler = Scheduler(study, bound, plan, plan.size, CORES, Allowance(plan, bound, favourite))
-    while (configuration := scheduler.next(())) is not None:
-        row = problem.row(configuration)
-        assert row is not None
-        yield row
-        found: Evaluation = evaluation(problem, configuration, row)
-        study.tell(found)
-        bound.add([found])
+    """Yield rows in the order of a search of the product that tunes every card that may still be picked."""
+    return searched(problem, ADVISOR, seed=0, least=LEAST)
 
 
 def read(path: Path = TABLE) -> dict[str, list[Row]]:
@@ -139,68 +103,6 @@ def read(path: Path = TABLE) -> dict[str, list[Row]]:
                 )
             )  # fmt: skip
     return steps
-
-
-def _append(rows: Iterable[Sequence[object]]) -> None:
-    fresh = not TABLE.is_file()
-    with TABLE.open("a", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([*([COLUMNS] if fresh else []), *rows])
-
-
-def measured(name: str) -> list[Sequence[object]]:
-    """Train the head and every epoch of one card, and return its rows of the table."""
-    import numpy as np
-
-    from advisor.catalog.convert import convert
-    from advisor.catalog.weights.fetching import fetch
-    from advisor.datasets.split import split
-    from advisor.datasets.survey import survey
-    from advisor.engine.pipeline.materials import input_spec
-    from advisor.measurement.latency.timing import least_cpu_ms
-    from advisor.tflite.levels import attach_head, with_levels
-    from advisor.tflite.rewrite import select_output
-    from advisor.training.features import extract
-    from advisor.training.finetune import FINETUNING, TuningImages, tune
-    from advisor.training.head import train_head
-
-    dataset = survey(TRASHNET).dataset
-    parts, rng = split(dataset, SEED), np.random.default_rng(SEED)
-    chosen = [*rng.permutation(parts.train)[:TRAINED], *rng.permutation(parts.validation)[:VALIDATED]]
-    paths = [dataset.images[index].path for index in chosen]
-    labels = [dataset.images[index].label for index in chosen]
-    card = load_catalogue()[name]
-    weights = fetch(card)
-    with tempfile.TemporaryDirectory() as place:
-        folder = Path(place)
-        convert(card, weights, folder / "master.tflite")
-        backbone = with_levels(select_output((folder / "master.tflite").read_bytes(), "features"))
-        (folder / "backbone.tflite").write_bytes(backbone)
-        began = _cpu_s()
-        features = extract(folder / "backbone.tflite", paths, input_spec(card))
-        np.save(folder / "features.npy", features)
-        head = train_head(features[:TRAINED], labels[:TRAINED], max(labels) + 1, SEED)
-        head_s, began = _cpu_s() - began, _cpu_s()
-        answers = (features[TRAINED:] @ head.weights + head.bias).argmax(axis=1)
-        (folder / "head.tflite").write_bytes(attach_head(backbone, head.weights, head.bias))
-        started = time.monotonic()
-        result = tune(
-            card, weights, TuningImages([folder / "features.npy"], paths, labels, range(TRAINED, len(paths))),
-            replace(FINETUNING[FINETUNE_CACHED], seed=SEED, patience=99), folder / "tuning", folder / "model.tflite",
-        )  # fmt: skip
-        tuned_s, wall_s, epochs = _cpu_s() - began, time.monotonic() - started, result["history"]
-        facts = (round(least_cpu_ms(folder / "head.tflite"), 3), (folder / "head.tflite").stat().st_size)
-        start_s = max(0.0, tuned_s * (1 - sum(row["seconds"] for row in epochs) / wall_s))
-    right = 100 * float(np.mean(answers == np.array(labels[TRAINED:])))
-    rows: list[Sequence[object]] = [(name, 0, round(right, 2), round(head_s, 1), *facts)]
-    spent = start_s
-    for number, row in enumerate(epochs, 1):
-        spent += (tuned_s - start_s) / len(epochs)
-        rows.append((name, number, round(100 * row["validation_accuracy"], 2), round(spent, 1), *facts))
-    return rows
-
-
-def _cpu_s() -> float:
-    return sum(os.times()[:2])
 
 
 if __name__ == "__main__":

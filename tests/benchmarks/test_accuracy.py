@@ -1,13 +1,12 @@
 """The command line of ``python -m benchmarks accuracy``.
 
-Which images a search within a time limit learns from, and which are scored apart. The benchmark of the pick
-compares rules on the same drawn images. Which searches the benchmark runs, and on which images. What the summary
-reads from the tables of the parts. The pieces of the table of accuracies: what is stopped is made anew, what is
-there is taken, cards replace theirs.
+The benchmark of the pick compares rules on the same drawn images. Which searches the benchmark runs, and on which
+images. What the summary reads from the tables of the parts. The pieces of the table of accuracies: what is stopped is
+made anew, what is there is taken, cards replace theirs.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,6 @@ from advisor.core.evaluation import Evaluation
 from benchmarks import tables
 from benchmarks.accuracy import PARTS, main
 from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
-from benchmarks.accuracy_limit import cases_of, drawn
 from benchmarks.accuracy_pick import DRAWS, FORMER, HEADER, RULES, Candidate, _rows, former, most_accurate, ours
 from benchmarks.accuracy_search import (
     HEADER as ACCURACY_SEARCH_HEADER,
@@ -41,7 +39,7 @@ def test_each_part_shows_its_own_help(
         main()
     shown = capsys.readouterr().out
     assert f"usage: python -m benchmarks accuracy --part {part}" in shown
-    assert ("--seeds" in shown) == (part not in ("summary", "expectation", "limit"))
+    assert ("--seeds" in shown) == (part not in ("summary", "expectation"))
 
 
 def test_without_a_part_the_help_names_all_parts(
@@ -52,31 +50,9 @@ def test_without_a_part_the_help_names_all_parts(
     assert ",".join(PARTS) in capsys.readouterr().out
 
 
-def test_a_draw_leaves_three_of_ten_images_of_each_class_out(tmp_path: Path) -> None:
-    make(tmp_path / "set", apple=10, banana=20)
-    learnt, test = drawn(tmp_path / "set", "0", tmp_path / "draw")
-    counts = {part: [len(list((part / name).iterdir())) for name in ("apple", "banana")] for part in (learnt, test)}
-    assert counts == {learnt: [7, 14], test: [3, 6]}
-    names = [{str(path.relative_to(part)) for path in part.glob("*/*")} for part in (learnt, test)]
-    assert not names[0] & names[1]
-
-
-def test_two_draws_differ(tmp_path: Path) -> None:
-    make(tmp_path / "set", apple=20)
-    parts = [drawn(tmp_path / "set", draw, tmp_path / draw)[1] for draw in ("0", "1")]
-    assert len({tuple(sorted(path.name for path in part.glob("*/*"))) for part in parts}) == 2
-
-
-@pytest.mark.parametrize(
-    ("cases", "names"),
-    [
-        (lambda folder: cases_of(["flowers"], ["0"], folder), "grocery, trashnet"),
-        (lambda _: accuracy_search_cases_of(["flowers"], [0]), "grocery, grocery_train, trashnet"),
-    ],
-)
-def test_an_unknown_set_is_refused(tmp_path: Path, cases: Callable[[Path], Iterable[object]], names: str) -> None:
-    with pytest.raises(SystemExit, match=f"'flowers' is not one of {names}"):
-        list(cases(tmp_path))
+def test_an_unknown_set_is_refused() -> None:
+    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, grocery_train, trashnet"):
+        list(accuracy_search_cases_of(["flowers"], [0]))
 
 
 IMAGES = 652

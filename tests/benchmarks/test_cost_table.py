@@ -2,7 +2,6 @@
 
 The plot of what is reached against seconds. When the answer so far is a first one, and from when on it is the final
 one. The way that knows everything: it keeps to the ladder, and is no longer than evaluating in the table's order.
-The replay of forms that are left out.
 """
 
 import threading
@@ -15,10 +14,8 @@ import pytest
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import FINETUNE_TOP, HEAD, HEAD_SUBSET
-from benchmarks import cost_table
 from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
-from benchmarks.dominated import CARDS, drawn, summary
 from benchmarks.first_answer import AnswerSoFar, Watch, table
 from benchmarks.hindsight import in_hindsight
 from tests.benchmarks.conftest import made
@@ -173,19 +170,3 @@ def test_it_is_no_longer_than_any_order(rows: list[Row]) -> None:
 def test_it_does_not_fine_tune_first_what_adds_least(rows: list[Row]) -> None:
     order = [row for row in in_hindsight(Problem(PROBLEMS["rungs"], rows)) if row.training == FINETUNE_TOP]
     assert order[0].base == "efficientnet_lite0_224"  # two points more at the same price, time and size
-
-
-def test_a_draw_decides_on_every_form_and_makes_every_float32_file() -> None:
-    draw = drawn(cost_table.read("head"), 0, "cheapest first")
-    assert len({row.card for row in draw.made}) == CARDS
-    assert draw.left_out
-    assert "float32" not in {row.recipe for row in draw.left_out}
-    assert 0.9 < draw.kept <= 1.0
-
-
-def test_what_is_lost_is_counted() -> None:
-    draw = drawn(cost_table.read("head"), 0, "cheapest first")
-    member = draw.members[0]
-    lossy = type(draw)(tuple(row for row in draw.made if row != member), (*draw.left_out, member))
-    assert summary("", [lossy])[4] == summary("", [draw])[4] + 1
-    assert lossy.kept < draw.kept

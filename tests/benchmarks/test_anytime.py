@@ -1,0 +1,177 @@
+"""Searches within a time limit beside other methods: images, figures of a run, plot, and the recorded table."""
+
+import json
+import math
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks import anytime, anytime_table, tables
+from benchmarks.accuracy_search import Case, Searched
+from benchmarks.anytime import HEADER, cases_of, course_of, in_prior_order, joined_parts, picked, summary, wasted
+from benchmarks.anytime_table import Step, append, drawn, parts_of, read, spread
+from benchmarks.first_answer import AnswerSoFar
+from tests.builders import evaluation
+from tests.datasets.folders import make
+
+
+def test_a_draw_leaves_three_of_ten_images_of_each_class_out(tmp_path: Path) -> None:
+    make(tmp_path / "set", apple=10, banana=20)
+    learnt, test = drawn(tmp_path / "set", "0", tmp_path / "draw")
+    counts = {part: [len(list((part / name).iterdir())) for name in ("apple", "banana")] for part in (learnt, test)}
+    assert counts == {learnt: [7, 14], test: [3, 6]}
+    names = [{str(path.relative_to(part)) for path in part.glob("*/*")} for part in (learnt, test)]
+    assert not names[0] & names[1]
+
+
+def test_two_draws_differ(tmp_path: Path) -> None:
+    make(tmp_path / "set", apple=20)
+    parts = [drawn(tmp_path / "set", draw, tmp_path / draw)[1] for draw in ("0", "1")]
+    assert len({tuple(sorted(path.name for path in part.glob("*/*"))) for part in parts}) == 2
+
+
+def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="'flowers' is not one of grocery, trashnet"):
+        list(cases_of(["flowers"], ["0"], tmp_path))
+    with pytest.raises(SystemExit, match="'flowers' is not one of trashnet, grocery, tiles, few"):
+        parts_of("flowers", tmp_path)
+
+
+def test_every_stretch_of_an_order_has_its_share_of_each_class() -> None:
+    images = [
+        (Path(f"{label}-{number}.jpg"), label) for label, count in (("a", 80), ("b", 20)) for number in range(count)
+    ]
+    order = spread(images, random.Random(0))
+    assert sorted(order) == sorted(images)
+    for start in range(0, 100, 25):
+        assert 19 <= Counter(label for _, label in order[start : start + 25])["a"] <= 21
+    assert spread(images[::-1], random.Random(0)) == order
+
+
+def test_parts_of_the_smallest_set_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anytime_table, "TRASHNET", make(tmp_path / "set", apple=20, banana=20))
+    monkeypatch.setattr(anytime_table, "FEW", 10)
+    parts = parts_of("few", tmp_path / "draw")
+    assert (len(parts.train), len(parts.validation), len(parts.test)) == (16, 4, 12)
+    files = [path.resolve() for part in (parts.train, parts.validation, parts.test) for path, _ in part]
+    assert len(set(files)) == len(files)
+    assert set(parts.labels(parts.train)) == {0, 1}
+
+
+def test_the_recorded_table_grows_and_is_read_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anytime_table, "TABLE", tmp_path / "table.csv")
+    first, second = Step("few", "one", "head", 2, 1.5, 0.5, 90.25, 88.5, 1.0, 0.5, 7), Step("few", "two", "head", 3)
+    append([first])
+    append([second])
+    found = read(tmp_path / "table.csv")
+    assert found["few", "one"] == [first]
+    assert math.isnan(found["few", "two"][0].test)
+    assert found["few", "two"][0].epoch == 3
+
+
+def test_the_script_learns_from_training_and_validation_images(tmp_path: Path) -> None:
+    for part, count in (("train", 3), ("val", 2), ("test", 4)):
+        make(tmp_path / "set" / part, apple=count)
+    joined = joined_parts(tmp_path / "set", tmp_path / "joined")
+    assert len(list((joined / "apple").iterdir())) == 5
+    assert joined_parts(tmp_path / "set" / "train", tmp_path / "other") == tmp_path / "set" / "train"
+
+
+def finished(place: Path, pick: dict[str, Any] | None, spent: dict[str, dict[str, float]], answered: list[str]) -> Path:
+    """Write what the benchmark reads of a run."""
+    place.mkdir(parents=True)
+    (place / "recommendation.json").write_text(json.dumps({"pick": pick}))
+    (place / "manifest.json").write_text(json.dumps({"durations_by_card": spent}))
+    rows = [{"configuration": {"card": card}, "status": "ok"} for card in answered]
+    rows += [{"configuration": {"card": "late"}, "status": "skipped"}]
+    (place / "evaluations.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return place
+
+
+def test_seconds_are_wasted_on_cards_without_a_result_and_on_those_that_were_never_the_pick(tmp_path: Path) -> None:
+    spent = {"good": {"features": 40.0, "head": 10.0}, "bad": {"features": 30.0}, "late": {"convert": 20.0}}
+    run = finished(tmp_path / "run", None, spent, ["good", "bad"])
+    course = [AnswerSoFar(1.0, None), AnswerSoFar(2.0, evaluation("good"))]
+    assert wasted(run, course) == ("20", "30")
+
+
+def test_a_search_without_a_pick_has_a_row(tmp_path: Path) -> None:
+    run = finished(tmp_path / "run", None, {}, [])
+    row = picked(Case("set", tmp_path, test=tmp_path), "1min", "advisor", run)
+    assert row[:5] == ("set, 1min, advisor", "set", "1min", "advisor", "none")
+    assert len(row) + 6 == len(HEADER)
+
+
+def test_prior_order_takes_the_best_published_card_first_and_keeps_the_best_pick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def search(case: Case, place: Path) -> Searched:
+        named = dict(zip(case.options[::2], case.options[1::2], strict=True))
+        asked.append((named["--candidates"], named["--training"], named["--time-limit"]))
+        accuracy = {"value": 90.0 - len(asked)}
+        return Searched(finished(place / f"run-{len(asked)}", {"accuracy": accuracy}, {}, []), 30.0, 20.0)
+
+    monkeypatch.setattr(anytime, "search", search)
+    reached = list(in_prior_order(Case("set", tmp_path), 65.0, tmp_path))
+    assert asked == [
+        ("efficientnet_lite1_240", "head", "65s"),
+        ("efficientnet_lite1_240", "finetune_cached", "45s"),
+        ("efficientnet_lite0_224", "head", "25s"),
+    ]
+    assert [(each.cpu_s, each.run and each.run.name) for each in reached] == [
+        (0.0, None), (30.0, "run-1"), (60.0, "run-1"), (90.0, "run-1"),
+    ]  # fmt: skip
+
+
+def row(name: str, limit: str, method: str, accuracy: str, cpu_s: str, over: str = "") -> list[str]:
+    return [f"{name}, {limit}, {method}", name, limit, method, *[""] * 5, accuracy, "", "", cpu_s, "", over, "", "", ""]
+
+
+def test_a_curve_is_the_last_answer_and_begins_with_the_first() -> None:
+    course = course_of(
+        [row("set", "1min", "advisor", "80.0", "50"), row("set", "2min", "advisor", "90.0", "75")], 100.0
+    )
+    assert math.isnan(course[100])
+    assert (course[300], course[-1]) == (0.8, 0.9)
+
+
+def test_remarks_have_means_over_draws_and_the_overrun() -> None:
+    rows = [row(f"trashnet, draw {place}", "5min", "advisor", f"{90 + place}", "400", f"{place}") for place in range(3)]
+    assert list(summary([*rows, row("grocery", "", "script head int8", "60.0", "80")])) == [
+        "trashnet, 5min, advisor: 91.0 % of other images in 400 CPU s, mean of 3.",
+        "grocery, script head int8: 60.0 % of other images in 80 CPU s, mean of 1.",
+        "Over the limit: median 1 s, p95 2 s of 3 searches.",
+    ]
+
+
+def test_an_unknown_method_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["anytime", "--methods", "advisor,grid"])
+    with pytest.raises(SystemExit, match="2"):
+        anytime.main()
+    assert "'grid' is not one of advisor, script, prior, none" in capsys.readouterr().err
+
+
+def test_a_failed_search_leaves_the_other_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def rows(case: Case, limits: Sequence[str]) -> Iterator[list[str]]:
+        if limits == ["1min"]:
+            raise SystemExit("no answer")
+        yield row(case.name, limits[0], "advisor", "80.0", "50", "1")
+
+    monkeypatch.setattr(anytime, "METHODS", {"advisor": rows})
+    monkeypatch.setattr(anytime, "cases_of", lambda *_: [Case("grocery", tmp_path)])
+    monkeypatch.setattr(anytime, "RESULTS", tmp_path)
+    monkeypatch.setattr(tables, "RESULTS", tmp_path)
+    monkeypatch.setattr(sys, "argv", ["anytime", "--limits", "1min,2min"])
+    anytime.main()
+    assert "grocery, advisor: no answer" in capsys.readouterr().out
+    assert "grocery, 2min, advisor" in (tmp_path / "anytime.csv").read_text()
+    assert "<svg" in (tmp_path / "anytime_grocery.svg").read_text()
