@@ -146,6 +146,7 @@ ENTRIES: Mapping[type, Entries] = {
         "fine_tuning": "tuning",
         "front": "decision.front",
         "risks": (tuple[Risk, ...], "risks of the pick; empty without a pick"),
+        "labels": "labels",
         "remarks": (tuple[str, ...], "what limits the figures, such as latencies of another runtime"),
         "devices": "by_device",
     },
