@@ -281,12 +281,13 @@ def trainers(log: Path | None) -> ChildPool:
     """Return a pool for training, whose children see the GPU if there is one.
 
     They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
-    EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. Two
-    operators may run side by side, so that a training uses two cores. Each runs in one thread, so its result does not
-    depend on the number of cores.
+    EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. A
+    training has two threads on every machine, for an operator and for two operators side by side: a sum depends on the
+    number of threads, so its result does not depend on the number of cores.
     """
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", "TF_NUM_INTEROP_THREADS": "2"}
+    threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")
+    training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", **threads}
     return ChildPool(log, {**ENDS_WITH_PARENT, **training})
 
 

@@ -154,7 +154,7 @@ def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -
 def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> None:
     search = Search(left_s=240.0).finish()
     assert len(search.tuned) == 1
-    assert search.now <= 240.0
+    assert search.now <= 240.0 + 1e-6  # fine-tuning fills what is left: a sum of rounded seconds
 
 
 def test_without_time_nothing_begins() -> None:

@@ -119,7 +119,7 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
 def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
     given = replace(materials(tmp_path), training_left_s=lambda _: 1080.0)
     alone, followed = (stages._seconds(given, CARD, to_come) for to_come in (0.0, 0.25))
-    assert alone == pytest.approx(1080 - stages.IMPORTS_S)
+    assert alone == pytest.approx(1080 - stages.NEXT_IMPORTS_S)
     assert followed == pytest.approx((1080 - stages.IMPORTS_S - stages.NEXT_START_S) / 1.25)
     assert stages._seconds(materials(tmp_path), CARD, 0.25) is None
 
