@@ -160,16 +160,23 @@ class PickSoFar:
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
         self._pick, self._scorer, self._run, self._rest_until = pick, scorer, run, 0.0
         self._scoring: asyncio.Future[None] | None = None
+        self._file = ""  # what is being scored
 
     def look(self) -> None:
-        """Begin to score the pick if it has no figure, unless a score is under way or was a short time ago."""
-        if self._scorer is None or self._scoring is not None or time.monotonic() < self._rest_until:
+        """Begin to score the pick if it has no figure, unless there was a score a short time ago.
+
+        A score of a former pick that is under way gives way: two heads that end together have one score.
+        """
+        if self._scorer is None or time.monotonic() < self._rest_until:
             return
         pick = self._pick()
         if pick is None or recipe_of(pick.configuration.training).first_look:
             return
-        if pick.artefact_sha256 and pick.holdout_accuracy is None:
-            self._scoring = asyncio.ensure_future(self._score(pick.artefact_sha256, self._scorer))
+        if pick.artefact_sha256 and pick.artefact_sha256 != self._file and pick.holdout_accuracy is None:
+            if self._scoring is not None:
+                self._scoring.cancel()
+            self._file = pick.artefact_sha256
+            self._scoring = asyncio.ensure_future(self._score(self._file, self._scorer))
 
     async def close(self) -> None:
         """Drop a score that is under way; a finalist is scored again."""
@@ -184,4 +191,4 @@ class PickSoFar:
         rows = [e for e in own if e.holdout_accuracy is None]
         await _each(rows, scorer.hold_out, self._run)
         ended = time.monotonic()
-        self._scoring, self._rest_until = None, ended + REST * (ended - began)
+        self._scoring, self._file, self._rest_until = None, "", ended + REST * (ended - began)

@@ -138,8 +138,9 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-def test_a_number_of_trials_ends_the_search(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan(), max_trials=2), MadeUp()
+@pytest.mark.parametrize("limit", [None, "20min"])
+def test_a_number_of_trials_ends_the_search_also_within_a_time_limit(tmp_path: Path, limit: str | None) -> None:
+    search, evaluator = Search(tmp_path, plan(), max_trials=2, time_limit=limit), MadeUp()
     stop = asyncio.run(search.evaluate_all(evaluator))
     assert stop.text == "stopped at --max-trials 2: 4 configurations not evaluated"
     assert len(evaluator.started) == 2
@@ -290,15 +291,16 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
     evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
     for card in ("first", "second"):
         run.append(replace(evaluation(card), artefact_sha256=card))
-    picks = iter(run.evaluations())
+    first, second = run.evaluations()
+    pick = first
 
     async def looked() -> None:
-        nonlocal now
-        so_far = PickSoFar(lambda: next(picks), evaluator, run)
+        nonlocal now, pick
+        so_far = PickSoFar(lambda: pick, evaluator, run)
         so_far.look()
         so_far.look()
         await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
-        now += 19.9
+        now, pick = now + 19.9, second
         so_far.look()
         assert evaluator.scored == ["first"]
         now += 0.2
@@ -308,6 +310,30 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
 
     asyncio.run(looked())
     assert evaluator.scored == ["first", "second"]
+
+
+def test_a_score_of_a_former_pick_gives_way(tmp_path: Path) -> None:
+    class Waits(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            if made.artefact_sha256 == "first":
+                await asyncio.sleep(PATIENCE_S)
+            return await super().hold_out(made)
+
+    evaluator, run = Waits(), RunFolder.create(tmp_path, "run")
+    for card in ("first", "second"):
+        run.append(replace(evaluation(card), artefact_sha256=card))
+    picks = iter(run.evaluations())
+
+    async def looked() -> None:
+        so_far = PickSoFar(lambda: next(picks), evaluator, run)
+        so_far.look()
+        await asyncio.sleep(0.01)
+        so_far.look()
+        await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
+        await so_far.close()
+
+    asyncio.run(looked())
+    assert evaluator.scored == ["second"]
 
 
 def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
@@ -369,7 +395,7 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     left_s, whole_s = loop._evaluating_left(), loop._time_left()
     assert left_s is not None
     assert whole_s is not None
-    assert whole_s - left_s == pytest.approx(search.plan.judging_s, abs=1.0)
+    assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
 
 
 def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
