@@ -120,7 +120,7 @@ class _SearchSpace:
         execution, question, plan = request.execution, request.question, self.plan
         if not (least := execution.least_gain(question)):
             return None
-        left_s = (execution.time_limit_s or 0.0) - plan.judging_s
+        left_s = (execution.time_limit_s or 0.0) - plan.judging_s()
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = WorthRule(plan, question.preference, question.limits, least, limit)
         done = {stage for each in self.cached.values() for stage in each.done}

@@ -282,8 +282,7 @@ def trainers(log: Path | None) -> ChildPool:
 
     They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
     EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. A
-    training has two threads on every machine, for an operator and for two operators side by side: a sum depends on the
-    number of threads, so its result does not depend on the number of cores.
+    training has two threads on every machine: its sums depend on their number, but not on the number of cores.
     """
     seen = os.environ.get("CUDA_VISIBLE_DEVICES")
     threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
@@ -50,12 +50,13 @@ class SearchLoop:
         self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
         calibration: CostCalibration | None = None,
     ) -> None:  # fmt: skip
-        self._cores, self._judging_s = cores, 0.0
+        self._cores = cores
         self._observed = calibration.observed if calibration else lambda: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
         self._rule: WorthRule | None = None
+        self._judging_s: Callable[[], float] = lambda: 0.0
         self.finished, self.places = set[Stage[Any]](), dict[str, float]()
         self.stopping = asyncio.Event()
 
@@ -66,8 +67,9 @@ class SearchLoop:
 
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
-        self._judging_s, execution, known = plan.judging_s, self._execution, frozenset(plan.configurations())
+        execution, known = self._execution, frozenset(plan.configurations())
         self._rule = rule = self._rule_of(plan)
+        self._judging_s = lambda: plan.judging_s(self.places)
         for evaluation in self._run.evaluations():
             if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
                 rule.tell(without_holdout(evaluation))
@@ -183,7 +185,7 @@ class SearchLoop:
     def _evaluating_left(self) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
         left_s = self._time_left()
-        return None if left_s == math.inf else max(0.0, left_s - self._observed() * self._judging_s)
+        return None if left_s == math.inf else max(0.0, left_s - self._observed() * self._judging_s())
 
     def training_left_s(self, card: str) -> float | None:
         """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""

@@ -1,7 +1,7 @@
 """Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
@@ -119,12 +119,15 @@ class Plan:
         """The cost of the stages."""
         return CostModel(self.workload, self.pace)
 
-    @cached_property
-    def judging_s(self) -> float:
-        """Seconds of the machine that the end of a search needs: files of the card in the middle on the hold-out."""
+    def judging_s(self, begun: Collection[str] = ()) -> float:
+        """Return the seconds of the machine that the end of a search needs: files of a card on the hold-out.
+
+        It is the most expensive card of those that were begun, and the one in the middle before any was.
+        """
         if not self.holdout:
             return 0.0
-        price_s = median(scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards)
+        prices = {card.name: scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards}
+        price_s = max((prices[name] for name in begun), default=median(prices.values()))
         paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
         return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores
 

@@ -45,6 +45,13 @@ def test_the_space_is_every_card_recipe_and_thread_count_once(cards: tuple[Card,
     assert len(configurations) == len(set(configurations)) == plan(cards).size == 12
 
 
+def test_the_hold_out_takes_the_time_of_the_most_expensive_card_that_was_begun(cards: tuple[Card, ...]) -> None:
+    by_work = [card.name for card in sorted(cards, key=lambda card: card.macs)]
+    light, heavy = plan(cards).judging_s(by_work[:1]), plan(cards).judging_s(by_work)
+    assert light < plan(cards).judging_s() < heavy == plan(cards).judging_s(by_work[-1:])
+    assert changed(plan(cards), holdout=0).judging_s() == 0.0
+
+
 def test_a_published_figure_of_the_form_itself_is_its_prior(cards: tuple[Card, ...]) -> None:
     lite0 = next(card for card in cards if card.name.startswith("efficientnet"))
     assert prior_accuracy(lite0, "int8") == 74.4
