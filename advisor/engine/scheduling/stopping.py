@@ -54,8 +54,9 @@ LEAST_CHANCE = 0.05
 EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
-REST = 20.0
-"""Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core."""
+REST, YOUNG_S = 20.0, 3.0
+"""Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core; and seconds in
+which a score gives way to that of another pick."""
 
 
 def finalists(
@@ -160,14 +161,16 @@ class PickSoFar:
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
         self._pick, self._scorer, self._run, self._rest_until = pick, scorer, run, 0.0
         self._scoring: asyncio.Future[None] | None = None
-        self._file = ""  # what is being scored
+        self._file, self._began = "", 0.0  # what is being scored, and since when
 
     def look(self) -> None:
         """Begin to score the pick if it has no figure, unless there was a score a short time ago.
 
-        A score of a former pick that is under way gives way: two heads that end together have one score.
+        A score of a former pick that has just begun gives way: two heads that end together have one score.
         """
-        if self._scorer is None or time.monotonic() < self._rest_until:
+        now = time.monotonic()
+        busy = self._scoring is not None and now - self._began > YOUNG_S
+        if self._scorer is None or now < self._rest_until or busy:
             return
         pick = self._pick()
         if pick is None or recipe_of(pick.configuration.training).first_look:
@@ -175,7 +178,7 @@ class PickSoFar:
         if pick.artefact_sha256 and pick.artefact_sha256 != self._file and pick.holdout_accuracy is None:
             if self._scoring is not None:
                 self._scoring.cancel()
-            self._file = pick.artefact_sha256
+            self._file, self._began = pick.artefact_sha256, now
             self._scoring = asyncio.ensure_future(self._score(self._file, self._scorer))
 
     async def close(self) -> None:
@@ -186,9 +189,8 @@ class PickSoFar:
                 await self._scoring
 
     async def _score(self, file: str, scorer: Scorer) -> None:
-        began = time.monotonic()
         own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
         rows = [e for e in own if e.holdout_accuracy is None]
         await _each(rows, scorer.hold_out, self._run)
         ended = time.monotonic()
-        self._scoring, self._file, self._rest_until = None, "", ended + REST * (ended - began)
+        self._scoring, self._file, self._rest_until = None, "", ended + REST * (ended - self._began)

@@ -23,7 +23,7 @@ from advisor.store import RunFolder
 ALWAYS = ("float32", "int8")
 """Forms of a fine-tuned network for which a time limit always leaves time."""
 
-JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.25, 3.0
+JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
 expected seconds, and seconds to write the answer."""
 

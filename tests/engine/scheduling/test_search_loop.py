@@ -312,7 +312,12 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
     assert evaluator.scored == ["first", "second"]
 
 
-def test_a_score_of_a_former_pick_gives_way(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("young_s", "scored"), [(60.0, ["second"]), (0.0, [])])
+def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, young_s: float, scored: list[str]
+) -> None:
+    monkeypatch.setattr(finalists, "YOUNG_S", young_s)
+
     class Waits(MadeUp):
         async def hold_out(self, made: Evaluation) -> Evaluation:
             if made.artefact_sha256 == "first":
@@ -329,11 +334,11 @@ def test_a_score_of_a_former_pick_gives_way(tmp_path: Path) -> None:
         so_far.look()
         await asyncio.sleep(0.01)
         so_far.look()
-        await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
+        await asyncio.sleep(0.05)
         await so_far.close()
 
     asyncio.run(looked())
-    assert evaluator.scored == ["second"]
+    assert evaluator.scored == scored
 
 
 def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
