@@ -176,7 +176,6 @@ WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 NETWORK = "ADVISOR_CHILD_NETWORK"
 """The environment variable of children that keep the network; it is empty for all others."""
 
-
 IMPORTS = "ADVISOR_CHILD_IMPORTS"
 """The environment variable with the modules, in one line, that children import before their first call."""
 

@@ -130,7 +130,6 @@ def rough_size(card: Card, recipe: str) -> float:
 MOST = 30.0  # A ratio beyond this says more about a disturbance than about the machine
 SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or an unusual card, decides nothing
 
-
 LOADED = 1.6
 """Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
 

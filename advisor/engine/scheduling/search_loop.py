@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
@@ -56,7 +56,7 @@ class SearchLoop:
         self._question, self._execution = request.question, request.execution
         self._run, self._progress, self._started = run, progress, started
         self._rule: WorthRule | None = None
-        self._judging_s: Callable[[], float] = lambda: 0.0
+        self._plan: Plan | None = None
         self.finished, self.places = set[Stage[Any]](), dict[str, float]()
         self.stopping = asyncio.Event()
 
@@ -68,8 +68,7 @@ class SearchLoop:
         ``done`` configurations have a result already. ``scorer`` runs the pick so far on the hold-out.
         """
         execution, known = self._execution, frozenset(plan.configurations())
-        self._rule = rule = self._rule_of(plan)
-        self._judging_s = lambda: plan.judging_s(self.places)
+        self._plan, self._rule = plan, (rule := self._rule_of(plan))
         for evaluation in self._run.evaluations():
             if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
                 rule.tell(without_holdout(evaluation))
@@ -184,8 +183,8 @@ class SearchLoop:
 
     def _evaluating_left(self) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
-        left_s = self._time_left()
-        return None if left_s == math.inf else max(0.0, left_s - self._observed() * self._judging_s())
+        left_s, judging_s = self._time_left(), self._plan.judging_s(self.places) if self._plan else 0.0
+        return None if left_s == math.inf else max(0.0, left_s - self._observed() * judging_s)
 
     def training_left_s(self, card: str) -> float | None:
         """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""

@@ -23,7 +23,6 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Collection, Iterator, Sequence
-from functools import lru_cache
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -59,8 +58,11 @@ NOISE, DIFFERENT = 0.67, 0.8
 """Standard deviations by which the images must show a network to be behind, for odds of about 3 to 1; and images on
 which two networks differ, over those on which one of them is wrong."""
 
-NODES, MOST = 7, 64
-"""Quantiles of a result over which a gain is averaged; steps that are looked at, and chains after each of them."""
+MOST = 64
+"""Steps that are looked at, and chains after each of them."""
+
+NODES = tuple(NormalDist().inv_cdf((each + 0.5) / 7) for each in range(7))
+"""Quantiles of a result over which a gain is averaged, in standard deviations."""
 
 TINY = 1e-4
 """Points below which a gain is rounding."""
@@ -201,7 +203,7 @@ class WorthRule:
         below = [each for each in self._below(network) if each not in self._made]
         if any(each in self._closed for each in below):
             return "no lighter training of this model was evaluated"
-        mean, best = (100.0 - math.exp(float(self.belief.mean[place]) - sd) for sd in (0.0, self._extreme(place, pick)))
+        mean, best = (100.0 - math.exp(each) for each in (float(self.belief.mean[place]), self._least(place, pick)))
         expected = f"not fine-tuned: it is expected to reach {mean:.1f} %, at most {best:.1f} %"
         if self._hopeless(network):
             return f"{expected}, and would not be picked"
@@ -219,12 +221,13 @@ class WorthRule:
 
     def _hopeless(self, network: CardTraining) -> bool:
         """Return whether a network would not be picked even with the best result that is expected of it."""
-        place, pick = self.belief.place[network], self._pick()
-        most = float(self.belief.mean[place]) - self._extreme(place, pick)
-        return pick.place is not None and float(self._gain(most, self._cost(network), pick)) <= 0.0
+        pick = self._pick()
+        least_error = self._least(self.belief.place[network], pick)
+        return pick.place is not None and float(self._gain(least_error, self._cost(network), pick)) <= 0.0
 
-    def _extreme(self, place: int, pick: Pick) -> float:
-        return EXTREME * self._spread(self.belief.covariance, place, pick.place)
+    def _least(self, place: int, pick: Pick) -> float:
+        """Return the least logarithm of an error that is expected."""
+        return float(self.belief.mean[place]) - EXTREME * self._spread(self.belief.covariance, place, pick.place)
 
     def _chains(self, begun: Collection[FormStep]) -> Iterator[Chain]:
         """Yield the chain of each network that can be the answer, has no result yet, and still ends in time."""
@@ -236,10 +239,8 @@ class WorthRule:
                 continue
             if network.tuned:
                 steps += tuple(FormStep(network, each) for each in ALWAYS if each in self._forms[network][1:])
-            share, shift = self.prices.share(steps), shift_of(network.training, self._plan.images)[0]
-            if share > 0.0:
-                mean = float(self.belief.mean[place]) - shift * (1.0 - share_of_gain(share, self._train))
-                yield Chain(steps, place, mean, self._cost(network), self.prices.seconds(steps))
+            if share := self.prices.share(steps):
+                yield Chain(steps, place, self._mean(place, share), self._cost(network), self.prices.seconds(steps))
 
     def _further_forms(self, begun: Collection[FormStep]) -> Iterator[Chain]:
         """Yield a chain of one step for each further form of a network that has a result."""
@@ -259,10 +260,10 @@ class WorthRule:
 
         if len(chain.steps) == 1 and self._floats(chain.steps[0].network) in self._made:  # another form
             spread = self._losses.spread(chain.steps[0])
-            gains = self._gain(chain.mean, chain.cost, pick, spread * np.array(_quantiles()))
+            gains = self._gain(chain.mean, chain.cost, pick, spread * np.array(NODES))
         else:
             sd = self._spread(self.belief.covariance, chain.place, pick.place)
-            gains = self._gain(chain.mean + sd * np.array(_quantiles()), chain.cost, pick)
+            gains = self._gain(chain.mean + sd * np.array(NODES), chain.cost, pick)
         return float(np.maximum(gains, base).mean()) - self._paid(chain.price_s)
 
     def _looks(
@@ -280,7 +281,7 @@ class WorthRule:
         """Return the expected worth of the plan after the result of a step: the mean over its quantiles."""
         import numpy as np
 
-        place, nodes = self.belief.place[step.network], np.array(_quantiles())
+        place, nodes = self.belief.place[step.network], np.array(NODES)
         moves = self.belief.shown(place, self._images)
         covariance = self.belief.covariance - np.outer(moves, moves)
         best = np.full(len(nodes), base)
@@ -292,16 +293,18 @@ class WorthRule:
             rest = tuple(each for each in chain.steps if each != step)
             if chain.place == place or not (share := self.prices.share(rest, (step,))):
                 continue
-            before = self.prices.share(chain.steps)
-            shift = shift_of(self.belief.networks[chain.place].training, self._plan.images)[0]
-            mean = chain.mean + shift * (share_of_gain(share, self._train) - share_of_gain(before, self._train))
-            sd = self._spread(covariance, chain.place, pick.place)
+            mean, sd = self._mean(chain.place, share), self._spread(covariance, chain.place, pick.place)
             results = mean + moves[chain.place] * nodes[:, None] + sd * nodes[None, :]
             gains = np.maximum(self._gain(results, chain.cost, pick), best[:, None]).mean(axis=1)
             same = chain.steps[0].network.card == step.network.card
             price_s = self.prices.seconds(rest, (step,)) if same else chain.price_s
             found = np.maximum(found, gains - self._paid(price_s))
         return float(found.mean())
+
+    def _mean(self, place: int, share: float) -> float:
+        """Return the expected logarithm of the error of a network after a share (0-1) of its whole fine-tuning."""
+        shift = shift_of(self.belief.networks[place].training, self._plan.images)[0]
+        return float(self.belief.mean[place]) - shift * (1.0 - share_of_gain(share, self._train))
 
     def _gain(self, log_error: float | Floats, cost: FormCost, pick: Pick, more: float | Floats = 0.0) -> Floats:
         """Return the points, or what counts like them, by which results are better than the pick.
@@ -360,8 +363,3 @@ class WorthRule:
 
     def _paid(self, seconds: float) -> float:
         return self._a_second * seconds
-
-
-@lru_cache(maxsize=1)
-def _quantiles() -> tuple[float, ...]:
-    return tuple(NormalDist().inv_cdf((each + 0.5) / NODES) for each in range(NODES))

@@ -57,8 +57,7 @@ def finetuned(card: Card, training: str, purpose: Purpose, workload: Workload) -
     """Fine-tune the card on the training part, with early stopping on the validation part.
 
     The model that ships continues for a few epochs, and learns from the validation part too, or from all images. The
-    stage is unsupported
-    for a user's file, which has no Keras graph.
+    stage is unsupported for a user's file, which has no Keras graph.
     """
     trials: tuple[Stage[FloatModel], ...] = ()
     for number in range(workload.question.tune_training):  # its values depend on the results of earlier trials

@@ -54,6 +54,15 @@ def shifted(data: bytes) -> bytes:
     return pack(model)
 
 
+def coarse(data: bytes) -> bytes:
+    """A file whose head keeps only the largest of its steps, as rounding without data may leave it."""
+    model = unpack(data)
+    head = next(each for each in reversed(model.subgraphs[0].operators) if len(each.inputs) > 2)
+    kernel = model.buffers[model.subgraphs[0].tensors[head.inputs[1]].buffer]
+    kernel.data = (kernel.data.view("i1") // 64 * 64).view(np.uint8)
+    return pack(model)
+
+
 Make = Callable[..., tuple[dict[str, object], Path]]
 
 
@@ -120,6 +129,16 @@ def test_a_file_with_another_backbone_makes_its_own_pass(made: Make) -> None:
     result, ships = made(form(1, "int8"), compared=compared)
     assert result["notes"]["head"] == REFITTED
     assert ships.with_name(SHIPS_FILE).exists()
+
+
+@pytest.mark.integration
+def test_where_no_head_is_better_that_of_the_float_file_is_rounded_again(
+    made: Make, paths: tuple[Path, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.training.head.quantized.matched", lambda *_: None)
+    result, file = made(coarse(form(1, "int8")), matched=True)
+    assert result["notes"]["head"] == KEPT
+    assert divergence(paths, file) < divergence(paths, file.with_name("int8.tflite")) / 4
 
 
 @pytest.mark.integration
