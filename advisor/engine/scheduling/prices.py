@@ -6,20 +6,20 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from advisor.core.training import recipe_of
+from advisor.core.training import FINETUNE_CACHED, recipe_of
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Purpose
 from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.space.plan import Plan
+from advisor.training.finetune import FINETUNING
 
 LEAST_SHARE, START_SHARE = 0.25, 0.17
 """Least share of the seconds of a whole fine-tuning that is begun; the share that the starts and the maps take."""
 
-FEW_STEPS, MANY_STEPS, EPOCHS, BATCH = 20.0, 160.0, 6, 32
-"""Steps in which fine-tuning gains nothing, and nearly all that it can; in a whole one, epochs and images a step. On
-groceries (66 steps an epoch) MobileNetV2 gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0
-gained its 2.5 points in the last two of six."""
+FEW_STEPS, MANY_STEPS = 20.0, 160.0
+"""Steps in which fine-tuning gains nothing, and nearly all that it can. On groceries (66 steps an epoch) MobileNetV2
+gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0 its 2.5 points in the last two of six."""
 
 TRAINING_WALL = 0.6
 """Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
@@ -30,9 +30,10 @@ FINISHING_MARGIN = 1.25
 
 def share_of_gain(share: float, images: int) -> float:
     """Return which part of its gain a fine-tuning on so many images brings in a share of its whole time."""
+    whole = FINETUNING[FINETUNE_CACHED].for_images(images)
 
     def learnt(part: float) -> float:
-        steps = EPOCHS * images / BATCH * (part - START_SHARE) / (1.0 - START_SHARE)
+        steps = whole.epochs * images / whole.batch * (part - START_SHARE) / (1.0 - START_SHARE)
         return min(1.0, max(0.0, (steps - FEW_STEPS) / (MANY_STEPS - FEW_STEPS)))
 
     return min(1.0, learnt(share) / max(learnt(1.0), 0.05)) if share < 1.0 else 1.0

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
-VERSION = 8  # Raised when equal images and hyperparameters give another network
+VERSION = 9  # Raised when equal images and hyperparameters give another network
 BEHIND = 0.05  # Share of the steps by which a training may be behind the share of its time before the limit shortens it
 PRICED = 10  # Steps after which a training knows its seconds
 WEIGHTS = "best.weights.h5"  # File name of the network with its head, in the folder of a fine-tuning
@@ -222,8 +222,8 @@ class _Session:
             raise StageError(f"fine-tuning diverged in epoch {number + 1}", "lower the learning rate")
         self._optimizer.swap()
         accuracy = self._validate()
-        better = accuracy >= self._best if self._shortened else accuracy > self._best
-        if better or not len(self._validation):
+        later = self._shortened or self._best_epoch >= 0  # of equal epochs the later one, of equals the start
+        if accuracy > self._best or (later and accuracy == self._best) or not len(self._validation):
             self._best, self._best_epoch = accuracy, number
             self._model.save_weights(self._folder / WEIGHTS)
         self._optimizer.swap()

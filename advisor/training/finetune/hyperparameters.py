@@ -10,6 +10,7 @@ from typing import Any
 from advisor.core.training import FINETUNE_ALL, FINETUNE_CACHED, FINETUNE_TOP, recipe_of
 from advisor.training.features import Augmentation
 
+MOST_EPOCHS = 24  # of few images: each ends with a validation and a checkpoint
 CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 
 
@@ -21,6 +22,7 @@ class Finetuning:
     cached: bool = False  # whether the maps below the trained layers are computed once and kept, see :mod:`.maps`
     copies: int = 0  # changed copies of each image whose maps are kept too; others change images anew in each epoch
     epochs: int = 18  # largest number of passes over the images
+    least_steps: int = 0  # steps that few images get in more epochs, at most ``MOST_EPOCHS``
     # epochs without a better validation accuracy before training stops, from the middle on. With a cosine rate,
     # accuracy falls at first and rises most at the end.
     patience: int = 6
@@ -48,6 +50,12 @@ class Finetuning:
     seconds: float | None = None  # time limit; no epoch starts that would end later. None for no limit.
     seed: int = 0  # of shuffling, augmentation and the validation part
 
+    def for_images(self, images: int) -> Finetuning:
+        """Return the hyperparameters for so many training images: few of them get more epochs."""
+        needed = min(MOST_EPOCHS, -(-self.least_steps // max(1, -(-images // self.batch))))
+        epochs = max(self.epochs, needed)
+        return replace(self, epochs=epochs, patience=self.patience * epochs // self.epochs)
+
     def going_on(self) -> Finetuning:
         """Return the hyperparameters of the extra epochs of the network that ships."""
         epochs = max(1, round(self.more_epochs * self.epochs))
@@ -61,8 +69,8 @@ class Finetuning:
 
 FINETUNING: Mapping[str, Finetuning] = {
     FINETUNE_CACHED: Finetuning(
-        trained=recipe_of(FINETUNE_CACHED).layers, cached=True, copies=2, epochs=6, learning_rate=1e-3, averaging=50.0,
-        augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
+        trained=recipe_of(FINETUNE_CACHED).layers, cached=True, copies=2, epochs=6, least_steps=120,
+        learning_rate=1e-3, averaging=50.0, augmentation=Augmentation(crop=0.8, colour=0.1, mixup=0.0),
     ),
     FINETUNE_TOP: Finetuning(trained=recipe_of(FINETUNE_TOP).layers),
     FINETUNE_ALL: Finetuning(trained=recipe_of(FINETUNE_ALL).layers, lowest_rate=0.1),

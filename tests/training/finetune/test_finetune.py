@@ -219,6 +219,13 @@ def test_it_stops_when_it_no_longer_gains_and_returns_the_start_if_nothing_is_be
     np.testing.assert_allclose(nets.features(backbone, few[0][:20]), _data(few).features[:20], atol=1e-5)
 
 
+def test_of_equal_epochs_the_later_one_is_kept(few: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = iter((0.5, 0.9, 0.9, 0.8))
+    monkeypatch.setattr(_Session, "_validate", lambda _: next(found))
+    _, result = _run(few, tmp_path, replace(KNOBS, epochs=3, patience=3, learning_rate=1e-12))
+    assert result.best_epoch == 1
+
+
 def test_it_goes_on_while_it_gains_though_below_its_start(few: Data, tmp_path: Path) -> None:
     """A cosine gains most at its end: a start that looks better than anything that can come ends nothing."""
     knobs = replace(KNOBS, epochs=4, patience=2)

@@ -49,6 +49,12 @@ def test_all_layers_stay_all_layers_and_a_recipe_on_cached_maps_keeps_its_own() 
     assert len({one.epochs for one in asked}) > 1
 
 
+@pytest.mark.parametrize(("images", "epochs"), [(10, 24), (200, 18), (400, 10), (639, 6), (2000, 6), (0, 24)])
+def test_few_images_get_more_epochs_of_the_cached_recipe(images: int, epochs: int) -> None:
+    assert FINETUNE_CACHED.for_images(images) == replace(FINETUNE_CACHED, epochs=epochs, patience=epochs)
+    assert FINETUNE_TOP.for_images(images) == FINETUNE_TOP
+
+
 def test_what_is_no_knob_stays() -> None:
     base = replace(FINETUNE_TOP, capture=0.5, seed=7)
     assert {(one.capture, one.seed, one.batch) for one in _asked(5, base=base)} == {(0.5, 7, base.batch)}

@@ -74,7 +74,7 @@ def training_s(card: Card, training: str, images: int, ships: bool = False, new_
 
     ``ships``: it continues for the model that ships, with the maps of the compared model, or with ``new_maps``.
     """
-    own = FINETUNING[training]
+    own = FINETUNING[training].for_images(images)
     maps = 1 + own.copies if own.cached and (new_maps or not ships) else 0
     epochs = own.going_on().epochs if ships else own.epochs
     return cost.FINETUNE_START_S + cost.finetuning_s(card, training, images, epochs, maps)
@@ -100,7 +100,7 @@ def _finetuned(
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
         own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
-        return chosen(own, [results[trial] for trial in trials], best)
+        return chosen(own, [results[trial] for trial in trials], best).for_images(workload.images[Role.TRAIN])
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
