@@ -161,7 +161,9 @@ class PickSoFar:
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
         self._pick, self._scorer, self._run, self._rest_until = pick, scorer, run, 0.0
         self._scoring: asyncio.Future[None] | None = None
+        self._again: asyncio.TimerHandle | None = None
         self._file, self._began = "", 0.0  # what is being scored, and since when
+        self._failed = set[str]()
 
     def look(self) -> None:
         """Begin to score the pick if it has no figure, unless there was a score a short time ago.
@@ -172,25 +174,36 @@ class PickSoFar:
         busy = self._scoring is not None and now - self._began > YOUNG_S
         if self._scorer is None or now < self._rest_until or busy:
             return
-        pick = self._pick()
-        if pick is None or recipe_of(pick.configuration.training).first_look:
-            return
-        if pick.artefact_sha256 and pick.artefact_sha256 != self._file and pick.holdout_accuracy is None:
+        file = self._without_figure()
+        if file and file != self._file:
             if self._scoring is not None:
                 self._scoring.cancel()
-            self._file, self._began = pick.artefact_sha256, now
-            self._scoring = asyncio.ensure_future(self._score(self._file, self._scorer))
+            self._file, self._began = file, now
+            self._scoring = asyncio.ensure_future(self._score(file, self._scorer))
 
     async def close(self) -> None:
         """Drop a score that is under way; a finalist is scored again."""
+        if self._again is not None:
+            self._again.cancel()
         if self._scoring is not None:
             self._scoring.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._scoring
 
+    def _without_figure(self) -> str:
+        """Return the file of the pick so far if it has no figure and can be scored; else an empty text."""
+        pick = self._pick()
+        if pick is None or recipe_of(pick.configuration.training).first_look or pick.holdout_accuracy is not None:
+            return ""
+        return "" if pick.artefact_sha256 in self._failed else pick.artefact_sha256 or ""
+
     async def _score(self, file: str, scorer: Scorer) -> None:
+        """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
         own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
         rows = [e for e in own if e.holdout_accuracy is None]
-        await _each(rows, scorer.hold_out, self._run)
+        if len(await _each(rows, scorer.hold_out, self._run)) < len(rows):
+            self._failed.add(file)
         ended = time.monotonic()
-        self._scoring, self._file, self._rest_until = None, "", ended + REST * (ended - self._began)
+        rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)
+        self._scoring, self._file, self._rest_until = None, "", ended + rest_s
+        self._again = asyncio.get_running_loop().call_later(rest_s, self.look)

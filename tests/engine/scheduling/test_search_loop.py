@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Callable, Collection
 from dataclasses import replace
+from itertools import chain, repeat
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -327,7 +328,8 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     evaluator, run = Waits(), RunFolder.create(tmp_path, "run")
     for card in ("first", "second"):
         run.append(replace(evaluation(card), artefact_sha256=card))
-    picks = iter(run.evaluations())
+    first, second = run.evaluations()
+    picks = chain((first,), repeat(second))
 
     async def looked() -> None:
         so_far = PickSoFar(lambda: next(picks), evaluator, run)
@@ -339,6 +341,59 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
 
     asyncio.run(looked())
     assert evaluator.scored == scored
+
+
+@pytest.mark.parametrize(("changes", "rest"), [(True, 1e9), (False, 1.0)], ids=["another pick", "the same"])
+def test_after_a_score_it_looks_again_though_nothing_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changes: bool, rest: float
+) -> None:
+    """A fine-tuning may run alone for minutes: another pick is scored at once, else there is a rest."""
+    monkeypatch.setattr(finalists, "REST", rest)
+
+    class Slow(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            await asyncio.sleep(0.05)
+            return await super().hold_out(made)
+
+    evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
+    for card in ("first", "second"):
+        run.append(replace(evaluation(card), artefact_sha256=card))
+
+    async def looked() -> None:
+        pick = "first"
+        so_far = PickSoFar(lambda: {e.artefact_sha256: e for e in run.evaluations()}[pick], evaluator, run)
+        so_far.look()
+        if not changes:
+            await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
+        pick = "second"
+        await until(lambda: evaluator.scored == ["first", "second"])
+        await so_far.close()
+
+    asyncio.run(looked())
+
+
+def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
+    tried = list[str]()
+
+    class Failing(MadeUp):
+        async def hold_out(self, made: Evaluation) -> Evaluation:
+            tried.append(made.configuration.card)
+            raise StageError("no such file")
+
+    evaluator, run = Failing(), RunFolder.create(tmp_path, "run")
+    run.append(replace(evaluation("first"), artefact_sha256="first"))
+    (first,) = run.evaluations()
+
+    async def looked() -> None:
+        so_far = PickSoFar(lambda: first, evaluator, run)
+        so_far.look()
+        await asyncio.sleep(0.1)
+        so_far.look()
+        await asyncio.sleep(0.1)
+        await so_far.close()
+
+    asyncio.run(looked())
+    assert tried == ["first"]
 
 
 def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
