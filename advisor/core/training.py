@@ -6,7 +6,6 @@ command line have its name.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import takewhile
 from types import MappingProxyType
 
 NONE, HEAD, HEAD_SUBSET = "none", "head", "head_subset"
@@ -92,8 +91,3 @@ def choosable() -> tuple[str, ...]:
 def in_order(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names from the lightest to the heaviest, each once."""
     return tuple(name for name in TRAININGS if name in names)
-
-
-def lighter_than(name: str) -> tuple[str, ...]:
-    """Return the names of the lighter recipes, the lightest first."""
-    return tuple(takewhile(lambda each: each != name, TRAININGS))
