@@ -184,6 +184,5 @@ def noise(error: float, images: int) -> float:
 def _same(values: Sequence[str]) -> Floats:
     import numpy as np
 
-    _, codes = np.unique(np.array(values), return_inverse=True)
-    found: Floats = (codes[:, None] == codes[None, :]).astype(float)
+    found: Floats = (np.array(values)[:, None] == np.array(values)).astype(float)
     return found
