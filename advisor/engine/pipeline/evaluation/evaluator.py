@@ -17,7 +17,7 @@ from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope
 from advisor.engine.pipeline.graph import FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
-from advisor.engine.pipeline.stage import StageAborted
+from advisor.engine.pipeline.stage import Pool, StageAborted
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine.pipeline.walker import Walker
@@ -75,9 +75,10 @@ class Evaluator:
         training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
         card = stages.card
         await self._screen(configuration, card)
-        if recipe_of(training).tunes_backbone:
+        if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
-            await asyncio.gather(self.walker.run(ships), self.walker.run(stages.scored))  # each leaves cores idle
+            if ships.resources.pool is Pool.TRAINERS:  # both take long, and each leaves cores idle
+                await asyncio.gather(self.walker.run(ships), self.walker.run(stages.reference.scored))
         await self._require_fast_float(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)

@@ -1,5 +1,6 @@
 """From a configuration to its evaluation, over stages whose results are there already."""
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -29,6 +30,7 @@ from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
 from tests.engine.pipeline.walking import materials
+from tests.processes import PATIENCE_S
 
 CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 NAMES = ("float32", "int8", "mixed_int8")
@@ -210,4 +212,21 @@ def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(t
     assert found.drop.value == pytest.approx(100 - found.accuracy.value, abs=1e-4)
     assert found.answers.file == f"answers/{CARD.name}-head-int8.npy"
     assert (found.head, found.expectation, found.new_conditions) == (None, None, None)
-    assert walker.asked == ["compress int8", "score int8", "score float32", "timing int8"]
+    assert walker.asked == ["head", "score float32", "compress int8", "score int8", "score float32", "timing int8"]
+
+
+def test_the_detector_that_ships_is_trained_beside_the_one_that_is_compared(tmp_path: Path) -> None:
+    class Together(Detecting):
+        """Ends the training that ships only when the compared one was asked for its answers."""
+
+        async def run(self, stage: Stage[Any]) -> Any:
+            if stage.name is StageName.HEAD:
+                await asyncio.wait_for(scored.wait(), timeout=PATIENCE_S)
+                return self._artefact("float32")
+            if stage.name is StageName.SCORE:
+                scored.set()
+            return await super().run(stage)
+
+    scored = asyncio.Event()
+    found = evaluated(Together(tmp_path, {"float32": 4}), "float32", tmp_path, task=DETECTION.name)
+    assert found.status is Status.OK
