@@ -134,7 +134,7 @@ def _question(written: Options) -> Question:
         preference=preference,
         robust=robust,
         trainings=trainings,
-        tuning_limited=bool(written["data"]) and not written["training"] and len(default) > 1,
+        tuning_limited=bool(written["data"]) and not written["training"],
         guarantees=parse_guarantees(written["min_precision"], written["min_recall"], written["min_coverage"]),
         thread_counts=tuple(sorted(set(written["threads"] or (1, usable_cores())))),
     )

@@ -32,6 +32,7 @@ from advisor.core.metrics import Preference
 from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.materials import Role
+from advisor.engine.pipeline.stage import Pool
 from advisor.engine.scheduling.belief import (
     UNKNOWN_IMAGES,
     AccuracyBelief,
@@ -132,7 +133,8 @@ class WorthRule:
 
     def next(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
         """Return the steps to begin beside those that run; none if nothing is worth its price, or nothing yet."""
-        if any(step.network.tuned for step in begun):  # its result says what is worth more
+        trains = (stage.resources.pool is Pool.TRAINERS for stage in self.prices.missing(begun))
+        if any(trains) or any(step.network.tuned for step in begun):  # its result says what is worth more
             return ()
         known = self.belief
         for step in begun:  # what runs is as good as known, so its twin shows less

@@ -10,11 +10,13 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.metrics import BALANCED, parse_preference
 from advisor.engine.pipeline.stage import StageName
+from advisor.engine.question import Question
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.prices import TimeLimit
 from advisor.engine.scheduling.worth import NO_TIME, WorthRule
 from advisor.engine.space.plan import Plan
-from tests.engine.plans import changed
+from advisor.tasks import DETECTION
+from tests.engine.plans import asking, changed
 from tests.engine.scheduling.searches import (
     BEST,
     EXPENSIVE,
@@ -196,6 +198,15 @@ def test_cards_that_break_the_latency_budget_come_last() -> None:
 
 def test_a_preference_for_latency_begins_with_the_fastest() -> None:
     assert Search(HEADS, preference=parse_preference("latency")).finish().heads[0] == WEAK
+
+
+def test_a_detector_is_trained_alone() -> None:
+    made = rule(asking(HEADS, Question(DETECTION.name)))
+    first = made.next()
+    assert len(first) == 1
+    assert made.next(first) == ()
+    made.prices.finished.update(made.prices.stages(first[0]))
+    assert made.next(first) != ()
 
 
 def test_what_was_told_is_not_begun_again() -> None:
