@@ -36,7 +36,7 @@ class Retrained(Recipe):
     """A recipe that trains weights to give what the float model gives, on the training part."""
 
     needs = Needs.TRAINING
-    version = 3
+    version = 4
     learning_rate = 3e-4
     epochs = 4.0
 

@@ -81,7 +81,10 @@ class _Training:
     ) -> None:
         import tensorflow as tf
 
-        self._head, self._backbone, self._data, self._hyperparameters = head, backbone, data, hyperparameters
+        from advisor.training.convolution import folded
+
+        self._head, self._data, self._hyperparameters = head, data, hyperparameters
+        self._backbone = folded(backbone) if backbone else None
         self._epochs, self._done = 0, 0
         steps = hyperparameters.epochs * math.ceil(len(data.objects) / hyperparameters.batch)
         below = backbone.trainable_variables if backbone else []

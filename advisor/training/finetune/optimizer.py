@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 from numpy.typing import NDArray
 
+from advisor.training.convolution import folded
 from advisor.training.features import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import Floats, Maps
@@ -33,6 +34,7 @@ class Optimizer:
 
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
         self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
+        self._folded = called = folded(model)
         self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
         self.spent = tf.Variable(0.0, trainable=False)
@@ -40,7 +42,7 @@ class Optimizer:
         self._adam = Adam(weight.variable.value for weight in self._weights)
         self._compiled = tf.function(self._train, autograph=False, reduce_retracing=True)
         self._predict = tf.function(
-            lambda images: model(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
+            lambda images: called(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
         )
 
     def run(
@@ -74,7 +76,7 @@ class Optimizer:
             inputs, targets = mixed(inputs, targets, changes.mixup, seed)
         inputs = tf.ensure_shape(inputs, (None, *self._model.inputs[0].shape[1:]))
         with tf.GradientTape() as tape:
-            logits = self._model(inputs, training=False)
+            logits = self._folded(inputs, training=False)
             losses = tf.nn.softmax_cross_entropy_with_logits(targets, logits)
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel

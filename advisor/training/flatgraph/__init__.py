@@ -202,6 +202,8 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
     """Return a dense layer or a convolution without bias, its kernel in the runtime's layout."""
     import tensorflow as tf
 
+    from advisor.training.convolution import depthwise
+
     if name == "FULLY_CONNECTED":  # kernel: outputs, inputs
         return tf.matmul(tf.reshape(value, (-1, kernel.shape[1])), kernel, transpose_b=True)
     padding, dilations = _PADDINGS[options.padding], (options.dilationHFactor, options.dilationWFactor)
@@ -210,5 +212,7 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
         return tf.nn.convolution(value, kernel, (options.strideH, options.strideW), padding, dilations=dilations)
     height, width, outputs = kernel.shape[1:]  # kernel: 1, height, width, channels x multiplier
     kernel = tf.reshape(kernel, (height, width, value.shape[-1], outputs // value.shape[-1]))
-    strides = (1, options.strideH, options.strideW, 1)
-    return tf.nn.depthwise_conv2d(value, kernel, strides, padding, dilations=dilations)
+    strides = (options.strideH, options.strideW)
+    if dilations == (1, 1):
+        return depthwise(value, kernel, strides, padding)
+    return tf.nn.depthwise_conv2d(value, kernel, (1, *strides, 1), padding, dilations=dilations)
