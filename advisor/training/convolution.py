@@ -23,7 +23,6 @@ def depthwise(maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], paddin
     height, width, *channels = (int(each) for each in kernel.shape)
     steps, (down, right) = [1, *strides, 1], strides
 
-    @tf.custom_gradient
     def in_parts(maps: tf.Tensor, kernel: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Sequence[tf.Tensor]]]:
         def gradients(after: tf.Tensor) -> Sequence[tf.Tensor]:
             below = tf.raw_ops.DepthwiseConv2dNativeBackpropInput(
@@ -45,10 +44,10 @@ def depthwise(maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], paddin
 
     if width <= COLUMNS or None in maps.shape[1:]:
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding)
-    return in_parts(maps, kernel)
+    return tf.custom_gradient(in_parts)(maps, kernel)
 
 
-class _Folded(keras.layers.Layer):
+class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """A convolution whose kernel takes the scale of the BatchNorm behind it."""
 
     def __init__(self, convolution: keras.layers.Layer, norm: keras.layers.BatchNormalization) -> None:
