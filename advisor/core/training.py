@@ -33,8 +33,8 @@ class TrainingRecipe:
     spread: float = 0.0  #: standard deviation of ``gain``
     #: what the sampler's prior expects of it over the head alone; the run's own results correct it.
     points: float = 0.0
-    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.6 to 1.0 CPU seconds
-    #: for 32 images of EfficientNet-Lite0 (decision 0098).
+    #: a step of training over one float run in LiteRT, for an image. With ``finetune_cached``, 0.65 CPU seconds
+    #: for 32 images of EfficientNet-Lite0 on a Xeon, before 0.83 (decision 0098).
     step: float = 0.0
 
     @property
@@ -62,11 +62,11 @@ TRAININGS: Mapping[str, TrainingRecipe] = MappingProxyType({
         ),
         TrainingRecipe(
             FINETUNE_TOP, "last layers fine-tuned on your images", layers=0.65, detects=True, over=HEAD, gain=0.25,
-            spread=0.12, points=2.0, step=5.7,
+            spread=0.12, points=2.0, step=7.0,
         ),
         TrainingRecipe(
             FINETUNE_ALL, "all layers fine-tuned on your images", layers=1.0, detects=True, over=HEAD, gain=0.25,
-            spread=0.12, points=3.0, step=10.0,
+            spread=0.12, points=3.0, step=12.0,
         ),
     )
 })  # fmt: skip

@@ -4,7 +4,7 @@ A network is trained with the statistics of BatchNorm fixed. So its scale can mu
 the map behind it: a map has a hundred times as many values.
 
 The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to three columns. For wider
-ones it takes three to five times as long as for their columns in parts: two thirds of a step of EfficientNet-Lite0.
+ones it takes two to five times as long as for their columns in parts (decision 0098).
 """
 
 from __future__ import annotations
@@ -16,9 +16,12 @@ import keras
 import tensorflow as tf
 
 COLUMNS = 3
+"""Most columns of a depthwise kernel whose gradient is computed at once."""
 
 
-def depthwise(maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], padding: str) -> tf.Tensor:
+def depthwise(
+    maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], padding: str, dilations: Sequence[int]
+) -> tf.Tensor:
     """Return the depthwise convolution of maps (n, H, W, C) with a kernel (h, w, C, m), ``padding`` SAME or VALID."""
     height, width, *channels = (int(each) for each in kernel.shape)
     steps, (down, right) = [1, *strides, 1], strides
@@ -42,8 +45,8 @@ def depthwise(maps: tf.Tensor, kernel: tf.Tensor, strides: Sequence[int], paddin
 
         return tf.nn.depthwise_conv2d(maps, kernel, steps, padding), gradients
 
-    if width <= COLUMNS or None in maps.shape[1:]:
-        return tf.nn.depthwise_conv2d(maps, kernel, steps, padding)
+    if width <= COLUMNS or None in maps.shape[1:] or max(dilations) > 1:
+        return tf.nn.depthwise_conv2d(maps, kernel, steps, padding, dilations=dilations)
     return tf.custom_gradient(in_parts)(maps, kernel)
 
 
@@ -62,14 +65,10 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         offset = offset * scale + (norm.beta if norm.center else 0.0)
         if isinstance(own, keras.layers.DepthwiseConv2D):
             kernel = own.kernel * tf.reshape(scale, own.kernel.shape[2:])
-            found = depthwise(maps, kernel, own.strides, own.padding.upper())
+            found = depthwise(maps, kernel, own.strides, own.padding.upper(), own.dilation_rate)
         else:
             found = own.convolution_op(maps, own.kernel * scale)
         return tf.nn.bias_add(found, offset)
-
-    def compute_output_shape(self, shape: tuple[int | None, ...]) -> tuple[int | None, ...]:
-        found: tuple[int | None, ...] = self._convolution.compute_output_shape(shape)
-        return found
 
 
 def folded(model: keras.Model) -> keras.Model:
@@ -83,13 +82,9 @@ def folded(model: keras.Model) -> keras.Model:
             convolution, before, _ = made[id(inputs[0])]
             return _Folded(convolution, layer)(before)
         found = layer(*inputs, **options)
-        if type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D) and _plain(layer):
+        convolves = type(layer) in (keras.layers.Conv2D, keras.layers.DepthwiseConv2D)
+        if convolves and layer.activation is keras.activations.linear:
             made[id(found)] = layer, inputs[0], found
         return found
 
     return keras.models.clone_model(model, clone_function=lambda layer: layer, call_function=call)
-
-
-def _plain(layer: keras.layers.Layer) -> bool:
-    """Return whether a convolution has no activation and no dilation."""
-    return layer.activation is keras.activations.linear and set(layer.dilation_rate) == {1}

@@ -30,7 +30,7 @@ def test_depthwise_has_the_gradients_of_tensorflow(side: int, kernel: int, strid
             )
         return [found, *tape.gradient(loss, [maps, weights])]
 
-    own = gradients(lambda: depthwise(maps, weights, (stride, stride), padding))
+    own = gradients(lambda: depthwise(maps, weights, (stride, stride), padding, (1, 1)))
     theirs = gradients(lambda: tf.nn.depthwise_conv2d(maps, weights, (1, stride, stride, 1), padding))
     for one, other in zip(own, theirs, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)

@@ -212,7 +212,4 @@ def _linear(name: str, options: Any, value: tf.Tensor, kernel: tf.Tensor) -> tf.
         return tf.nn.convolution(value, kernel, (options.strideH, options.strideW), padding, dilations=dilations)
     height, width, outputs = kernel.shape[1:]  # kernel: 1, height, width, channels x multiplier
     kernel = tf.reshape(kernel, (height, width, value.shape[-1], outputs // value.shape[-1]))
-    strides = (options.strideH, options.strideW)
-    if dilations == (1, 1):
-        return depthwise(value, kernel, strides, padding)
-    return tf.nn.depthwise_conv2d(value, kernel, (1, *strides, 1), padding, dilations=dilations)
+    return depthwise(value, kernel, (options.strideH, options.strideW), padding, dilations)
