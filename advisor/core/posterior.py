@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, accuracy_of, latency_of, network_of, variant_of
 from advisor.core.quantity import DEVIATIONS, Quantity
+from advisor.core.training import shift_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +34,9 @@ BROKEN_SHARE, BROKEN_POINTS = 0.05, 10.0
 """Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points."""
 
 FLOAT = "float32"
+
+LEAST_ERROR = 0.2
+"""Least errors in % that fine-tuning has a share of."""
 
 RIVALS = 256
 """Most accurate candidates that each candidate is compared with, so that 10,000 candidates take seconds."""
@@ -118,6 +122,18 @@ class Posterior:
         points, errors = self.differences(of, _most_accurate(pool, RIVALS))
         shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
         return shown
+
+    def gained(self, tuned: Evaluation, head: Evaluation, images: int) -> float:
+        """Return the points that fine-tuning is expected to gain over the head of a network.
+
+        Mean of the posterior of two normal distributions: what the recipe removes of the errors of a head that learnt
+        from so many ``images``, and what the validation images show.
+        """
+        shift, spread = shift_of(tuned.configuration.training, images)
+        (((points,),), ((error,),)) = self.differences([head], [tuned])
+        errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)
+        prior, variance = errors * (1 - math.exp(shift)), (errors * math.exp(shift) * spread) ** 2
+        return float((prior * error**2 + points * variance) / (error**2 + variance))
 
     def float_forms(self, of: Sequence[Evaluation]) -> list[Evaluation]:
         """Return the float form of each one's network; the most accurate form of a network without one."""

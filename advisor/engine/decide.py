@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
-from advisor.core.evaluation import Evaluation, Status, describe, network_of
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, describe, network_of
 from advisor.core.expectation import on_device, with_required_figures, worst_case
-from advisor.core.posterior import Answers
+from advisor.core.posterior import Answers, Posterior
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
 from advisor.core.training import recipe_of
-from advisor.datasets.split import HOLDOUT, VALIDATION
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.execution import Machine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
@@ -61,12 +61,20 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
     candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
 
+    better = _tuned_better(run, candidates, answers, limits)
+    behind = {head.configuration for head, _ in better}
+    candidates = [e for e in candidates if e.configuration not in behind]
+
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
         decision = decide(rows, limits, answers, question.preference)
-        if decision.pick is None or not decision.pick.card_facts.lacks_weights:
+        pick = decision.pick
+        if pick is None:
             return decision
-        sources = f"advisor catalog show {decision.pick.configuration.card} lists their sources"
-        return replace(decision, reason=f"{decision.reason} To ship it, get its weights first: {sources}.")
+        more = [_why_tuned(head, tuned) for head, tuned in better if tuned.configuration == pick.configuration]
+        if pick.card_facts.lacks_weights:
+            sources = f"advisor catalog show {pick.configuration.card} lists their sources"
+            more.append(f"To ship it, get its weights first: {sources}.")
+        return replace(decision, reason=" ".join(filter(None, (decision.reason, *more))))
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -101,6 +109,35 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
         return replace(evaluation, holdout_drop=drop)
 
     return [judged(evaluation) for evaluation in evaluations]
+
+
+def _tuned_better(
+    run: RunFolder, evaluations: Sequence[Evaluation], answers: Answers, limits: Budget
+) -> list[tuple[Evaluation, Evaluation]]:
+    """Return each file of a head with the same file fine-tuned, where that is expected to be more accurate.
+
+    Both cost the same, so the head is no candidate then. A few validation images may show it ahead by chance.
+    """
+    rows = {e.configuration: e for e in evaluations if e.status is Status.OK and e.accuracy is not None}
+    pairs = []
+    for tuned in rows.values():
+        recipe = recipe_of(tuned.configuration.training)
+        head = rows.get(replace(tuned.configuration, training=recipe.over)) if recipe.tunes_backbone else None
+        if head and (limits.met_by(tuned) or not limits.met_by(head)):
+            pairs.append((head, tuned))
+    known, images = Posterior([each for pair in pairs for each in pair], answers), len(_labels(run, TRAIN, VALIDATION))
+    return [(head, tuned) for head, tuned in pairs if known.gained(tuned, head, images) > 0.0]
+
+
+def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:
+    """Return one sentence why the fine-tuned file comes before the head; empty where the figures say so."""
+    ahead = accuracy_of(head) - accuracy_of(tuned)
+    if ahead <= 0:
+        return ""
+    return (
+        f"Without fine-tuning it has {accuracy_of(head):.1f} %, {ahead:.1f} points more: so few images can show that "
+        "by chance, and fine-tuning is expected to gain more."
+    )
 
 
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:
@@ -160,11 +197,11 @@ def kept_array(file: Path) -> NDArray[Any] | None:
         return None
 
 
-def _labels(run: RunFolder, part: str = VALIDATION) -> tuple[int, ...]:
+def _labels(run: RunFolder, *parts: str) -> tuple[int, ...]:
     split = run.read_json("split.json")
     try:
         label_of = {name: label for label, name in enumerate(split["classes"])}
-        return tuple(label_of[row["class"]] for row in split[part])
+        return tuple(label_of[row["class"]] for part in parts or (VALIDATION,) for row in split[part])
     except (KeyError, TypeError):
         return ()
 

@@ -56,6 +56,27 @@ def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overla
     assert decision.ties == ()
 
 
+def trained(run: RunFolder, training: str, wrong: range, latency: float = 5.0) -> Evaluation:
+    made = answered(run, training, wrong, latency)
+    return replace(made, configuration=replace(made.configuration, card="net", training=training))
+
+
+@pytest.mark.parametrize(("fewer", "pick"), [(0, "finetune_cached"), (1, "finetune_cached"), (9, "head")])
+def test_a_head_comes_before_its_fine_tuned_network_only_where_the_images_show_it(
+    run: RunFolder, fewer: int, pick: str
+) -> None:
+    head, tuned = trained(run, "head", range(12 - fewer)), trained(run, "finetune_cached", range(3, 15))
+    decision = decide_run(run, [head, tuned], QUESTION).decision
+    assert present(decision.pick).configuration.training == pick
+    assert (decision.runner_up is None) == (pick == "finetune_cached")
+    assert ("fine-tuning is expected to gain more" in decision.reason) == (fewer == 1)
+
+
+def test_a_head_within_the_budget_stays_where_the_fine_tuned_file_is_not(run: RunFolder) -> None:
+    head, tuned = trained(run, "head", range(12)), trained(run, "finetune_cached", range(6), latency=60.0)
+    assert decide_run(run, [head, tuned], QUESTION).decision.pick == head
+
+
 def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(40, 51), 2)
     decision = decide_run(run, [first, second], QUESTION).decision

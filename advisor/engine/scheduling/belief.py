@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.evaluation import Configuration, Evaluation, accuracy_of
-from advisor.core.training import HEAD, recipe_of
+from advisor.core.training import recipe_of, shift_of
 from advisor.engine.space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:
@@ -43,11 +43,6 @@ ALIKE = 0.1
 
 OWN_SHARE = 0.6
 """Share of the deviation of a recipe's gain that is a card's own; the rest is common to all cards."""
-
-FEW_IMAGES, MANY = 600.0, 1.3
-"""Images with which fine-tuning gains half as much as with very many, and the gain with very many over the recipe's,
-which is that of about two thousand. EfficientNet-Lite0 lost 4 and 17 % of its head's errors with two draws of 200
-images of TrashNet, 18 % with 400, and 39 % with 1,769 (decision 0096)."""
 
 UNKNOWN_IMAGES = 1000
 """Images of an accuracy that does not say on how many it was measured."""
@@ -149,20 +144,6 @@ class AccuracyBelief:
         variance = noise(math.exp(self.mean[place]), images)
         found: Floats = self.covariance[:, place] / math.sqrt(self.covariance[place, place] + variance)
         return found
-
-
-def shift_of(training: str, images: int) -> tuple[float, float]:
-    """Return what a recipe adds to the logarithm of the error of the head alone, and its standard deviation.
-
-    Fine-tuning gains less from few images.
-    """
-    recipe = recipe_of(training)
-    if recipe.first_look:
-        return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
-    if recipe.over != HEAD:
-        return 0.0, 0.0
-    gain = recipe.gain * (MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0)
-    return math.log(1.0 - gain), recipe.spread / (1.0 - gain)
 
 
 def seen(evaluation: Evaluation) -> tuple[float, float]:

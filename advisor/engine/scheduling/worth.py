@@ -29,8 +29,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import Preference
-from advisor.core.training import recipe_of
+from advisor.core.training import recipe_of, shift_of
 from advisor.core.units import show_seconds
+from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import Pool
 from advisor.engine.scheduling.belief import (
@@ -40,11 +41,10 @@ from advisor.engine.scheduling.belief import (
     FormStep,
     noise,
     seen,
-    shift_of,
 )
 from advisor.engine.scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine.scheduling.prices import Prices, TimeLimit, share_of_gain
-from advisor.engine.space.plan import ALWAYS, Plan
+from advisor.engine.space.plan import Plan
 
 if TYPE_CHECKING:
     import numpy as np

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, noise, seen, shift_of
+from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, noise, seen
 from tests.builders import evaluation
 from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
 
@@ -74,16 +74,6 @@ def test_a_head_says_much_of_its_own_fine_tuning_and_a_fine_tuning_of_those_of_o
 def test_a_card_with_better_published_figures_is_expected_to_be_better() -> None:
     expected = {each.card: float(BEFORE.mean[place]) for each, place in BEFORE.place.items() if not each.tuned}
     assert expected[EXPENSIVE] < expected[OTHER] < expected[WEAK]
-
-
-@given(st.integers(10, 50_000), st.integers(1, 50_000))
-def test_fine_tuning_gains_more_from_more_images(images: int, more: int) -> None:
-    assert shift_of(TUNED, images + more)[0] < shift_of(TUNED, images)[0] < 0.0
-
-
-def test_a_first_look_has_more_errors_than_the_head_and_no_training_changes_nothing() -> None:
-    assert shift_of("head_subset", 2000)[0] > 0.0
-    assert shift_of("head", 2000) == shift_of("none", 2000) == (0.0, 0.0)
 
 
 def test_a_finished_file_may_be_far_from_what_was_expected() -> None:
