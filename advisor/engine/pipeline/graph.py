@@ -39,6 +39,10 @@ from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
 FLOAT = "float32"
 
+ALWAYS = (FLOAT, "int8")
+"""Forms of a fine-tuned network for which a time limit always leaves time. Those that are compared are made and scored
+beside the training of the model that ships."""
+
 
 def variant(card: Card, training: str, compression: str, purpose: Purpose, workload: Workload) -> Stage[Artefact]:
     """Return the graph of one variant: the stage that makes its file, after all the stages that it needs."""

@@ -12,16 +12,13 @@ from advisor.core.decision import dominates
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
 from advisor.engine.pipeline.cost import scoring_s
-from advisor.engine.pipeline.graph import CostModel
+from advisor.engine.pipeline.graph import FLOAT, CostModel
 from advisor.engine.pipeline.materials import Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.targets.device_prediction import least_size
 from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder
-
-ALWAYS = ("float32", "int8")
-"""Forms of a fine-tuned network for which a time limit always leaves time."""
 
 JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
@@ -126,7 +123,7 @@ class Plan:
         """
         if not self.holdout:
             return 0.0
-        prices = {card.name: scoring_s(card, ALWAYS[0], self.holdout) for card in self.cards}
+        prices = {card.name: scoring_s(card, FLOAT, self.holdout) for card in self.cards}
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
         paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
         return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores

@@ -14,7 +14,7 @@ from advisor.core.training import recipe_of
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
-from advisor.engine.pipeline.graph import FLOAT, VariantStages
+from advisor.engine.pipeline.graph import ALWAYS, FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Pool, StageAborted
@@ -78,7 +78,8 @@ class Evaluator:
         if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
             if ships.resources.pool is Pool.TRAINERS:  # both take long, and each leaves cores idle
-                await asyncio.gather(self.walker.run(ships), self.walker.run(stages.reference.scored))
+                beside = stages if compression in ALWAYS else stages.reference
+                await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
         await self._require_fast_float(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)

@@ -18,6 +18,7 @@ from advisor.core.evaluation_facts import HeadFacts, NewConditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation.evaluator import Evaluator
+from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload
 from advisor.engine.pipeline.rule import RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Stage, StageName, aborted
@@ -212,10 +213,11 @@ def test_a_detector_has_precision_and_shares_but_no_head_and_no_new_conditions(t
     assert found.drop.value == pytest.approx(100 - found.accuracy.value, abs=1e-4)
     assert found.answers.file == f"answers/{CARD.name}-head-int8.npy"
     assert (found.head, found.expectation, found.new_conditions) == (None, None, None)
-    assert walker.asked == ["head", "score float32", "compress int8", "score int8", "score float32", "timing int8"]
+    assert walker.asked == ["head", "score int8", "compress int8", "score int8", "score float32", "timing int8"]
 
 
-def test_the_detector_that_ships_is_trained_beside_the_one_that_is_compared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ALWAYS)
+def test_what_ships_is_trained_while_the_compared_form_that_it_gets_anyway_is_scored(tmp_path: Path, form: str) -> None:
     class Together(Detecting):
         """Ends the training that ships only when the compared one was asked for its answers."""
 
@@ -223,10 +225,10 @@ def test_the_detector_that_ships_is_trained_beside_the_one_that_is_compared(tmp_
             if stage.name is StageName.HEAD:
                 await asyncio.wait_for(scored.wait(), timeout=PATIENCE_S)
                 return self._artefact("float32")
-            if stage.name is StageName.SCORE:
+            if stage.name is StageName.SCORE and stage.scope.compression == form:
                 scored.set()
             return await super().run(stage)
 
     scored = asyncio.Event()
-    found = evaluated(Together(tmp_path, {"float32": 4}), "float32", tmp_path, task=DETECTION.name)
+    found = evaluated(Together(tmp_path, {"float32": 4, "int8": 3}), form, tmp_path, task=DETECTION.name)
     assert found.status is Status.OK
