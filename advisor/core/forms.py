@@ -48,16 +48,6 @@ FORMS: Mapping[str, Form] = {
 """Every recipe of ``advisor.compression.recipes``, by name."""
 
 
-FORM_SPEEDUP, FLOAT_SPEEDUP = 2.5, 1.15
-"""Most that a form can be faster than float32, and the same for float arithmetic."""
-
-
-def most_speedup(recipe: str) -> float:
-    """Return how many times as fast as the float32 file of the same network a form may be on one machine."""
-    form = form_of(recipe)
-    return FLOAT_SPEEDUP if form.like == "float32" and form.predictable else FORM_SPEEDUP
-
-
 def form_of(recipe: str) -> Form:
     """Return the form of a recipe's files; any other name, such as a measured precision, is a form itself."""
     return FORMS.get(recipe) or Form(recipe, recipe)

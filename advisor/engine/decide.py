@@ -68,13 +68,12 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
         decision = decide(rows, limits, answers, question.preference)
         pick = decision.pick
-        if pick is None:
-            return decision
-        more = [_why_tuned(head, tuned) for head, tuned in better if tuned.configuration == pick.configuration]
-        if pick.card_facts.lacks_weights:
+        own = [pair for pair in better if pick and pair[1].configuration == pick.configuration]
+        more = [_why_tuned(head, tuned) for head, tuned in own if accuracy_of(head) > accuracy_of(tuned)]
+        if pick and pick.card_facts.lacks_weights:
             sources = f"advisor catalog show {pick.configuration.card} lists their sources"
             more.append(f"To ship it, get its weights first: {sources}.")
-        return replace(decision, reason=" ".join(filter(None, (decision.reason, *more))))
+        return replace(decision, reason=" ".join((decision.reason, *more)))
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -130,13 +129,10 @@ def _tuned_better(
 
 
 def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:
-    """Return one sentence why the fine-tuned file comes before the head; empty where the figures say so."""
-    ahead = accuracy_of(head) - accuracy_of(tuned)
-    if ahead <= 0:
-        return ""
+    """Return one sentence why the fine-tuned file comes before the head, which has the higher figure."""
     return (
-        f"Without fine-tuning it has {accuracy_of(head):.1f} %, {ahead:.1f} points more: so few images can show that "
-        "by chance, and fine-tuning is expected to gain more."
+        f"Without fine-tuning it has {accuracy_of(head):.1f} %, {accuracy_of(head) - accuracy_of(tuned):.1f} points "
+        "more: so few images can show that by chance, and fine-tuning is expected to gain more."
     )
 
 

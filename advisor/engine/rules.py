@@ -4,9 +4,6 @@ from functools import partial
 
 from advisor.core.budget import licence_refusal
 from advisor.core.evaluation import Configuration
-from advisor.core.forms import most_speedup
-from advisor.core.relaxation import LOOSER
-from advisor.core.training import recipe_of
 from advisor.core.units import show_bytes, show_ms
 from advisor.engine.pipeline.rule import Known, RejectionRule, RuleNeeds, Rules
 from advisor.engine.pipeline.stage import StageName
@@ -26,16 +23,12 @@ def rules_of(plan: Plan, prefilter: Prefilter) -> Rules:
     question, here, elsewhere = plan.workload.question, prefilter.targets.host, bool(prefilter.targets.devices)
     images, threads = question.data is not None, max(question.thread_counts)
     limited = question.limits.latency_ms is not None
-    usual = question.tuning_limited or not any(recipe_of(name).tunes_backbone for name in question.trainings)
-    few = images and usual and here and not elsewhere
     rules = (
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(over_size, plan)),
         (True, RuleNeeds.PLAN, StageName.PLAN, partial(not_licensed, plan)),
         (elsewhere, RuleNeeds.PREDICTION, StageName.PREDICT, prefilter.reason),
         (images and here and limited, RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, threads)),
-        (few, RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32),
         (True, RuleNeeds.LIGHTER, StageName.COMPRESS, needless),
-        (few and limited, RuleNeeds.TIMING, StageName.TIMING, slow_file),
     )
     listed = (RejectionRule(needs, stage, reason) for applies, needs, stage, reason in rules if applies)
     return Rules(question.limits, tuple(listed))
@@ -66,14 +59,6 @@ def slow_backbone(threads: int, _candidate: Configuration, known: Known) -> str:
     )
 
 
-def slow_float32(candidate: Configuration, known: Known) -> str:
-    """Return why a form cannot meet the latency budget, by its float32 file; empty if it may."""
-    form, limit, floats = candidate.compression, known.limits.latency_ms, known.floats
-    if limit is None or floats is None or floats.latency is None or floats.latency.value / most_speedup(form) <= limit:
-        return ""
-    return f"its float32 file takes {show_ms(floats.latency.value)}, so {form} cannot meet {show_ms(limit)}"
-
-
 def needless(_candidate: Configuration, known: Known) -> str:
     """Return why a recipe is not worth trying after the lighter ones; empty if it is."""
     limit = known.limits.max_drop_points
@@ -88,14 +73,3 @@ def needless(_candidate: Configuration, known: Known) -> str:
     if not any(before in known.drops for before in known.lighter):
         return f"{known.lighter[-1]} gave no file to improve on"
     return ""
-
-
-def slow_file(_candidate: Configuration, known: Known) -> str:
-    """Return why a form is not scored: it is far over the latency budget; empty if it is not."""
-    limit = known.limits.latency_ms
-    if limit is None or known.latency_ms <= (1 + LOOSER) * limit:
-        return ""
-    return (
-        f"its median is {show_ms(known.latency_ms)} at best, over {1 + LOOSER:g} times the budget "
-        f"{show_ms(limit)}: not scored"
-    )

@@ -82,11 +82,6 @@ class VariantStages:
         """The file is trained or compressed here: its probabilities are calibrated, and float32 tells what it lost."""
         return not self.card.form
 
-    @property
-    def optional(self) -> bool:
-        """True if rules may leave the file out once float32 is known."""
-        return self.made_here and self.compression != FLOAT
-
     def lighter(self, recipes: Mapping[str, Recipe], named: Collection[str]) -> tuple[str, ...]:
         """Return the names of the compression recipes that come before this one; a finished file has its only form."""
         return lighter_recipes(self.compression, recipes, named) if self.made_here else ()

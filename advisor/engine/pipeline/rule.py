@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Status
 from advisor.engine.pipeline.stage import StageAborted, StageName
 
 
@@ -16,27 +16,22 @@ class RuleNeeds(StrEnum):
     PLAN = "the search space"
     PREDICTION = "predictions for other devices"
     BACKBONE = "the time of the float backbone"
-    FLOAT32 = "the float32 file of the same network"
     LIGHTER = "what lighter recipes lost on the same network"
-    TIMING = "the timing of the file"
 
 
 @dataclass(frozen=True)
 class Known:
     """The facts that a search has when it asks a rule; all but the limits are there for rules that need them.
 
-    ``backbone_ms`` is the CPU time of the float backbone for an image, ``latency_ms``
-    the least median of the file's timings, ``floats`` the float32 file of the same network. ``lighter`` are the recipes
-    that were tried before, the lightest first, and ``drops`` the points that each lost; None if its file could not be
-    scored, no entry if it gave none.
+    ``backbone_ms`` is the CPU time of the float backbone for an image. ``lighter`` are the recipes that were tried
+    before, the lightest first, and ``drops`` the points that each lost; None if its file could not be scored, no entry
+    if it gave none.
     """
 
     limits: Budget
     backbone_ms: float = 0.0
-    floats: Evaluation | None = None
     lighter: tuple[str, ...] = ()
     drops: Mapping[str, float | None] = field(default_factory=dict)
-    latency_ms: float = 0.0
 
 
 class RejectionRule(NamedTuple):

@@ -34,14 +34,7 @@ from advisor.core.units import show_seconds
 from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.scheduling.belief import (
-    UNKNOWN_IMAGES,
-    AccuracyBelief,
-    CardTraining,
-    FormStep,
-    noise,
-    seen,
-)
+from advisor.engine.scheduling.belief import UNKNOWN_IMAGES, AccuracyBelief, CardTraining, FormStep, noise, seen
 from advisor.engine.scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine.scheduling.prices import Prices, TimeLimit, share_of_gain
 from advisor.engine.space.plan import Plan

@@ -46,7 +46,6 @@ class Evaluator:
         self._cards, self._recipes, self._rules = cards, recipes, rules
         self._timed = timed
         self.screening = True  # leave out what cannot meet the latency budget or reach the front
-        self._floats: dict[Configuration, asyncio.Task[Evaluation]] = {}
 
     def stages_of(self, configuration: Configuration) -> VariantStages:
         """Return the stages of the variant of a configuration."""
@@ -64,7 +63,6 @@ class Evaluator:
     async def drop(self) -> None:
         """End all evaluations that are not done, with their processes: nobody needs them any more."""
         await self.walker.drop()
-        self._floats.clear()
 
     async def time_again(self, evaluation: Evaluation) -> Evaluation:
         """Return a briefly timed finalist with a full timing; StageAborted if it cannot be timed now."""
@@ -80,10 +78,8 @@ class Evaluator:
             if ships.resources.pool is Pool.TRAINERS:  # both take long, and each leaves cores idle
                 beside = stages if compression in ALWAYS else stages.reference
                 await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
-        await self._require_fast_float(configuration)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)
-        await self._require_in_time(configuration, stages)
         verdict = await self._verdict(stages)
         head = (await self.walker.run(stages.head)).facts if stages.head else None
         expectation = None
@@ -120,31 +116,6 @@ class Evaluator:
         if self._rules.that_need(RuleNeeds.BACKBONE) and not card.as_it_is:
             backbone_ms = await self.walker.run(screen(card))
             self._rules.require_none(RuleNeeds.BACKBONE, configuration, backbone_ms=backbone_ms)
-
-    async def _require_fast_float(self, configuration: Configuration) -> None:
-        """Ask the rules about the float32 file of a form."""
-        if not self._may_leave_out(RuleNeeds.FLOAT32, configuration):
-            return
-        reference = replace(configuration, compression=FLOAT)
-        if reference not in self._floats:
-            self._floats[reference] = asyncio.ensure_future(self.evaluate(reference))
-        floats = await asyncio.shield(self._floats[reference])
-        if floats.status is Status.OK and floats.latency is not None:
-            self._rules.require_none(RuleNeeds.FLOAT32, configuration, floats=floats)
-
-    async def _require_in_time(self, configuration: Configuration, stages: VariantStages) -> None:
-        """Ask the rules about the timing of a form, before it is scored; a disturbed one says nothing."""
-        if not self._may_leave_out(RuleNeeds.TIMING, configuration):
-            return
-        timings = (await self.walker.run(stages.timed)).values()
-        latencies = [each.latency.value for each in timings if each.latency is not None and not each.contended]
-        if len(latencies) == len(timings):
-            self._rules.require_none(RuleNeeds.TIMING, configuration, latency_ms=min(latencies))
-
-    def _may_leave_out(self, needs: RuleNeeds, configuration: Configuration) -> bool:
-        """Return whether rules decide on a form; those that the user named, and float32, are made and scored anyhow."""
-        optional = self.stages_of(configuration).optional and configuration.compression not in self._named
-        return self.screening and optional and bool(self._rules.that_need(needs))
 
     async def _escalate(self, configuration: Configuration) -> None:
         """Ask the rules about the lighter recipes of a form, before it is made."""

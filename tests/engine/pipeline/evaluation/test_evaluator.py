@@ -26,7 +26,7 @@ from advisor.engine.pipeline.stages.figures import ThreadTiming
 from advisor.engine.pipeline.stages.head import TrainedHead
 from advisor.engine.pipeline.walker import Walker, run_coroutine
 from advisor.engine.question import Question
-from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone, slow_file, slow_float32
+from advisor.engine.rules import SCREEN_MARGIN, needless, slow_backbone
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
@@ -94,27 +94,23 @@ class Detecting(Prepared):
         return save_found(self._folder / f"{recipe}.npz", boxed_images(), Role.VALIDATION, missed)
 
 
-def rules_when(limited: bool, few: bool) -> tuple[RejectionRule, ...]:
-    """Return the rules of a latency budget on this machine, and those of a search that makes few forms."""
+def rules_when(limited: bool) -> tuple[RejectionRule, ...]:
+    """Return the rules, with that of a latency budget on this machine if there is one."""
     rules = [RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)]
     if limited:
         rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
-    if few:
-        rules.append(RejectionRule(RuleNeeds.FLOAT32, StageName.SCREEN, slow_float32))
-    if limited and few:
-        rules.append(RejectionRule(RuleNeeds.TIMING, StageName.TIMING, slow_file))
     return tuple(rules)
 
 
 def evaluated(
     walker: Prepared, recipe: str, tmp_path: Path, limits: Budget | None = None, named: tuple[str, ...] = (),
-    screening: bool = True, timed: bool = True, few: bool = False, task: str = CLASSIFICATION.name,
+    screening: bool = True, timed: bool = True, task: str = CLASSIFICATION.name,
 ) -> Evaluation:  # fmt: skip
     question = Question(task, limits=limits or Budget(), compressions=named)
     workload = Workload((HEAD,), NAMES, two_classes().counts, question)
     run = RunFolder.create(tmp_path / "runs", "run")
     recipes = {name: MADE[name] for name in NAMES}
-    rules = Rules(question.limits, rules_when(limits is not None and timed, few))
+    rules = Rules(question.limits, rules_when(limits is not None and timed))
     evaluator = Evaluator(walker, workload, {CARD.name: CARD}, recipes, rules, run, timed)
     evaluator.screening = screening
     configuration = Configuration(CARD.name, HEAD, recipe, Target("host", "runtime", "cpu", 1))
@@ -154,32 +150,6 @@ def test_a_card_that_is_far_too_slow_is_not_trained(tmp_path: Path) -> None:
     assert (found.status, found.stage) == (Status.SKIPPED, "screen")
     assert "over 6 times the budget 50.0 ms" in found.reason
     assert walker.asked == ["screen"]
-
-
-def test_a_form_whose_float_file_is_far_above_the_latency_budget_is_not_made(tmp_path: Path) -> None:
-    def found(limit_ms: float, named: tuple[str, ...] = ()) -> Evaluation:
-        walker = Prepared(tmp_path, {"float32": 4, "int8": 3}, screen_ms=1.0)
-        walker.timings["int8"] = ThreadTiming(Quantity(4.0, "ms", Provenance.MEASURED))
-        folder = tmp_path / f"{limit_ms} {named}"
-        return evaluated(walker, "int8", folder, Budget(latency_ms=limit_ms), named, few=True)
-
-    assert (found(3.9).status, found(3.9).stage) == (Status.SKIPPED, "screen")
-    assert found(4.1).status is Status.OK
-    assert found(3.9, named=("int8",)).status is Status.OK, "the user named it"
-
-
-def test_a_form_that_is_timed_far_above_the_latency_budget_is_not_scored(tmp_path: Path) -> None:
-    def stages_of(latency_ms: float, contended: bool = False) -> list[str]:
-        walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
-        walker.timings["int8"] = ThreadTiming(Quantity(latency_ms, "ms", Provenance.MEASURED), contended=contended)
-        folder = tmp_path / f"{latency_ms} {contended}"
-        found = evaluated(walker, "int8", folder, Budget(latency_ms=8.0), few=True)
-        assert (found.status is Status.OK) == ("score int8" in walker.asked)
-        return walker.asked
-
-    assert "score int8" not in stages_of(10.1)
-    assert "score int8" in stages_of(9.9)
-    assert "score int8" in stages_of(10.1, contended=True)
 
 
 @pytest.mark.parametrize(("screening", "timed"), [(False, True), (True, False)])
