@@ -25,6 +25,7 @@ NAMES = (
     "accuracy",
     "anytime",
     "anytime_table",
+    "anytime_replay",
     "detection",
     "confidence",
     "trashnet_table",

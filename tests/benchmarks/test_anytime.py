@@ -14,6 +14,7 @@ import pytest
 from benchmarks import anytime, anytime_table, tables
 from benchmarks.accuracy_search import Case, Searched
 from benchmarks.anytime import HEADER, cases_of, course_of, in_prior_order, joined_parts, picked, summary, wasted
+from benchmarks.anytime_replay import Recorded, Search, by_rule
 from benchmarks.anytime_table import Step, append, drawn, parts_of, read, spread
 from benchmarks.first_answer import AnswerSoFar
 from tests.builders import evaluation
@@ -51,6 +52,15 @@ def test_every_stretch_of_an_order_has_its_share_of_each_class() -> None:
     for start in range(0, 100, 25):
         assert 19 <= Counter(label for _, label in order[start : start + 25])["a"] <= 21
     assert spread(images[::-1], random.Random(0)) == order
+
+
+def test_a_replay_tunes_where_time_is_left_and_never_takes_longer_than_its_limit() -> None:
+    recorded = Recorded("trashnet", anytime_table.read())
+    for limit_s, tuned in ((40.0, False), (2000.0, True)):
+        search = Search(recorded, limit_s)
+        by_rule(search)
+        assert 0 < search.spent_s <= limit_s
+        assert any(step.network.tuned for step in search.results) == tuned
 
 
 def test_parts_of_the_smallest_set_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,7 +51,7 @@ class Scheduler:
         """Return the end of a search that came to its end by itself, with ``left`` configurations not evaluated."""
         if not left or not self._chooses:
             return COMPLETE
-        how = f"because a CPU hour more is expected to add less than {self._rule.least:g} points (--stop-below)"
+        how = f"because a CPU hour more is expected to add less than {self._rule.stops_below}"
         return ended_early("gain", how, left)
 
     def refused(self) -> Iterator[tuple[Configuration, str]]:

@@ -103,7 +103,8 @@ class WorthRule:
     ) -> None:
         self.belief, self.prices = AccuracyBelief.before(plan), Prices(plan, limit)
         self._plan, self._losses = plan, Losses(plan, preference, budget)
-        self.least, self._a_second = least, least * (IDLE if limit else 1.0) / HOUR_S
+        self._least = least * (IDLE if limit else 1.0)
+        self.stops_below = f"{self._least:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
         self._point = float(preference.cost(0.0, 0.0, 1.0, 0.0, 0.0))
         self._shown = float(preference.cost(0.0, 0.0, 0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
@@ -357,4 +358,4 @@ class WorthRule:
         return [self._floats(each) for each in lighter if each in self._forms]
 
     def _paid(self, seconds: float) -> float:
-        return self._a_second * seconds
+        return self._least * seconds / HOUR_S
