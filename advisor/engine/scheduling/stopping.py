@@ -54,9 +54,9 @@ LEAST_CHANCE = 0.05
 EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
-REST, YOUNG_S = 20.0, 3.0
-"""Seconds without a score for each second that scoring the pick so far took: at most 5 % of one core; and seconds in
-which a score gives way to that of another pick."""
+REST, FREE_S, YOUNG_S = 20.0, 12.0, 3.0
+"""Seconds without a score for each second that scoring picks so far took, 5 % of one core, after the first seconds, which
+are free: early picks change. And seconds in which a score gives way to that of another pick."""
 
 
 def finalists(
@@ -159,7 +159,7 @@ class PickSoFar:
     """
 
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
-        self._pick, self._scorer, self._run, self._rest_until = pick, scorer, run, 0.0
+        self._pick, self._scorer, self._run, self._rest_until, self._spent_s = pick, scorer, run, 0.0, 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._file, self._began = "", 0.0  # what is being scored, and since when
@@ -204,6 +204,8 @@ class PickSoFar:
         if len(await _each(rows, scorer.hold_out, self._run)) < len(rows):
             self._failed.add(file)
         ended = time.monotonic()
+        self._spent_s += ended - self._began
         rest_s = 0.0 if self._without_figure() else REST * (ended - self._began)
-        self._scoring, self._file, self._rest_until = None, "", ended + rest_s
+        self._scoring, self._file = None, ""
+        self._rest_until = ended + (rest_s if self._spent_s > FREE_S else 0.0)
         self._again = asyncio.get_running_loop().call_later(rest_s, self.look)

@@ -103,8 +103,8 @@ class WorthRule:
     ) -> None:
         self.belief, self.prices = AccuracyBelief.before(plan), Prices(plan, limit)
         self._plan, self._losses = plan, Losses(plan, preference, budget)
-        self._least = least * (IDLE if limit else 1.0)
-        self.stops_below = f"{self._least:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
+        self._an_hour = least * (IDLE if limit else 1.0)
+        self.stops_below = f"{self._an_hour:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
         self._point = float(preference.cost(0.0, 0.0, 1.0, 0.0, 0.0))
         self._shown = float(preference.cost(0.0, 0.0, 0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
@@ -358,4 +358,4 @@ class WorthRule:
         return [self._floats(each) for each in lighter if each in self._forms]
 
     def _paid(self, seconds: float) -> float:
-        return self._least * seconds / HOUR_S
+        return self._an_hour * seconds / HOUR_S
