@@ -41,6 +41,8 @@ FLOAT, INT8 = FORMS = ("float32", "int8")
 SHIPS = 4 / 3
 """Seconds of both trainings over those of the compared one: that of the file that ships has a third of the epochs."""
 
+TINY = 1e-9
+
 HEADER = ("set, limit and method", "set", "limit s", "method", "pick", "test %", "behind hindsight", "CPU s")
 REMARKS = (
     f"{', '.join(CHOOSE)} choose constants of the rule, {', '.join(JUDGE)} judge it. The steps are those of "
@@ -95,8 +97,8 @@ class Recorded:
             epochs, spent, best = [row for row in rows if row.step == table.TUNED], 0.0, None
             for row in epochs:
                 spent += SHIPS * row.cpu_s
-                if row.epoch and spent <= left_s and (best is None or row.validation >= best.validation):
-                    best = row
+                if spent <= left_s and (best is None or row.validation > best.validation - TINY * (best.epoch > 0)):
+                    best = row  # of equal epochs the later one, of equals the start
             if best is None:
                 return None
             found = Made(min(spent, left_s), best.validation, best.test, last.latency_1_ms, last.size_bytes)

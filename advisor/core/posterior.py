@@ -31,12 +31,13 @@ FORM_POINTS = 0.5
 hold-out of TrashNet: 0.25 for ``weight_int8`` to 0.7 for ``int8``, the noise of 505 images included."""
 
 BROKEN_SHARE, BROKEN_POINTS = 0.05, 10.0
-"""Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points."""
+"""Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points; so of
+fine-tunings."""
 
 FLOAT = "float32"
 
 LEAST_ERROR = 0.2
-"""Least errors in % that fine-tuning has a share of."""
+"""Least error in %, so that its logarithm and shares of it are no extremes."""
 
 RIVALS = 256
 """Most accurate candidates that each candidate is compared with, so that 10,000 candidates take seconds."""
@@ -124,16 +125,11 @@ class Posterior:
         return shown
 
     def gained(self, tuned: Evaluation, head: Evaluation, images: int) -> float:
-        """Return the points that fine-tuning is expected to gain over the head of a network.
-
-        Mean of the posterior of two normal distributions: what the recipe removes of the errors of a head that learnt
-        from so many ``images``, and what the validation images show.
-        """
+        """Return the points that fine-tuning gains over a head of so many images, see :func:`drawn_in`."""
         shift, spread = shift_of(tuned.configuration.training, images)
-        (((points,),), ((error,),)) = self.differences([head], [tuned])
+        points, error = self.differences([head], [tuned])
         errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)
-        prior, variance = errors * (1 - math.exp(shift)), (errors * math.exp(shift) * spread) ** 2
-        return float((prior * error**2 + points * variance) / (error**2 + variance))
+        return float(drawn_in(points, error, errors * (1 - math.exp(shift)), errors * math.exp(shift) * spread)[0, 0])
 
     def float_forms(self, of: Sequence[Evaluation]) -> list[Evaluation]:
         """Return the float form of each one's network; the most accurate form of a network without one."""
@@ -207,22 +203,21 @@ def _most_accurate(pool: Sequence[Evaluation], count: int) -> list[Evaluation]:
     return sorted(first.values(), key=lambda e: (-accuracy_of(e), e.configuration))[:count]
 
 
-def drawn_in(points: Floats, errors: Floats) -> Floats:
-    """Return the expected true differences between forms and their float forms, in points, given measured ones.
+def drawn_in(points: Floats, errors: Floats, usual: float = 0.0, spread: float = FORM_POINTS) -> Floats:
+    """Return the expected true differences, in points, given measured ones: of forms and their float forms by default.
 
-    Most forms differ by :data:`FORM_POINTS`, some by :data:`BROKEN_POINTS`: the mean of the posterior of a mixture of
-    two normal distributions. A small difference is drawn towards 0, a large one hardly. The shape of ``errors``, their
-    standard errors, broadcasts.
+    Most differ by ``usual`` with the standard deviation ``spread``, some by :data:`BROKEN_POINTS`: the mean of the
+    posterior of a mixture of two normal distributions. A difference near the usual one is drawn towards it, a far one
+    hardly. The shape of ``errors``, their standard errors, broadcasts.
     """
     import numpy as np
 
-    usual, broken = FORM_POINTS**2 + errors**2, BROKEN_POINTS**2 + errors**2
-    log_odds = (
-        np.log(BROKEN_SHARE / (1 - BROKEN_SHARE)) + (np.log(usual / broken) + points**2 * (1 / usual - 1 / broken)) / 2
-    )
+    within, broken = spread**2 + errors**2, BROKEN_POINTS**2 + errors**2
+    log_odds = (np.log(within / broken) + (points - usual) ** 2 / within - points**2 / broken) / 2
+    log_odds += np.log(BROKEN_SHARE / (1 - BROKEN_SHARE))
     share = 1 / (1 + np.exp(-np.clip(log_odds, -500, 500)))
-    kept = (1 - share) * FORM_POINTS**2 / usual + share * BROKEN_POINTS**2 / broken
-    found: Floats = points * kept
+    near = usual + (points - usual) * spread**2 / within
+    found: Floats = (1 - share) * near + share * points * BROKEN_POINTS**2 / broken
     return found
 
 

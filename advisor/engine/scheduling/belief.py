@@ -15,6 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.evaluation import Configuration, Evaluation, accuracy_of
+from advisor.core.posterior import LEAST_ERROR
 from advisor.core.training import recipe_of, shift_of
 from advisor.engine.space.plan import Plan, prior_accuracy
 
@@ -49,9 +50,6 @@ UNKNOWN_IMAGES = 1000
 
 FILE_SD = 0.8
 """Standard deviation for a finished file, which has not learnt from the images."""
-
-LEAST_ERROR = 0.2
-"""Least error in %, so that its logarithm stays finite."""
 
 
 class CardTraining(NamedTuple):

@@ -55,8 +55,8 @@ EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
 REST, FREE_S, YOUNG_S = 20.0, 12.0, 3.0
-"""Seconds without a score for each second that scoring a pick so far took: at most 5 % of one core. The first seconds of
-scores are free of it, as early picks change. And seconds in which a score gives way to that of another pick."""
+"""Seconds without a score for each second that scoring a pick so far took: at most 5 % of one core. The first seconds
+of scores are free of it, as early picks change. And seconds in which a score gives way to that of another pick."""
 
 
 def finalists(

@@ -45,7 +45,8 @@ class Finetuning:
     balance: float = 0.0  # exponent of the inverse class frequency: 0 weights images equally, 1 classes
     capture: float = 0.0  # share of training images that get a capture condition
     augmentation: Augmentation = CHANGES  # how training images are augmented
-    more_epochs: float = 0.25  # extra epochs of the network that ships, with validation, as a share of ``epochs``
+    # extra epochs of the network that ships, with validation, as a share of ``epochs``; 0 for none
+    more_epochs: float = 0.25
     more_rate: float = 0.3  # factor on the rate in these epochs
     seconds: float | None = None  # time limit; no epoch starts that would end later. None for no limit.
     seed: int = 0  # of shuffling, augmentation and the validation part
@@ -58,7 +59,7 @@ class Finetuning:
 
     def going_on(self) -> Finetuning:
         """Return the hyperparameters of the extra epochs of the network that ships."""
-        epochs = max(1, round(self.more_epochs * self.epochs))
+        epochs = max(1, round(self.more_epochs * self.epochs)) if self.more_epochs else 0
         return replace(self, epochs=epochs, patience=epochs, learning_rate=self.more_rate * self.learning_rate)
 
     def plain(self) -> dict[str, Any]:

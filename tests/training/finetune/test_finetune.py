@@ -244,6 +244,8 @@ def test_what_ships_goes_on_with_the_validation_part_too(tuned: Tuned, folder: P
     kernels = [_kernel(net, "conv1") for net in (nets.backbone(), tuned[0], backbone)]
     assert 0 < np.abs(kernels[2] - kernels[1]).max() < np.abs(kernels[1] - kernels[0]).max()
     assert _accuracy(backbone, more, few, range(len(few[0]))) > 0.9
+    same, none = _run(few, tmp_path / "none", replace(KNOBS, more_epochs=0.0), after=folder / WEIGHTS)
+    assert (none.history, np.abs(_kernel(same, "conv1") - kernels[1]).max()) == ((), 0)
 
 
 def test_what_ships_reads_the_maps_of_the_compared_model(

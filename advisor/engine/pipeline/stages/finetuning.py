@@ -1,5 +1,6 @@
 """Stages of fine-tuning: its trials, the compared model and the model that ships."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
@@ -120,13 +121,13 @@ def _finetuned(
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         learnt = materials.part(role)
-        validation = learnt.rows_of(materials.part(Role.VALIDATION))
-        planned = replace(hyperparameters(materials, results), seconds=_seconds(materials, card, to_come))
-        begun = (results[head].file, results[head].chosen)
-        tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, validation, learnt.groups, begun)
+        judged = learnt.rows_of(materials.part(Role.VALIDATION))
+        before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
+        planned = _planned(hyperparameters(materials, results), before, len(judged), _seconds(materials, card, to_come))
+        tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
             tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
-            results[compared].path if compared else None, maps(materials, results, folders) if best else None,
+            before.path if before else None, maps(materials, results, folders) if best else None,
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
@@ -144,6 +145,16 @@ def _finetuned(
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
+
+
+def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
+    """Return the hyperparameters within a time limit; without extra epochs if every compared one was worse than the
+    start, by two standard errors of an accuracy on so many images.
+    """
+    told = read_result(compared.path.parent) if compared else {"history": ()}
+    best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
+    harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < told.get("start_accuracy", 0.0)
+    return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 
 def _seconds(materials: Materials, card: Card, to_come: float | None) -> float | None:

@@ -96,10 +96,8 @@ class Detecting(Prepared):
 
 def rules_when(limited: bool) -> tuple[RejectionRule, ...]:
     """Return the rules, with that of a latency budget on this machine if there is one."""
-    rules = [RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless)]
-    if limited:
-        rules.append(RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1)))
-    return tuple(rules)
+    slow = RejectionRule(RuleNeeds.BACKBONE, StageName.SCREEN, partial(slow_backbone, 1))
+    return (RejectionRule(RuleNeeds.LIGHTER, StageName.COMPRESS, needless), *([slow] if limited else []))
 
 
 def evaluated(

@@ -14,6 +14,7 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
+from advisor.engine.pipeline.stage import RESULT
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
@@ -95,6 +96,12 @@ def test_what_ships_goes_on_from_what_was_compared(
     assert answers[0].shape == answers[1].shape
     assert np.abs(answers[0] - answers[1]).max() < 0.5, "a few epochs more change little"
     assert not list(tmp_path.glob("**/*.checkpoints"))
+
+
+@pytest.mark.parametrize(("best", "more"), [(0.71, 0.0), (0.9, KNOBS.more_epochs)])
+def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, best: float, more: float) -> None:
+    (tmp_path / RESULT).write_text(json.dumps({"history": [{"validation_accuracy": best}], "start_accuracy": 0.91}))
+    assert stages._planned(KNOBS, FloatModel(tmp_path / "x", ""), 187, None).more_epochs == more
 
 
 @pytest.mark.slow
