@@ -15,9 +15,6 @@ RIDGE = 1e-2
 SHRINKS = tuple(1.5**-power for power in range(30))
 """Shares of the step that holds the greatest weight, to be tried where weights may be clipped."""
 
-BLOCK = 64
-"""Weights whose errors are spread over the later ones at once."""
-
 ROUNDS = 50
 """Rounds of k-means, at most."""
 
@@ -140,20 +137,14 @@ def round_dense(kernel: NDArray[np.float32], inputs: NDArray[np.float32], per_ch
 
 
 def _together(weights: Floats, steps: Floats, moments: Floats, last: int | None) -> Floats:
-    """Round weights whose output channels all read the same inputs.
-
-    The errors of a block of weights are spread over the later blocks at once, as in the article.
-    """
+    """Round weights whose output channels all read the same inputs."""
     order = np.argsort(-np.diag(moments), kind="stable")
     factor = _factor(moments[np.ix_(order, order)])
     left, rounded = weights[order], np.empty_like(weights)
-    for start in range(0, len(order), BLOCK):
-        stop, errors = min(start + BLOCK, len(order)), []
-        for index in range(start, stop):
-            rounded[order[index]] = _rounded(left[index], weights[order[index]], steps, last)
-            errors.append((left[index] - rounded[order[index]]) / factor[index, index])
-            left[index + 1 : stop] -= np.outer(factor[index, index + 1 : stop], errors[-1])
-        left[stop:] -= factor[start:stop, stop:].T @ np.array(errors)
+    for index, row in enumerate(order):
+        rounded[row] = _rounded(left[index], weights[row], steps, last)
+        error = (left[index] - rounded[row]) / factor[index, index]
+        left[index + 1 :] -= np.outer(factor[index, index + 1 :], error)
     return rounded
 
 

@@ -131,7 +131,6 @@ def observe(
 
     ``known`` are activations that are known, by tensor index; ``done`` are kernels whose covariances are not needed.
     """
-    import scipy.linalg.blas  # noqa: F401  # before the limit, which holds for what is loaded
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped,unused-ignore]
 
     (tables, model), known = opened(data), known or {}
@@ -229,7 +228,7 @@ class _Sums:
         self._count = 0
         self._centre: Any = None
         self._sum: Any = 0.0
-        self._products: Any = 0.0 if layer.depthwise else None
+        self._products: Any = 0.0
 
     def add(self, value: NDArray[np.float32]) -> None:
         self._waiting.append(self.layer.seen(value, POSITIONS, self._draw))
@@ -237,30 +236,20 @@ class _Sums:
             self._flush()
 
     def _flush(self) -> None:
-        from scipy.linalg.blas import ssyrk
-
         rows = np.concatenate(self._waiting)
+        by_channel = np.moveaxis(rows, 2, 0) if self.layer.depthwise else rows.reshape(1, len(rows), -1)
         if self._centre is None:
-            self._centre = rows.mean(axis=0)
-        rows -= self._centre  # without the mean, products keep their digits in float32
-        if self.layer.depthwise:
-            by_channel = np.ascontiguousarray(np.moveaxis(rows, 2, 0))
-            self._products = self._products + np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
-        else:  # the lower triangle, summed by BLAS
-            flat = rows.reshape(len(rows), -1)
-            self._products = ssyrk(1.0, flat.T, beta=1.0, c=self._products, lower=1, overwrite_c=1)
-        self._sum = self._sum + rows.sum(axis=0, dtype=np.float64)
+            self._centre = by_channel.mean(axis=1, keepdims=True)
+        # Without the mean, products keep their digits in float32.
+        by_channel = by_channel - self._centre
+        self._products = self._products + np.matmul(np.swapaxes(by_channel, 1, 2), by_channel).astype(np.float64)
+        self._sum = self._sum + by_channel.sum(axis=1, dtype=np.float64)
         self._count += len(rows)
         self._waiting = []
 
     def moments(self) -> NDArray[np.float64]:
         if self._waiting:
             self._flush()
-        means = self._sum.T if self.layer.depthwise else self._sum.reshape(-1)
-        means = means / self._count
-        products = self._products
-        if not self.layer.depthwise:
-            products = np.tril(products).astype(np.float64)
-            products += np.tril(products, -1).T
-        found: NDArray[np.float64] = products / self._count - means[..., :, None] * means[..., None, :]
-        return found
+        means = self._sum / self._count
+        found: NDArray[np.float64] = self._products / self._count - means[:, :, None] * means[:, None, :]
+        return found if self.layer.depthwise else found[0]

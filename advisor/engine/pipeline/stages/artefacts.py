@@ -169,7 +169,7 @@ def calibrated(
         return partial(jobs.calibrate, model, grids, images, folders.out, known)
 
     return Stage(
-        StageName.CALIBRATE, scope, "2", "calibrating", (*after(source), *after(earlier)), inputs, job,
+        StageName.CALIBRATE, scope, "1", "calibrating", (*after(source), *after(earlier)), inputs, job,
         lambda folder: tuple(sorted(file for file in folder.iterdir() if file.name != RESULT)),
         cost.CALIBRATE_AGAIN_S + (recipe_of(scope.training).layers if earlier else 1.0) * cost.CALIBRATE_LAYERS_S,
     )  # fmt: skip

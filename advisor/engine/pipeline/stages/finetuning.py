@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.training import HEAD
@@ -151,7 +152,7 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     """Return the hyperparameters within a time limit; without extra epochs if every compared one was worse than the
     start, by two standard errors of an accuracy on so many images.
     """
-    told = read_result(compared.path.parent) if compared else {"history": ()}
+    told: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
     best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
     harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < told.get("start_accuracy", 0.0)
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
