@@ -24,6 +24,7 @@ from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.metrics import BALANCED
 from advisor.core.quantity import Provenance, Quantity, wilson
 from advisor.core.training import DEFAULT, HEAD
+from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.prices import TimeLimit
 from advisor.engine.scheduling.worth import WorthRule
@@ -36,12 +37,10 @@ NAME, TITLE = "anytime_replay", "The rule within a limit, replayed on recorded s
 CHOOSE, JUDGE = ("trashnet", "grocery"), ("tiles", "few")
 LIMITS_S = (60, 120, 240, 480, 960)
 BUDGET, LEAST = Budget(latency_ms=50.0), 2.0
-RULE, PRIOR, HEADS, HINDSIGHT = "rule", "prior order", "heads", "hindsight"
-FLOAT, INT8 = FORMS = ("float32", "int8")
+RULE, PRIOR, HEADS = "rule", "prior order", "heads"
+FLOAT, INT8 = ALWAYS
 SHIPS = 4 / 3
 """Seconds of both trainings over those of the compared one: that of the file that ships has a third of the epochs."""
-
-TINY = 1e-9
 
 HEADER = ("set, limit and method", "set", "limit s", "method", "pick", "test %", "behind hindsight", "CPU s")
 REMARKS = (
@@ -80,7 +79,7 @@ class Recorded:
     def plan(self) -> Plan:
         """The plan of a search over these cards, on one core."""
         counts = {"images": self.trained + self.validated, "validation": self.validated}
-        return planned(most_promising_first(self.cards), FORMS, (1,), DEFAULT, "", cores=1, **counts)
+        return planned(most_promising_first(self.cards), ALWAYS, (1,), DEFAULT, "", cores=1, **counts)
 
     def made(self, step: FormStep, left_s: float = math.inf) -> Made | None:
         """Return the result of a step in the seconds that are left, of fine-tuning with fewer epochs; None for none."""
@@ -97,7 +96,8 @@ class Recorded:
             epochs, spent, best = [row for row in rows if row.step == table.TUNED], 0.0, None
             for row in epochs:
                 spent += SHIPS * row.cpu_s
-                if spent <= left_s and (best is None or row.validation > best.validation - TINY * (best.epoch > 0)):
+                better = best is None or row.validation > best.validation
+                if spent <= left_s and (better or (best.epoch and row.validation == best.validation)):
                     best = row  # of equal epochs the later one, of equals the start
             if best is None:
                 return None
@@ -170,11 +170,16 @@ def by_rule(search: Search) -> None:
             rule.tell(found)
 
 
+def chain(card: str, trainings: Sequence[str]) -> list[FormStep]:
+    """Return the steps of a card with these trainings, and the int8 file of the last one."""
+    networks = [CardTraining(card, each) for each in trainings]
+    return [*(FormStep(each, FLOAT) for each in networks), FormStep(networks[-1], INT8)]
+
+
 def in_order(search: Search, trainings: Sequence[str]) -> None:
     """Evaluate one card after the other with these trainings, and the int8 file of the last one."""
     for card in search.recorded.cards:
-        networks = [CardTraining(card.name, each) for each in trainings]
-        for step in (*(FormStep(each, FLOAT) for each in networks), FormStep(networks[-1], INT8)):
+        for step in chain(card.name, trainings):
             if search.evaluate(step) is None:
                 return
 
@@ -183,9 +188,8 @@ def in_hindsight(recorded: Recorded, limit_s: float) -> float:
     """Return the best accuracy on the test images in % of a file that one card can have within the limit."""
     best = 0.0
     for name, trainings in product(recorded.steps, ((HEAD,), DEFAULT)):
-        networks = [CardTraining(name, each) for each in trainings]
         search = Search(recorded, limit_s)
-        for step in (*(FormStep(each, FLOAT) for each in networks), FormStep(networks[-1], INT8)):
+        for step in chain(name, trainings):
             search.evaluate(step)
         best = max([best, *(made.test for made in search.results.values())])
     return best

@@ -31,13 +31,13 @@ FORM_POINTS = 0.5
 hold-out of TrashNet: 0.25 for ``weight_int8`` to 0.7 for ``int8``, the noise of 505 images included."""
 
 BROKEN_SHARE, BROKEN_POINTS = 0.05, 10.0
-"""Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points; so of
-fine-tunings."""
+"""Share of forms that lose much, as if quantization failed, and the standard deviation of their loss in points. So for
+fine-tuning that goes wrong."""
 
 FLOAT = "float32"
 
 LEAST_ERROR = 0.2
-"""Least error in %, so that its logarithm and shares of it are no extremes."""
+"""Least error in % that is counted, so that its logarithm stays finite."""
 
 RIVALS = 256
 """Most accurate candidates that each candidate is compared with, so that 10,000 candidates take seconds."""
@@ -125,7 +125,7 @@ class Posterior:
         return shown
 
     def gained(self, tuned: Evaluation, head: Evaluation, images: int) -> float:
-        """Return the points that fine-tuning gains over a head of so many images, see :func:`drawn_in`."""
+        """Return the points that fine-tuning is expected to gain over a head that learnt from so many ``images``."""
         shift, spread = shift_of(tuned.configuration.training, images)
         points, error = self.differences([head], [tuned])
         errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)

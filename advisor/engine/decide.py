@@ -130,9 +130,10 @@ def _tuned_better(
 
 def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:
     """Return one sentence why the fine-tuned file comes before the head, which has the higher figure."""
+    points = accuracy_of(head) - accuracy_of(tuned)
     return (
-        f"Without fine-tuning it has {accuracy_of(head):.1f} %, {accuracy_of(head) - accuracy_of(tuned):.1f} points "
-        "more: so few images can show that by chance, and fine-tuning is expected to gain more."
+        f"Without fine-tuning, the same model has {accuracy_of(head):.1f} % on validation, {points:.1f} points more. "
+        "That may be chance: fine-tuning is expected to gain more."
     )
 
 

@@ -55,9 +55,8 @@ def test_every_stretch_of_an_order_has_its_share_of_each_class() -> None:
 
 
 def test_a_replay_tunes_where_time_is_left_and_never_takes_longer_than_its_limit() -> None:
-    recorded = Recorded("trashnet", anytime_table.read())
     for limit_s, tuned in ((40.0, False), (2000.0, True)):
-        search = Search(recorded, limit_s)
+        search = Search(Recorded("trashnet", anytime_table.read()), limit_s)
         by_rule(search)
         assert (0 < search.spent_s <= limit_s, any(step.network.tuned for step in search.results)) == (True, tuned)
 

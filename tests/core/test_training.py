@@ -11,4 +11,5 @@ def test_fine_tuning_gains_more_from_more_images(images: int, more: int) -> None
 
 
 def test_a_first_look_has_more_errors_than_the_head_and_no_training_changes_nothing() -> None:
-    assert shift_of("head_subset", 2000)[0] > 0.0 == shift_of("head", 2000)[0] == shift_of("none", 2000)[0]
+    assert shift_of("head_subset", 2000)[0] > 0.0
+    assert shift_of("head", 2000) == shift_of("none", 2000) == (0.0, 0.0)

@@ -35,8 +35,8 @@ images of TrashNet took 6.9 CPU seconds on an AMD EPYC; 6,000 rows of features w
 EXPORT_BYTES = 1_200_000_000  # Memory of the converter to ONNX and its libraries
 
 CALIBRATE_AGAIN_S, CALIBRATE_LAYERS_S = 4.5, 8.0
-"""Seconds of calibrating MobileNetV2 for all its forms: of a model that shares all its layers but the head, and more
-with layers of its own."""
+"""Seconds of calibrating MobileNetV2 for all its forms where only its head is new, and how many more where
+all its layers are."""
 
 COMPRESS_S: Mapping[str, float] = {"float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0}
 """Seconds of a compression recipe on MobileNetV2, after its calibration."""

@@ -55,8 +55,8 @@ EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
 
 REST, FREE_S, YOUNG_S = 20.0, 12.0, 3.0
-"""Seconds without a score for each second that scoring a pick so far took: at most 5 % of one core. The first seconds
-of scores are free of it, as early picks change. And seconds in which a score gives way to that of another pick."""
+"""Seconds of rest after each second of scoring a pick so far, so that it takes at most 5 % of one core; seconds of
+scoring without a rest at first, as early picks change; and seconds in which a score gives way to another pick's."""
 
 
 def finalists(
@@ -159,7 +159,8 @@ class PickSoFar:
     """
 
     def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
-        self._pick, self._scorer, self._run, self._rest_until, self._spent_s = pick, scorer, run, 0.0, 0.0
+        self._pick, self._scorer, self._run = pick, scorer, run
+        self._rest_until = self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._again: asyncio.TimerHandle | None = None
         self._file, self._began = "", 0.0  # what is being scored, and since when
