@@ -149,8 +149,8 @@ def _finetuned(
 
 
 def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
-    """Return the hyperparameters within a time limit; without extra epochs if every compared one was worse than the
-    start, by two standard errors of an accuracy on so many images.
+    """Return the hyperparameters within a time limit; without extra epochs if every epoch of the compared network was
+    worse than its start, by two standard errors of an accuracy on so many images.
     """
     told: dict[str, Any] = read_result(compared.path.parent) if compared else {"history": ()}
     best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
