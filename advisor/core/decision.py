@@ -126,6 +126,7 @@ def decide(
     feasible = [evaluation for evaluation in known if budget.met_by(evaluation)]
     if not feasible:
         return _closest(known, budget)
+    preference = preference.within(budget.limits)
     chooser = _Chooser(Posterior(known, answers), preference)
     pick = chooser.pick(feasible)
     others = [e for e in feasible if variant_of(e) != variant_of(pick)]
@@ -175,10 +176,10 @@ class _Chooser:
         fastest = min(ties, key=lambda e: (latency_of(e), -accuracy_of(e), e.configuration))
         if network_of(fastest) == network_of(pick):
             theirs, own = self.posterior.lost([fastest, pick]).tolist()
-            return not_the_faster(fastest, pick, expected_points=theirs - own)
+            return not_the_faster(fastest, pick, self.preference, expected_points=theirs - own)
         (behind,) = self.posterior.shown_behind([fastest], [pick]).tolist()
         theirs, own = self.posterior.shown_behind(self.posterior.float_forms([fastest, pick]), feasible).tolist()
-        return not_the_faster(fastest, pick, shown_points=behind, further_points=theirs - own)
+        return not_the_faster(fastest, pick, self.preference, shown_points=behind, further_points=theirs - own)
 
     def chances(self, feasible: Sequence[Evaluation]) -> dict[str, float]:
         """Return how often each file would be the pick if images and timings were resampled, most probable first."""
@@ -186,7 +187,8 @@ class _Chooser:
 
         pool = self._by_loss(feasible, feasible)[:MOST_LIKELY]
         bases, shown, lost, latencies = self.posterior.draws(pool, feasible)
-        losses = self.preference.cost(latencies, np.log([size_of(e) for e in pool]), -bases, shown, lost)
+        sizes = np.array([size_of(e) for e in pool])
+        losses = self.preference.price(np.exp(latencies), sizes) + self.preference.loss(-bases, shown, lost)
         wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
         by_file: dict[tuple[str, str, str], tuple[Evaluation, float]] = {}
         for evaluation, share in zip(pool, wins, strict=True):
@@ -204,9 +206,9 @@ class _Chooser:
         if not self.preference.weighs_costs:
             lost = bases - np.array([accuracy_of(e) for e in pool])
         shown = self.posterior.shown_behind(floats, feasible) if self.preference.accuracy_first else 0 * lost
-        latencies, sizes = (np.log([figure(e) for e in pool]) for figure in (latency_of, size_of))
+        latencies, sizes = (np.array([figure(e) for e in pool]) for figure in (latency_of, size_of))
         # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
-        exact: Floats = self.preference.cost(latencies, sizes, -bases, shown, lost)
+        exact: Floats = self.preference.price(latencies, sizes) + self.preference.loss(-bases, shown, lost)
         losses = exact.round(9).tolist()
 
         def rank(row: tuple[float, Evaluation]) -> tuple[float, float, float, float, Configuration]:

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from advisor.core.errors import UsageError, nearest
-from advisor.core.units import plain
+from advisor.core.units import plain, show_bytes, show_ms
 
 TOP1, BALANCED_ACCURACY, MACRO_F1, TOP5 = "top1", "balanced-accuracy", "macro-f1", "top5"
 LOG_LOSS, COST_SAVED, WORST_GROUP = "log-loss", "cost-saved", "worst-group"
@@ -178,13 +178,25 @@ POINT_WORTH = 1.4
 SHOWN_WORTH = 9.0
 """Additional weight of a point by which the images show that a network is behind another candidate."""
 
-LOST_WORTH = 4.0
+LOST_WORTH = 1.0
 """Additional weight of a point that a form is expected to lose against its network's float form."""
 
 LOST_FACTOR = POINT_WORTH ** (1 + LOST_WORTH)
 """Factor in latency or size that a point is worth that a form is expected to lose, by default."""
 
 MAX_WEIGHT = 100.0
+
+SCALE = 0.1
+"""Share of a limit below which a saving counts little; see :meth:`Preference.within`. A tenth of the latency at a
+fiftieth of the limit is worth half a point. Chosen on splits of two sets, see docs/decisions."""
+
+AT_ONCE_MS = 100.0
+"""Latency limit that the scale is a share of where none is set: up to it, an answer seems to come at once (R. B.
+Miller, "Response time in man-computer conversational transactions", AFIPS 1968)."""
+
+INSTALLS_BYTES = 6e6
+"""Bytes of an app that cost 1 % of its installs (S. Tolomei, "Shrinking APKs, growing installs", Google Play 2017). At
+their scale, where no size limit is set, they count like a point of accuracy."""
 
 Figure = Any
 """A number, or an array of them."""
@@ -201,16 +213,44 @@ class Preference:
     #: where the images hardly tell the accuracies apart. A point that a form is expected to lose counts more, too.
     accuracy_first: bool = False
     name: str = ""  #: name on the command line, empty for weights that the user wrote
+    scale_ms: float = 0.0  #: added to a latency before its logarithm counts, milliseconds
+    scale_bytes: float = 0.0  #: added to a size, bytes
 
-    def cost(self, log_latency: Figure, log_size: Figure, behind: Figure, shown: Figure, lost: Figure) -> Figure:
-        """Return the cost to minimise, in logarithms of a factor in latency or size.
+    def within(self, limits: Mapping[str, float]) -> Preference:
+        """Return the same preference with the limits of ``latency`` (ms) and ``size`` (bytes) as scales.
+
+        Near a limit, a factor counts as such; far below it hardly, as :data:`SCALE` of the limit is added before
+        factors are formed. Weights that the user wrote, and a preference for one figure, stay as they are.
+        """
+        if not self.accuracy_first:
+            return self
+        size = SCALE * limits["size"] if "size" in limits else INSTALLS_BYTES / (POINT_WORTH - 1)
+        return replace(self, scale_ms=SCALE * limits.get("latency", AT_ONCE_MS), scale_bytes=size)
+
+    def price(self, latency_ms: Figure, size_bytes: Figure) -> Figure:
+        """Return the cost of latency and size: the part of the loss that is not accuracy, in the same unit."""
+        import numpy as np
+
+        latency, size = np.log(latency_ms + self.scale_ms), np.log(size_bytes + self.scale_bytes)
+        return self.latency * latency + self.size * size
+
+    def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
+        """Return the loss by accuracy, in logarithms of a factor in latency or size.
 
         In points: the network's float form is ``behind`` any fixed accuracy; the images have ``shown`` it to be behind
         another candidate, at least 0; and the form is expected to have ``lost`` against the float form.
         """
         more = SHOWN_WORTH * shown + LOST_WORTH * lost if self.accuracy_first else 0.0
-        point = self.accuracy * math.log(POINT_WORTH)
-        return self.latency * log_latency + self.size * log_size + point * (behind + lost + more)
+        return self.accuracy * math.log(POINT_WORTH) * (behind + lost + more)
+
+    def point(self, latency_ms: float, size_bytes: float, factor: float = POINT_WORTH) -> str:
+        """Return what a point of accuracy is worth at a latency and a size: ``6.6 ms or 8.9 MB``."""
+        more = factor**self.accuracy - 1
+        worth = (
+            show_ms((latency_ms + self.scale_ms) * more) if self.latency else "",
+            show_bytes((size_bytes + self.scale_bytes) * more) if self.size else "",
+        )
+        return " or ".join(filter(None, worth))
 
     @property
     def weighs_costs(self) -> bool:
@@ -229,6 +269,11 @@ class Preference:
             "The rule: of the candidates within the limits, the one with the smallest expected loss. "
             f"Costs are {' and '.join(costs) or 'not counted'}, as factors."
         )
+        if self.scale_ms:
+            rule += (
+                f" {show_ms(self.scale_ms)} and {show_bytes(self.scale_bytes)} are added first, so that time and size "
+                "far below the limits count little."
+            )
         if self.accuracy:
             rule += f" A point of accuracy behind the best counts as a factor of {point:.3g}."
         if self.accuracy_first:

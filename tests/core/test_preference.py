@@ -49,9 +49,45 @@ def test_a_preference_picks_nothing_that_breaks_the_budget() -> None:
     assert decide(ALL, Budget(latency_ms=15), preference=PREFERENCES["accuracy"]).pick == FAST
 
 
+@given(st.floats(5, 500), st.floats(0.51, 3))
+def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_at_most_half_a_point(
+    limit: float, points: float
+) -> None:
+    slow, fast = (
+        evaluation("slow", accuracy=90, latency=limit / 50),
+        evaluation("fast", accuracy=90 - points, latency=1),
+    )
+    fast = replace(fast, latency=replace(present(fast.latency), value=limit / 500))
+    assert decide([slow, fast], Budget(latency_ms=limit)).pick == slow
+
+
+def test_near_the_budget_time_is_worth_more_than_far_below_it() -> None:
+    slow, fast = evaluation("slow", accuracy=90, latency=5), evaluation("fast", accuracy=88.5, latency=2)
+    assert decide([slow, fast], Budget(latency_ms=50)).pick == slow
+    assert decide([slow, fast], Budget(latency_ms=6)).pick == fast
+
+
+def test_a_size_budget_is_a_scale_too() -> None:
+    large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=88.5, size=1.5e6)
+    assert decide([large, small], BUDGET).pick == large
+    assert decide([large, small], Budget(latency_ms=50, size_bytes=4_500_000)).pick == small
+
+
+def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
+    weights = parse_preference("accuracy=1,latency=1")
+    assert weights.within({"latency": 50.0, "size": 1e6}) == weights
+
+
+def test_the_reason_says_which_points_are_given_up_for_what() -> None:
+    best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
+    cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
+    reason = decide([best, cheap], BUDGET).reason
+    assert "It gives up 0.4 points and is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less)" in reason
+
+
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:
-    quick = evaluation("quick", accuracy=90, latency=5, size=4e6)
-    light = evaluation("light", accuracy=90, latency=12, size=2e6)
+    quick = evaluation("quick", accuracy=90, latency=5, size=40e6)
+    light = evaluation("light", accuracy=90, latency=12, size=20e6)
     decision = decide([quick, light], BUDGET)
     assert decision.pick == quick
     assert any("size matters twice as much: light" in flip.text for flip in decision.flips)

@@ -41,7 +41,8 @@ class Losses:
     """The costs of steps, without that of the network's accuracy."""
 
     def __init__(self, plan: Plan, preference: Preference, budget: Budget) -> None:
-        self._preference, self._budget, self._estimates = preference, budget, CostEstimates(plan)
+        self._preference, self._budget = preference.within(budget.limits), budget
+        self._estimates = CostEstimates(plan)
         self._drops, self._known = dict[tuple[str, str], float](), dict[FormStep, FormCost]()
         self._fastest_of = dict[FormStep, CostEstimate]()
         self._slower = dict[str, float]()  # logarithm of the first latency of each card over the expected one
@@ -74,7 +75,7 @@ class Losses:
     def spread(self, step: FormStep) -> float:
         """Return the standard deviation of the loss by the points that a form loses, 0 once a file of it was scored."""
         known = (step.network.card, step.form) in self._drops
-        return float(self._preference.cost(0.0, 0.0, 0.0, 0.0, 0.0 if known else DROP_SD))
+        return float(self._preference.loss(0.0, 0.0, 0.0 if known else DROP_SD))
 
     def _fastest(self, step: FormStep) -> CostEstimate:
         """Return the latency with the best thread count that is expected of a step, and its size."""
@@ -86,5 +87,4 @@ class Losses:
 
     def _loss(self, step: FormStep, latency_ms: float, size_bytes: float) -> float:
         lost = self._drops.get((step.network.card, step.form), ADJUSTED * form_of(step.form).drop)
-        found = self._preference.cost(math.log(latency_ms), math.log(size_bytes), 0.0, 0.0, max(0.0, lost))
-        return float(found)
+        return float(self._preference.price(latency_ms, size_bytes) + self._preference.loss(0.0, 0.0, max(0.0, lost)))

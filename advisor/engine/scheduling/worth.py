@@ -105,8 +105,8 @@ class WorthRule:
         self._plan, self._losses = plan, Losses(plan, preference, budget)
         self._an_hour = least * (IDLE if limit else 1.0)
         self.stops_below = f"{self._an_hour:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
-        self._point = float(preference.cost(0.0, 0.0, 1.0, 0.0, 0.0))
-        self._shown = float(preference.cost(0.0, 0.0, 0.0, 1.0, 0.0))
+        self._point = float(preference.loss(1.0, 0.0, 0.0))
+        self._shown = float(preference.loss(0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
         self._train = plan.workload.images.get(Role.TRAIN, 0)
         self.planned = set[FormStep]()  # the steps that are expected to begin
