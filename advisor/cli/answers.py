@@ -162,7 +162,8 @@ def compare(
 ) -> None:
     """Show what changed between two runs: question, data, catalogue, devices, versions, figures, recommendation.
 
-    Exit code 4: the recommendation changed, or got worse by more than the noise of its figures. 0: it did not.
+    Exit code 4: the recommendation changed, or got worse by more than the noise of its figures. 3: the later run ended
+    before its first result. 0: it did not change.
 
     Example: advisor compare runs/20260131-120000-photos runs/latest --format markdown
     """
@@ -181,6 +182,8 @@ def compare(
         typer.echo(render_comparison(comparison, form), nl=False)
     if comparison.recommends_otherwise:
         raise typer.Exit(ExitCode.CHANGED)
+    if comparison.incomplete:
+        raise typer.Exit(ExitCode.UNSATISFIED)
 
 
 @dataclass(frozen=True)
@@ -218,7 +221,7 @@ def reevaluate(
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
     Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
-    parent. Exit code 4: a recommendation changed or got worse. 0: none did.
+    parent. Exit code 4: a recommendation changed or got worse. 3: a run has no result to answer from. 0: none changed.
 
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
@@ -243,6 +246,8 @@ def reevaluate(
         typer.echo(render_reevaluations(shown, form), nl=False)
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)
+    if any(result.comparison and result.comparison.incomplete for result in found):
+        raise typer.Exit(ExitCode.UNSATISFIED)
 
 
 def _format(form: str, as_json: bool) -> str:

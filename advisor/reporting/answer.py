@@ -87,7 +87,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
     """Return what the terminal says below the table."""
     decision, dataset = view.decision, view.dataset
     pick = "Pick for all devices" if view.by_device else "Pick"
-    label, look = (pick, "good") if decision.feasible else ("Nothing meets the budget", "warn")
+    unmet = "Nothing meets the budget" if decision.pick else "No result"
+    label, look = (pick, "good") if decision.feasible else (unmet, "warn")
     yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
     if decision.pick is not None:
         yield from (Labelled(name, figure) for name, figure in figures.expectations(decision.pick, view.other_metric))
@@ -149,7 +150,7 @@ def alternatives(view: RunView, flips: int | None = None) -> Iterator[Labelled]:
 def headline(view: RunView) -> Iterator[Block]:
     """Return the beginning of a document: the pick, why, its warnings and the question."""
     decision = view.decision
-    nothing = "no result yet" if view.unfinished and decision.pick is None else "nothing meets the budget"
+    nothing = "nothing meets the budget" if decision.pick else "no result yet" if view.unfinished else "no result"
     title = text.name(decision.pick) if decision.pick and decision.feasible else nothing
     yield blocks.Heading(f"advisor: {title}", "answer")
     if view.unfinished:

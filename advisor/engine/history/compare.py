@@ -40,6 +40,7 @@ class ComparisonResult(StrEnum):
     NOISE = "within noise"
     WORSE = "worse"
     CHANGED = "changed"
+    INCOMPLETE = "incomplete"
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,11 @@ class Comparison(Written):
         """True where the recommendation changed, or the same one got worse, beyond the noise."""
         return self.result in (ComparisonResult.CHANGED, ComparisonResult.WORSE)
 
+    @property
+    def incomplete(self) -> bool:
+        """True where the later run ended before its first result, so that nothing is known of a change."""
+        return self.result is ComparisonResult.INCOMPLETE
+
     def to_frame(self) -> pd.DataFrame:
         """Return every figure that differs as a row of a table; ``unit`` is that of ``before`` and ``after``."""
         from advisor.store.jsonfile import frame
@@ -151,6 +157,7 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
+    result = ComparisonResult.INCOMPLETE if after.too_early else result
     rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
     changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
@@ -229,8 +236,10 @@ def _reason(
     """Return the reason for the result of a comparison, in one or more sentences."""
     picks = before.decision.pick, after.decision.pick
     then, now = ("nothing" if pick is None else describe(pick) for pick in picks)
+    if result is ComparisonResult.INCOMPLETE:
+        return f"{after.name} ended before its first result: it says nothing of the earlier pick, {then}."
     if result is ComparisonResult.SAME:
-        return f"The pick did not change: {now}."
+        return f"The pick did not change: {now}." if picks[1] else "Neither run has a pick."
     if result is ComparisonResult.NOISE:
         return (
             f"The pick would be {now} instead of {then}, but no figure that decides it changed beyond the noise: not "

@@ -96,6 +96,12 @@ class Unfinished:
         )
 
 
+TOO_EARLY = (
+    "The search ended before its first result, so nothing is known about the limits yet: give it more time, or "
+    "continue it."
+)
+
+
 @dataclass(frozen=True)
 class LoadedRun:
     """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
@@ -122,6 +128,12 @@ class LoadedRun:
         """The question, with the limits that the decision was made under."""
         return self.request.question
 
+    @property
+    def too_early(self) -> bool:
+        """Whether its time limit or an interruption ended the search before its first result."""
+        stopped = section(self.manifest, "stopped").get("why", "time_limit" if self.manifest else "")
+        return stopped in ("time_limit", "interrupt") and all(e.status is Status.SKIPPED for e in self.evaluations)
+
 
 def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
     """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
@@ -142,7 +154,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
     question = replace(request.question, **{name: getattr(own.question, name) for name in PATHS if name not in wanted})
     request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
-    return LoadedRun(
+    run = LoadedRun(
         folder=folder,
         request=request,
         manifest=_without_version(folder.read_json("manifest.json")),
@@ -152,6 +164,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         by_device=answer.by_device,
         own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
     )
+    return replace(run, decision=replace(run.decision, reason=TOO_EARLY)) if run.too_early else run
 
 
 @dataclass(frozen=True)
