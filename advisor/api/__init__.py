@@ -1,6 +1,17 @@
 """The public functions: one for each command, and a few that a command uses on the way."""
 
-from advisor.api.answers import Report, check_run, compare, export, exportable, log_to, reevaluate, report
+from advisor.api.answers import (
+    Report,
+    check_run,
+    compare,
+    export,
+    exportable,
+    list_runs,
+    log_to,
+    predict,
+    reevaluate,
+    report,
+)
 from advisor.api.models import benchmark, benchmark_device, check_data, compress, diagnose, profile
 from advisor.api.runs import Check, Run, State, doctor, plan, search
 
@@ -19,8 +30,10 @@ __all__ = [
     "doctor",
     "export",
     "exportable",
+    "list_runs",
     "log_to",
     "plan",
+    "predict",
     "profile",
     "reevaluate",
     "report",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from advisor.engine.history.compare import Comparison, Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
+    from advisor.exporting.photograph import PhotographAnswer
+    from advisor.reporting.runs import RunRow
     from advisor.reporting.view import RunView
 
 
@@ -110,6 +112,38 @@ def report(
     view = view_of(loaded)
     view = view if images else replace(view, images=None)
     return Report(view, write_all(view, folder) if folder else ())
+
+
+def predict(
+    run: str | Path, photographs: Sequence[str | Path], to: str | Path | None = None
+) -> tuple[PhotographAnswer, ...]:
+    """Return what the pick of a run answers to photographs, each with its own error.
+
+    ::
+
+        import advisor
+        (first,) = advisor.predict("runs/latest", ["bottle.jpg"])
+        print(first.answer, first.found[0].score)
+
+    Args:
+        run: the run folder.
+        photographs: files of photographs.
+        to: folder for copies on which the found objects are drawn; None for none.
+
+    Raises:
+        UsageError: the run has no file, or no objects to draw; or files of ``to`` are in the way.
+        StageError: the file cannot run, or took too long.
+    """
+    from advisor.exporting.photograph import predict as answered
+
+    return answered(Path(run), [Path(each) for each in photographs], Path(to) if to is not None else None)
+
+
+def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
+    """Return the runs of a folder, the newest first: pick, figures and state. UsageError: it is no folder."""
+    from advisor.reporting.runs import Runs
+
+    return tuple(Runs(Path(folder)).rows())
 
 
 def export(

@@ -6,7 +6,7 @@ import shutil
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from advisor.engine.question import Request
     from advisor.engine.space.forecast import PlanView
+    from advisor.exporting.photograph import PhotographAnswer
     from advisor.reporting.view import RunView
 
 
@@ -44,6 +45,9 @@ class Run:
     path: Path
     interrupted: bool = False
     stopped: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # users give a text
 
     @cached_property
     def view(self) -> RunView:
@@ -81,6 +85,12 @@ class Run:
         from advisor.reporting.frames import evaluations_frame
 
         return evaluations_frame(self.view, self.evaluations)
+
+    def predict(self, photographs: Sequence[str | Path]) -> tuple[PhotographAnswer, ...]:
+        """Return what the pick answers to photographs; see :func:`advisor.predict`."""
+        from advisor.exporting.photograph import predict
+
+        return predict(self.path, [Path(each) for each in photographs])
 
     def _repr_html_(self) -> str:
         from advisor.reporting.html import summary_html

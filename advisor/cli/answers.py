@@ -152,6 +152,56 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
         typer.echo(plain(f"{number[key]}  {text}  {key}"))
 
 
+def predict(
+    run: options.RunArgument,
+    photographs: Annotated[list[str], argument("PHOTO...", "Files of photographs.")],
+    to: Annotated[
+        str | None, option("DIR", "Folder for copies on which the objects that were found are drawn.")
+    ] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what the pick of a run answers to photographs: the class or the objects, and how sure it is.
+
+    A class whose probability is below the threshold of the run (--min-precision) is shown as unknown. Exit code 3: a
+    photograph could not be read; the others are answered.
+
+    Example: advisor predict runs/latest bottle.jpg can.jpg
+    """
+    from advisor import api
+    from advisor.core.units import plain
+
+    with progress("running the pick on the photographs"):
+        found = api.predict(run, photographs, to)
+    if as_json:
+        print_document(predictions=[each.to_json() for each in found])
+    else:
+        for each in found:
+            typer.echo(plain(f"{each.photograph}: {each.sentence}"))
+    if any(each.error for each in found):
+        raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def runs(
+    folder: Annotated[str, argument("DIR", "Folder of the runs.")] = "runs",
+    sort: options.Sort = "",
+    only: options.Filter = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """List runs, the newest first: their state, and the pick with its accuracy, latency and size.
+
+    Example: advisor runs --filter state=finished
+    """
+    from advisor import api
+    from advisor.reporting.runs import ROWS, print_runs
+
+    rows = ROWS.select(sort, only)
+    shown = rows.of(api.list_runs(folder))
+    if as_json:
+        print_document(runs=[ROWS.row(each) for each in shown])
+    else:
+        print_runs(shown)
+
+
 def compare(
     before: Annotated[str, argument("RUN", "Folder of the earlier run.", complete_runs)],
     after: Annotated[str, argument("RUN", "Folder of the later run.", complete_runs)],

@@ -12,7 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from advisor.cli.answers import compare, export, reevaluate, report
+from advisor.cli.answers import compare, export, predict, reevaluate, report, runs
 from advisor.cli.catalog import cards_app, devices_app
 from advisor.cli.files import benchmark, compress, profile
 from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
@@ -127,6 +127,8 @@ app.command(short_help="Compress a .tflite file and measure what it costs.")(com
 for group in (cards_app, devices_app, data_app):
     app.add_typer(group)
 app.command(short_help="Decide again with other limits, and write the report.")(report)
+app.command(short_help="Show what the pick answers to photographs.")(predict)
+app.command(short_help="List runs with their picks.")(runs)
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)

@@ -55,7 +55,7 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
         from advisor.integrations.serve.pages import Pages
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
-    from advisor.integrations.serve.runs import Runs
+    from advisor.reporting.runs import Runs
 
     shown = Runs(runs)
     with bound(HOST, port) as opened:

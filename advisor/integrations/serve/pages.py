@@ -29,12 +29,12 @@ from advisor.core.errors import AdvisorError, ExitCode, StageError, UsageError, 
 from advisor.core.evaluation import HOST, name as evaluation_name
 from advisor.core.tasks import TASKS
 from advisor.core.units import show_bytes
+from advisor.exporting.photograph import MAX_BYTES, Answerer
 from advisor.integrations.serve.access import REPORT, REPORT_POLICY, Access, Guard
-from advisor.integrations.serve.photograph import MAX_BYTES, Answerer
-from advisor.integrations.serve.runs import REPORT as REPORT_FILE, SORTS, RunRow, Runs, RunState, figures
 from advisor.isolation.process import ChildProcess, TimedOut, run_program
 from advisor.reporting.comparisons import SHOWN, changes
 from advisor.reporting.pages import COLOURS, DRAWN, environment
+from advisor.reporting.runs import REPORT as REPORT_FILE, SORTS, RunRow, Runs, RunState, figures
 from advisor.reporting.view import typed_path
 
 ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)

@@ -15,8 +15,8 @@ from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.integrations.serve import bound
 from advisor.integrations.serve.access import HOST, Access
 from advisor.integrations.serve.pages import Pages
-from advisor.integrations.serve.runs import Runs
 from advisor.reporting.files import write_all
+from advisor.reporting.runs import Runs
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION

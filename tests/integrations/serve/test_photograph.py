@@ -1,15 +1,21 @@
 """What files answer to a photograph, in a real child process."""
 
 import io
+import os
 from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from PIL import Image
 
+from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Shares, Threshold
 from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.integrations.serve.photograph import Answerer
+from advisor.core.quantity import Interval
+from advisor.exporting.photograph import Answerer, predict
 from advisor.store import RunFolder
 from advisor.tflite.metadata import write_metadata
+from tests.cli.conftest import called, ended
 from tests.integrations.serve.client import Client
 from tests.integrations.serve.conftest import COLOURS, keep_file, photograph, two_cells
 from tests.measurement import small_models
@@ -56,6 +62,63 @@ def test_a_photograph_is_shown_upright(answerer: Answerer, detectors: RunFolder)
     found = answerer.answer(detectors.path, file.getvalue())
     assert (found.width, found.height) == (128, 64)
     assert min(each.box for each in found.forms[0].found) == pytest.approx((0, 0, 0.25, 0.25), abs=0.03)
+
+
+def test_the_pick_answers_photographs_and_an_error_stays_with_its_photograph(
+    colours: RunFolder, tmp_path: Path
+) -> None:
+    blue, text, large = (tmp_path / name for name in ("blue.png", "note.txt", "large.png"))
+    blue.write_bytes(photograph((10, 10, 250)))
+    text.write_text("no image")
+    Image.new("1", (10_000, 10_000)).save(large)
+    first, second, third = predict(colours.path, [blue, text, large])
+    assert (first.answer, first.error) == ("<b>blue", "")
+    assert first.sentence.startswith("<b>blue (<b>blue ")
+    assert "not a JPEG" in second.error
+    assert "100 megapixels" in third.error or "80 megapixels" in third.error
+    assert second.found == third.found == ()
+
+
+def test_the_command_answers_what_it_can_and_ends_with_3(colours: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
+    (tmp_path / "note.txt").write_text("no image")
+    said = called(("predict", str(colours.path), "blue.png", "note.txt"), tmp_path, dict(os.environ))
+    blue, note = ended(said, 3).out.splitlines()
+    assert blue.startswith("blue.png: <b>blue (")
+    assert note.startswith("note.txt: the photograph cannot be used: not a JPEG")
+    said = called(("predict", str(colours.path), "blue.png", "--json"), tmp_path, dict(os.environ))
+    (found,) = ended(said).document["predictions"]
+    assert (found["photograph"], found["answer"], found["least"]) == ("blue.png", "<b>blue", 0.0)
+    assert found["found"][0]["score"] > 0.5
+
+
+def test_an_answer_below_the_threshold_is_unknown(colours: RunFolder, tmp_path: Path) -> None:
+    (row,) = (each for each in colours.evaluations() if each.configuration.compression == "int8")
+    none, asked = Interval(0.0, 0.0, 0.0), Guarantees(Shares(0.95))
+    sure = ConfidenceFacts(1.0, none, none, none, none, threshold=Threshold(0.999, None, 0, 10), wanted=asked)
+    keep_file(colours, "int8", (colours.path / row.artefact).read_bytes(), replace(row.answers, confidence=sure))
+    grey = tmp_path / "grey.png"
+    grey.write_bytes(photograph((128, 128, 129)))
+    (found,) = predict(colours.path, [grey])
+    assert (found.answer, found.least) == ("unknown", 0.999)
+
+
+@pytest.mark.parametrize("kind", ["detectors", "counters"])
+def test_found_objects_are_counted_and_drawn(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    cells, to = tmp_path / "cells.png", tmp_path / "drawn"
+    cells.write_bytes(two_cells())
+    (found,) = predict(request.getfixturevalue(kind).path, [cells], to)
+    assert sorted(found.answer.split(", ")) == ["1 blue", "1 red"]
+    with Image.open(to / "001-cells.png") as drawn, Image.open(cells) as plain:
+        assert drawn.size == plain.size
+        assert list(drawn.getdata()) != list(plain.convert("RGB").getdata())
+    with pytest.raises(UsageError, match=r"already contains 001-cells\.png"):
+        predict(request.getfixturevalue(kind).path, [cells], to)
+
+
+def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no objects to draw"):
+        predict(colours.path, [tmp_path / "any.png"], tmp_path / "drawn")
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,12 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.engine.remaining import Standing, write_standing
-from advisor.integrations.serve.runs import Runs, RunState, figures
 from advisor.reporting.files import write_all
+from advisor.reporting.runs import Runs, RunState, figures
 from advisor.reporting.view import load_view
 from advisor.tasks import DETECTION
 from tests.builders import evaluation
+from tests.cli.conftest import called, ended
 from tests.integrations.serve.conftest import ENDED
 from tests.run_folders import write_run
 from tests.zones import zone
@@ -27,6 +28,28 @@ def test_a_finished_run_has_its_pick(runs: Path) -> None:
     assert (row.state, row.model, row.feasible, row.metric) == (RunState.FINISHED, "best int8", True, "Top-1")
     assert figures(row.pick) == ("92.0 %", "20.0 ms", "6.0 MB")
     assert dict(row.limits)["budget"] == "50ms"
+
+
+def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> None:
+    run = write_run(runs, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    write_run(runs, [], name="stopped")
+    said = ended(called(("runs",), tmp_path, dict(os.environ)))
+    row = next(line for line in said.out.splitlines() if run.path.name in line)
+    assert [part for part in row.split("  ") if part.strip()][1:] == [
+        "finished",
+        "best int8",
+        "92.0 %",
+        "20.0 ms",
+        "6.0 MB",
+    ]
+    (one,) = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ))).document[
+        "runs"
+    ]
+    assert (one["run"], one["pick"], one["accuracy_percent"]) == (run.path.name, "best int8", 92.0)
+    (tmp_path / "empty").mkdir()
+    assert "There are no runs." in ended(called(("runs", "empty"), tmp_path, dict(os.environ))).out
+    assert "'nowhere' is not a folder" in ended(called(("runs", "nowhere"), tmp_path, dict(os.environ)), 2).err
 
 
 def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:

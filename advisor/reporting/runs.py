@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -26,6 +26,8 @@ from advisor.core.metrics import METRICS, TOP1
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.remaining import Standing, read_standing
+from advisor.reporting.blocks import DataTable, Paragraph, columns, show
+from advisor.reporting.frames import Rows
 from advisor.store import RunFolder
 from advisor.store.jsonfile import read_document
 from advisor.store.run_folder import integrity_problems
@@ -108,6 +110,35 @@ SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
     "size": ("Size", _of_pick(size_of, float("inf")), False),
 }
 """Columns of the list: heading, key to sort by, and whether the largest comes first."""
+
+
+def _values(row: RunRow) -> dict[str, object]:
+    """Return the values of a run by column."""
+    pick = row.pick
+    accuracy = _accuracy(pick) if pick else -1.0
+    return {
+        "run": row.name,
+        "state": row.state.value,
+        "pick": row.model,
+        "feasible": row.feasible,
+        "accuracy_percent": accuracy if accuracy >= 0 else None,
+        "latency_ms": pick.latency.value if pick and pick.latency else None,
+        "size_bytes": pick.size.value if pick and pick.size else None,
+        "budget": dict(row.limits).get("budget", ""),
+        "why": row.why,
+    }
+
+
+ROWS: Rows[RunRow] = Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
+"""Runs, one row each."""
+
+_TITLES = ("run", "state", "pick", "accuracy", "latency", "size")
+
+
+def print_runs(rows: Sequence[RunRow]) -> None:
+    """Write a table of runs to standard output; those without a pick say why."""
+    cells = [(each.name, each.state.value, each.model or each.why or "no pick", *figures(each.pick)) for each in rows]
+    show([DataTable(columns(*_TITLES, left=_TITLES[:3]), cells)] if rows else [Paragraph("There are no runs.")])
 
 
 class Runs:

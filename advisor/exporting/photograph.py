@@ -1,0 +1,287 @@
+"""Run the shipped files of a run on photographs, in a child process with limits."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from advisor.core.codec import Written
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status, network_of
+from advisor.core.posterior import FLOAT
+from advisor.core.tasks import TASKS
+from advisor.exporting.check import outputs
+from advisor.exporting.shipping import Found, prepare
+from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Scratch
+from advisor.store.files import ensure_output_dir
+
+if TYPE_CHECKING:
+    from advisor.engine.history.loaded_run import LoadedRun
+
+MAX_BYTES = 32 * 2**20
+"""Largest photograph in bytes; phones write at most about 20 MB."""
+
+LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
+EACH_S = 20.0
+"""Seconds that one more photograph may take."""
+
+INT8, UNKNOWN, SHOWN = "int8", "unknown", 3
+PEN, INK = 200, "#e5342c"
+"""Share of a photograph's longer side that a line is thick, and its colour."""
+
+
+@dataclass(frozen=True)
+class PhotographAnswer(Written):
+    """The answer of a run's pick to one photograph.
+
+    Attributes:
+        photograph: its path as given.
+        answer: the class, or ``unknown`` where its probability is below the threshold; of objects, their numbers.
+        found: the most probable classes, or the objects that the app shows, the surest first.
+        least: least probability or score (0-1) that the app shows; 0 if it shows all.
+        error: why there is no answer, or empty.
+    """
+
+    photograph: str
+    answer: str = ""
+    found: tuple[Found, ...] = ()
+    least: float = 0.0
+    error: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The answer in words: ``metal (97.1 %; shown from 62 %)``."""
+        if self.error or not self.found:
+            return self.error or self.answer
+        scores = ", ".join(f"{each.label} {100 * each.score:.1f} %" for each in self.found[:SHOWN])
+        return f"{self.answer} ({scores}{f'; shown from {100 * self.least:.0f} %' if self.least else ''})"
+
+
+def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> tuple[PhotographAnswer, ...]:
+    """Return the answers of the pick, each photograph with its own error; see :class:`PhotographAnswer`.
+
+    Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
+
+    Raises UsageError: the run has no file, it does not find objects although ``to`` is given, or ``to`` has files.
+    StageError: the work exceeded a limit, or the file cannot run.
+    """
+    if to is not None:
+        ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
+    scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))
+    pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(to.resolve() if to else scratch.path)})
+    try:
+        names = [str(path) for path in photographs]
+        found: tuple[PhotographAnswer, ...] = pool.call(
+            f"{__name__}:predictions", str(run), names, str(to.resolve()) if to else "", limits=limits
+        )
+    finally:
+        pool.close()
+        scratch.remove()
+    return found
+
+
+def predictions(run: str, photographs: Sequence[str], to: str) -> tuple[PhotographAnswer, ...]:
+    """See :func:`predict`; the child process calls this."""
+    loaded, pick = _with_pick(run)
+    task = loaded.question.task
+    if to and TASKS[task].probabilities:
+        raise UsageError("--to: the run has no objects to draw, it names the class of an image", "leave --to out")
+    model = _Model(loaded, pick)
+    drawn = [Path(to) / _drawn(*each) if to else None for each in enumerate(photographs)]
+    return tuple(_predicted(model, name, copy) for name, copy in zip(photographs, drawn, strict=True))
+
+
+def _drawn(place: int, photograph: str) -> str:
+    """Return the name of the copy of a photograph; several may have the same name in different folders."""
+    return f"{place + 1:03}-{Path(photograph).stem}.png"
+
+
+def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
+    path = Path(name)
+    try:
+        size = _size(path)
+    except UsageError as error:
+        return PhotographAnswer(name, error=error.message)
+    found, least = model.answer(path)
+    if to:
+        _draw(path, found, to, size)
+    if TASKS[model.task].probabilities:
+        answer = found[0].label if found and found[0].score >= least else UNKNOWN
+    else:
+        answer = ", ".join(f"{count} {label}" for label, count in Counter(each.label for each in found).items())
+    return PhotographAnswer(name, answer or "nothing", found, least)
+
+
+def _draw(photograph: Path, found: Sequence[Found], to: Path, size: tuple[int, int]) -> None:
+    """Write the upright photograph with a box for each object, or a ring for its centre, and its class."""
+    from PIL import ImageDraw, ImageOps
+
+    from advisor.datasets.images import open_image
+
+    with open_image(photograph) as image:
+        upright = ImageOps.exif_transpose(image).convert("RGB")
+    pen, thick = ImageDraw.Draw(upright), max(1, max(size) // PEN)
+    for each in found:
+        sides = (*size[::-1], *size[::-1])
+        top, left, bottom, right = (share * side for share, side in zip(each.box, sides, strict=True))
+        if left < right and top < bottom:
+            pen.rectangle((left, top, right, bottom), outline=INK, width=thick)
+        else:
+            pen.circle((left, top), 3 * thick, outline=INK, width=thick)
+        pen.text((left + thick, top + thick), f"{each.label} {each.score:.2f}", fill=INK, font_size=8 * thick)
+    upright.save(to)
+
+
+@dataclass(frozen=True)
+class FormAnswer:
+    """The answer of one file."""
+
+    form: str  #: its compression recipe
+    key: str  #: key of its evaluation
+    size_bytes: int  #: size of the shipped file
+    picked: bool  #: it is the pick
+    found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
+    least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
+
+    @property
+    def by_class(self) -> Mapping[str, list[float]]:
+        """The scores of what was found by class, the most frequent class first."""
+        scores = defaultdict[str, list[float]](list)
+        for each in self.found:
+            scores[each.label].append(each.score)
+        return dict(sorted(scores.items(), key=lambda row: (-len(row[1]), row[0])))
+
+
+@dataclass(frozen=True)
+class PhotographAnswers:
+    """The answers of several files to one photograph."""
+
+    task: str  #: the task of the run
+    labels: tuple[str, ...]  #: the classes of its files
+    width: int  #: of the upright photograph, in pixels
+    height: int  #: in pixels
+    forms: tuple[FormAnswer, ...]  #: the answers: float32, int8 and the form of the pick, as far as there are files
+
+    @property
+    def classes(self) -> bool:
+        """The answers are the classes of the image; otherwise they are objects in it."""
+        return TASKS[self.task].probabilities
+
+    @property
+    def agree(self) -> bool:
+        """All files have the same first class, or find as many objects of each class."""
+        said = [
+            each.found[0].label if self.classes else {label: len(some) for label, some in each.by_class.items()}
+            for each in self.forms
+        ]
+        return all(each == said[0] for each in said)
+
+
+class Answerer:
+    """Answers photographs, one at a time; a context manager, which ends its child process."""
+
+    def __init__(self) -> None:
+        self._scratch = Scratch()
+        self._pool = ChildPool(Path(os.devnull), {WRITES_BELOW: str(self._scratch.path)})
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Answerer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.close()
+        self._scratch.remove()
+
+    def answer(self, run: Path, photograph: bytes) -> PhotographAnswers:
+        """Return the answers of the files of the pick's network.
+
+        Raises UsageError: the run has no file for the photograph, or the photograph is not an image that can be read.
+        StageError: the work exceeded a limit, or a file cannot run.
+        """
+        with self._lock:
+            path = self._scratch.path / "photograph"
+            path.write_bytes(photograph)
+            try:
+                found: PhotographAnswers = self._pool.call(f"{__name__}:answers", str(run), str(path), limits=LIMITS)
+            finally:
+                path.unlink(missing_ok=True)
+            return found
+
+
+def answers(run: str, photograph: str) -> PhotographAnswers:
+    """See :meth:`Answerer.answer`; the child process calls this."""
+    (loaded, pick), path = _with_pick(run), Path(photograph)
+    width, height = _size(path)
+    forms, labels = [], tuple[str, ...]()
+    for each in _forms(loaded.evaluations, pick):
+        model, own = _Model(loaded, each), each.configuration
+        found, least = model.answer(path)
+        picked, labels = each.artefact == pick.artefact, model.shipped.labels
+        forms.append(FormAnswer(own.compression, own.key, len(model.shipped.content), picked, found, least))
+    return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
+
+
+def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
+    """Return a run with its pick; UsageError if it has none."""
+    from advisor.engine.history.loaded_run import load_run
+
+    loaded = load_run(run)
+    if loaded.decision.pick is None:
+        raise UsageError("the run has no candidate with a file", "wait for its first answer, or search again")
+    return loaded, loaded.decision.pick
+
+
+def _size(photograph: Path) -> tuple[int, int]:
+    """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
+    from advisor.datasets.boxes.reading import Frame
+    from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason
+
+    try:
+        with open_image(photograph) as image:
+            image.load()
+            return Frame(image.size, orientation(image)).upright
+    except READ_ERRORS as error:
+        raise UsageError(f"the photograph cannot be used: {reason(error)}", "give a JPEG or PNG file") from None
+
+
+def _forms(evaluations: Sequence[Evaluation], pick: Evaluation) -> list[Evaluation]:
+    """Return the evaluations of the pick's network to show, one for each form: float32 first."""
+    own = pick.configuration.compression
+    rows = [
+        each
+        for each in evaluations
+        if each.status is Status.OK and each.artefact and network_of(each) == network_of(pick)
+    ]
+    by_form = {each.configuration.compression: each for each in rows} | {own: pick}
+    return [by_form[form] for form in dict.fromkeys((FLOAT, INT8, own)) if form in by_form]
+
+
+class _Model:
+    """A file as the app runs it. UsageError if it is missing or has changed."""
+
+    def __init__(self, run: LoadedRun, evaluation: Evaluation) -> None:
+        from ai_edge_litert.interpreter import Interpreter
+
+        from advisor.store.run_folder import artefact_problem
+
+        problem = artefact_problem(run.folder, evaluation)
+        if problem is not None:
+            raise UsageError(str(problem), "restore the file, or search again")
+        self.task, file = run.question.task, run.folder.path / evaluation.artefact
+        self._thresholds = TASKS[self.task].shipping().thresholds(evaluation)
+        self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
+        self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
+        self._interpreter.allocate_tensors()
+
+    def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float]:
+        """Return what it finds, and the least probability or score that the app shows."""
+        from advisor.datasets.images import load
+
+        own, pixels = self.shipped, load(photograph, self.shipped.size)
+        found = TASKS[self.task].found(outputs(self._interpreter, pixels, own.mean, own.std), own)
+        return found, self._thresholds.least(found[0].label) if found else own.threshold or 0.0
