@@ -117,15 +117,16 @@ LEAST = 1e-3
 
 
 def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Evaluation:
-    """Return the evaluation with its top-1 in new conditions: of an ``own_holdout`` its figure, else an estimate."""
+    """Return the evaluation with its top-1 in new conditions: of an ``own_holdout`` its figure, else an estimate.
+
+    Images without groups of one occasion are no evidence of another one: then there is no figure.
+    """
     facts = evaluation.expectation
     plain, judged = top1_on_parts(evaluation)
     if own_holdout:
         return replace(evaluation, new_conditions=replace(judged, source=OWN_HOLDOUT) if judged else None)
-    if facts is None or plain is None:
+    if facts is None or plain is None or not facts.grouped:
         return evaluation
-    if judged and not facts.grouped:
-        plain = judged
     finetuned = recipe_of(evaluation.configuration.training).tunes_backbone
     estimate = in_new_conditions(plain, facts, finetuned)
     if judged and judged.value < estimate.value:  # validation may flatter a candidate
@@ -134,13 +135,18 @@ def with_new_conditions(evaluation: Evaluation, own_holdout: bool = False) -> Ev
     return replace(evaluation, new_conditions=estimate)
 
 
+def in_unknown_conditions(evaluation: Evaluation) -> bool:
+    """Return whether nothing is known of another visit, camera or day, because the images name none."""
+    facts, known = evaluation.expectation, evaluation.new_conditions
+    return facts is not None and not facts.grouped and (known is None or known.provenance is not Provenance.MEASURED)
+
+
 def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = False) -> Quantity:
     """Return the estimated top-1 in % on images of another occasion.
 
-    The plain figure, on validation or, without groups, on the hold-out, is multiplied by the share of right answers
-    that is kept. Three things make the interval, in log odds: the range of that share, the differences between
-    occasions, and the interval of the plain figure. The share of the head on frozen features stands for a network that
-    was ``finetuned``.
+    The plain figure, on validation, is multiplied by the share of right answers that is kept. Three things make the
+    interval, in log odds: the range of that share, the differences between occasions, and the interval of the plain
+    figure. The share of the head on frozen features stands for a network that was ``finetuned``.
     """
     share, kept = plain.value / 100, facts.kept
     visits = NormalDist().inv_cdf(0.5 + LEVEL / 2) * facts.sd
@@ -161,11 +167,6 @@ def in_new_conditions(plain: Quantity, facts: NewConditions, finetuned: bool = F
 
 
 def _source(facts: NewConditions, finetuned: bool) -> str:
-    if not facts.grouped:
-        return (
-            f"the {facts.images} images show no groups of one visit, so the figure on images like these is the only "
-            "evidence; conditions that no image shows are not covered"
-        )
     whose = "of the head on the frozen network" if finetuned else "of the head"
     return (
         f"{100 * facts.kept:.0f} % of the right answers {whose} stay right if the whole cluster of similar images is "

@@ -11,11 +11,10 @@ from rich.text import Text
 
 from advisor.core.evaluation import HOST, Evaluation
 from advisor.core.quantity import Quantity
-from advisor.core.units import plural
 from advisor.reporting import blocks, figures, text
 from advisor.reporting.blocks import Block, Labelled, Paragraph, Span, TableColumn, Words
 from advisor.reporting.confidence import threshold_blocks
-from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences
+from advisor.reporting.explanation import TITLE, explanation, incumbent_sentences, opening
 from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting.risks import Risk, risks, warnings
@@ -77,6 +76,9 @@ def print_answer(view: RunView, console: Console | None = None, rows: AnswerRows
     if view.unfinished:
         blocks.show([Paragraph(view.unfinished_sentence, "warn"), Paragraph("")], console)
     if view.decision.pick:
+        file, *lines = [text.plain(line) for line in opening(view)] or [""]
+        whole = Text(file, style="bold", no_wrap=True, overflow="ignore")  # a path that is broken cannot be copied
+        blocks.write([whole, *map(Text, lines), Text()], console)
         shown = chosen(view, shortlist(view), rows)
         nothing = Text("No row passes the filter.", style="yellow")
         blocks.write([_fitted_table(view, console, shown) if shown else nothing, Text()], console)
@@ -104,8 +106,6 @@ def _sentences(view: RunView) -> Iterator[Block]:
     if view.tuning is not None:
         yield Paragraph(view.tuning_sentence)
     yield Paragraph(counts(view), "dim")
-    if dataset and dataset.rejected:
-        yield Paragraph(f"{plural(len(dataset.rejected), 'image')} could not be used: see the report.", "dim")
     yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
     if dataset and dataset.leaking:
         yield Paragraph(dataset.leaking, "warn")
@@ -155,6 +155,7 @@ def headline(view: RunView) -> Iterator[Block]:
     yield blocks.Heading(f"advisor: {title}", "answer")
     if view.unfinished:
         yield Paragraph(Span(view.unfinished_sentence, "strong"), "unfinished")
+    yield blocks.Items(opening(view))
     if short := explanation(view):
         yield Labelled("In short", short, "lead")
     yield Paragraph(" ".join(filter(None, (decision.reason, decision.why_not_faster))))
@@ -171,7 +172,8 @@ def summary(view: RunView) -> Iterator[Block]:
     decision = view.decision
     if view.unfinished:
         yield Paragraph(view.unfinished_sentence)
-    yield Paragraph(Span(decision.reason, "strong"))
+    yield from (Paragraph(Span(line, "strong")) for line in opening(view))
+    yield Paragraph(decision.reason)
     yield from warned(view)
     if decision.runner_up is not None:
         yield Labelled("Runner-up", decision.runner_up_reason)

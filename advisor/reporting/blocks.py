@@ -264,7 +264,7 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
     """Print the parts; in ASCII where the output does not support Unicode."""
     group = Printed(*parts)
     if console.encoding.lower().startswith("utf"):
-        console.print(group, soft_wrap=False)
+        console.print(group, crop=False)
         return
     recorder = Console(width=console.width, no_color=True, force_terminal=False, highlight=False)
     with recorder.capture() as capture:

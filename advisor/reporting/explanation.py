@@ -1,10 +1,12 @@
-"""The pick in one paragraph for a person who knows the product, and compared with what the user ships today."""
+"""The answer in plain lines, the pick for a person who knows the product, and beside what the user ships today."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
-from advisor.core.expectation import top1_on_parts
+from advisor.core.evaluation import HOST, Evaluation, Status
+from advisor.core.expectation import in_unknown_conditions, top1_on_parts
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.insights import Incumbent
 from advisor.reporting import text
@@ -15,32 +17,118 @@ from advisor.reporting.view import RunView
 TITLE = "What you ship today"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
+REFERENCES = ("pixel-4", "galaxy-s24")
+"""Phones for which the pick is predicted where the question names no device: the CPU of one that is as fast as a
+mid-range phone, and the NPU of a flagship."""
+
 WIDE = 0.1
 """A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
 
 
-def explanation(view: RunView) -> str:
-    """Return what the pick gives, what it takes, what could go wrong and what to do next; empty without a pick."""
+def opening(view: RunView) -> tuple[str, ...]:
+    """Return the lines that every form of an answer begins with; none without a pick.
+
+    They are the file to ship, how often it is right, how long it takes, and what is not known.
+    """
     pick = view.decision.pick
-    if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
-        return ""
-    return " ".join((*_gives(view, pick), *_takes(pick), *_could_go_wrong(view, pick)))
+    if pick is None or pick.accuracy is None or pick.latency is None:
+        return ()
+    made = pick.on_all.file if pick.on_all and pick.on_all.file else pick.artefact
+    file = f"{view.folder}/{made}" if made else text.name(pick)
+    size = f" ({show_bytes(pick.size.value)})" if pick.size else ""
+    first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
+    unknown = "; ".join(_unknown(view, pick))
+    lines = (
+        f"{first} {file}{size}.",
+        _right(view, pick),
+        _time(view, pick),
+        f"Not known: {unknown}." if unknown else "",
+    )
+    return tuple(filter(None, lines))
 
 
-def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
+def _right(view: RunView, pick: Evaluation) -> str:
+    """Return how often the pick is right, with its interval."""
     counted, (plain, judged) = pick.holdout_accuracy or pick.accuracy, top1_on_parts(pick)
     reached = (judged or plain) if view.other_metric else counted
     if reached is None:
-        return
+        return ""
     if view.dataset is None:
-        yield f"On ImageNet this model is right in {reached.value:.0f} of 100 cases. On your images nobody knows yet."
-    elif view.task.probabilities:
-        ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
-        yield f"On images like yours this model is right in {reached.value:.0f}{ends} of 100 cases."
-        if view.other_metric and counted:
-            yield f"What counts here is another figure: {counted.value:.0f} % {view.other_metric}."
-    else:
-        yield f"On images like yours this model reaches {reached.value:.0f} % {view.task.metric}."
+        return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
+    ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
+    chosen = "" if judged or pick.holdout_accuracy else ", by the images that chose it"
+    if not view.task.probabilities:
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on images like yours{ends}{chosen}."
+    other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
+    return f"Right on {reached.value:.0f} of 100 images like yours{ends}{chosen}.{other}"
+
+
+def _time(view: RunView, pick: Evaluation) -> str:
+    """Return the latency on the device of the question; beside this machine, that of two phones."""
+    assert pick.latency is not None, "only a pick with a latency has an opening"
+    phones = on_reference_phones(view)
+    titled = [(f"a {title}", latency) for title, latency in phones.items()]
+    device = pick.configuration.target.device
+    titled.append(("this machine" if device == HOST else device, pick.latency))
+    parts = [f"{show_ms(each.value)} on {where} ({_origin(each)})" for where, each in titled]
+    return f"{'About ' if phones else ''}{', '.join(parts)}."
+
+
+def _origin(latency: Quantity) -> str:
+    """Return where a latency comes from, of a prediction with its interval."""
+    if latency.low is None or latency.high is None or latency.provenance is Provenance.MEASURED:
+        return latency.provenance.value
+    return f"{latency.provenance}, {text.number(latency.low)} to {text.number(latency.high)}"
+
+
+def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
+    """Say what a reader may take for known and is not."""
+    if view.only_here:
+        yield "your device, as the budget was held against this machine (name it: --device)"
+    if in_unknown_conditions(pick):
+        yield "another visit, camera or day, as your images name none"
+    if without := view.manifest.get("without_weights"):
+        tried = {row.configuration.card for row in view.ok}
+        planned = {*tried, *without, *(view.manifest.get("weights") or ())}
+        more = f"{len(without)} of them without weights here (advisor catalog fetch)"
+        yield f"{len(planned) - len(tried)} of {len(planned)} networks, {more}"
+
+
+@cache
+def _on_phones() -> Callable[[Evaluation], dict[str, Quantity]]:
+    """Return what predicts a file's latency by the title of each reference phone; its model is fitted once."""
+    from advisor.engine.targets.device_prediction import DevicePredictor
+    from advisor.engine.targets.target_devices import select_devices
+
+    predictor, devices = DevicePredictor(), select_devices(REFERENCES, (), "--device")
+
+    def predicted(file: Evaluation) -> dict[str, Quantity]:
+        rows = [(device.profile.title, row) for device in devices for row in predictor.evaluate([file], device, None)]
+        return {title: row.latency for title, row in rows if row.latency and row.status is Status.OK}
+
+    return predicted
+
+
+def on_reference_phones(view: RunView) -> dict[str, Quantity]:
+    """Return the predicted latency of the pick by the title of each reference phone.
+
+    Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
+    """
+    pick = view.decision.pick
+    return {} if pick is None or view.unfinished or not view.only_here else _on_phones()(pick)
+
+
+def explanation(view: RunView) -> str:
+    """Return what the pick takes beside time, what could go wrong and what to do next; empty without a pick."""
+    pick = view.decision.pick
+    if pick is None or pick.accuracy is None or pick.latency is None or not view.decision.feasible:
+        return ""
+    return " ".join((*_sure(pick), *_could_go_wrong(view, pick)))
+
+
+def _sure(pick: Evaluation) -> Iterator[str]:
+    if pick.memory:
+        yield f"It takes {show_bytes(pick.memory.value)} of memory while it runs."
     facts = (pick.holdout_answers or pick.answers).confidence
     chosen = facts.answered if facts else None
     if facts and chosen and chosen.precision:
@@ -51,14 +139,6 @@ def _gives(view: RunView, pick: Evaluation) -> Iterator[str]:
             f"Let it answer only {sure}: then {100 * chosen.precision.value:.0f} of 100 answers are right, and "
             f"{100 * (1 - chosen.coverage):.0f} of 100 images go to a person."
         )
-
-
-def _takes(pick: Evaluation) -> Iterator[str]:
-    target = pick.configuration.target
-    parts = [f"{show_ms(pick.latency.value)} for an image on {target.device}"] if pick.latency else []
-    sizes = ((pick.size, "in the app"), (pick.memory, "of memory while it runs"))
-    parts += [f"{show_bytes(size.value)} {what}" for size, what in sizes if size]
-    yield f"It takes {', '.join(parts[:-1])} and {parts[-1]}." if len(parts) > 1 else f"It takes {parts[0]}."
 
 
 def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:

@@ -23,6 +23,7 @@ from advisor.reporting.answer import alternatives, headline, other_risks, writte
 from advisor.reporting.blocks import Labelled, Paragraph
 from advisor.reporting.classes import class_blocks, metric_blocks
 from advisor.reporting.confidence import unknown_blocks
+from advisor.reporting.explanation import opening
 from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
 from advisor.reporting.frames import COLUMNS, AnswerRows, chosen, front_frame
 from advisor.reporting.html import render_html
@@ -146,6 +147,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "budget": asdict(view.budget),
         "prefer": view.request.written["prefer"] or "balanced",
         "feasible": decision.feasible,
+        "opening": opening(view),
         "probabilities": view.budget.probabilities(decision.pick) if decision.pick else {},
         **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
         "pick": evaluation_to_json(decision.pick) if decision.pick else None,

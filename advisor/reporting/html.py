@@ -20,7 +20,7 @@ from advisor.reporting.answer import other_risks, summary, warned
 from advisor.reporting.classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting.compression import diagnosis_html
 from advisor.reporting.confidence import confidence, unknown
-from advisor.reporting.explanation import explanation, incumbent_sentences
+from advisor.reporting.explanation import explanation, incumbent_sentences, opening
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
 from advisor.reporting.view import RunView
@@ -51,6 +51,7 @@ class Section:
 def _answer(view: RunView) -> Variables:
     pick = view.decision.pick
     return {
+        "opening": opening(view),
         "explanation": explanation(view),
         "warnings": warned(view),
         "figures": [blocks.Figures(key_figures(view, pick))] if pick else (),

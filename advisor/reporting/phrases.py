@@ -96,10 +96,12 @@ def counts(view: RunView) -> str:
     reached = len(view.evaluations) - sum(evaluation.stage == StageName.STOP for evaluation in skipped)
     planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
     left = f", {planned - reached} not reached" if planned > reached else ""
-    others = len(view.ok) - meet
+    unknown = sum(evaluation.accuracy is None for evaluation in view.ok)
+    others = len(view.ok) - meet - unknown
+    unranked = f"{unknown} without an accuracy, " if unknown else ""
     return (
         f"{plural(planned, 'configuration')}: {meet} {'meets' if meet == 1 else 'meet'} the budget, "
-        f"{others} {'does' if others == 1 else 'do'} not, {len(failed)} failed, "
+        f"{others} {'does' if others == 1 else 'do'} not, {unranked}{len(failed)} failed, "
         f"{reached - len(view.ok) - len(failed)} skipped{left}."
     )
 

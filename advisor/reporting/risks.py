@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from advisor.core.budget import PERMISSIVE_WORD, Budget, allows
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import HOST, Evaluation
 from advisor.core.expectation import top1_on_parts
 from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
@@ -186,6 +186,9 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
     if room < 0:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
+    if device == HOST:
+        said = f"The budget was held against this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
+        return Risk("Not your device", Level.SOME, f"{said} Name the device to ship on: --device.")
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 
 

@@ -15,7 +15,7 @@ from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget, is_floor
 from advisor.core.codec import parse
 from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import HOST, Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.insights import (
@@ -166,6 +166,11 @@ class RunView:
         return self.task.metric
 
     @property
+    def only_here(self) -> bool:
+        """True if the question names no device, so that the limits were held against this machine."""
+        return self.request.question.devices == (HOST,) and not self.budget.must_run_on
+
+    @property
     def unfinished_sentence(self) -> str:
         """The share of the search that is done, in words; empty if it has ended."""
         return self.unfinished.sentence(self.folder) if self.unfinished else ""
@@ -283,8 +288,6 @@ def _next_command(folder: str, run: LoadedRun) -> str:
         if relaxation.limit in options:
             needed = relaxation.needed.replace(" points", "pt").replace(" ", "")
             return f"advisor search --request {folder}/request.yaml {options[relaxation.limit]} {needed}"
-    if pick is not None and pick.card_facts.lacks_weights:
-        return f"advisor catalog show {pick.configuration.card}"
     if run.question.data is None and decision.feasible:
         return f"advisor search --request {folder}/request.yaml --data YOUR_IMAGES"
     opener = {"darwin": "open", "win32": "start"}.get(sys.platform, "xdg-open")

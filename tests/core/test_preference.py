@@ -13,6 +13,7 @@ from advisor.core.evaluation_facts import ImageAnswers, NewConditions
 from advisor.core.expectation import (
     OWN_HOLDOUT,
     in_new_conditions,
+    in_unknown_conditions,
     with_new_conditions,
     with_required_figures,
     worst_case,
@@ -215,11 +216,12 @@ def test_the_figure_is_the_plain_one_times_the_share_that_is_kept() -> None:
     assert present(found.low) < 45.0 < 76.5 < present(found.high)
 
 
-def test_images_without_groups_keep_the_figure_and_the_source_says_its_limit() -> None:
-    found = in_new_conditions(percent(90.0), ALONE)
-    assert found.value == 90.0
-    assert (found.low, found.high) == (pytest.approx(86.5, abs=1.0), pytest.approx(92.6, abs=1.0))
-    assert "conditions that no image shows are not covered" in found.source
+def test_images_without_groups_are_no_evidence_of_new_conditions() -> None:
+    alone = replace(EVALUATION, expectation=ALONE, holdout_accuracy=percent(90.0))
+    assert with_new_conditions(alone).new_conditions is None
+    assert in_unknown_conditions(alone)
+    assert not in_unknown_conditions(with_new_conditions(alone, own_holdout=True))
+    assert not in_unknown_conditions(with_new_conditions(EVALUATION))
 
 
 def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() -> None:
@@ -234,9 +236,7 @@ def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: floa
     assert 0.0 <= present(found.low) <= found.value <= present(found.high) <= 100.0
 
 
-@pytest.mark.parametrize(
-    ("facts", "holdout", "expected"), [(FACTS, 80.0, 0.7 * 96.0), (FACTS, 60.0, 60.0), (ALONE, 90.0, 90.0)]
-)
+@pytest.mark.parametrize(("facts", "holdout", "expected"), [(FACTS, 80.0, 0.7 * 96.0), (FACTS, 60.0, 60.0)])
 def test_the_estimate_is_made_from_validation_with_groups_and_is_no_better_than_the_holdout(
     facts: NewConditions, holdout: float, expected: float
 ) -> None:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
@@ -10,13 +11,15 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import OnAllImages
+from advisor.core.evaluation_facts import CardFacts, OnAllImages
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting.answer import print_answer
+from advisor.reporting.explanation import opening
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.view import RunView
+from tests.builders import present
 from tests.reporting.views import (
     HOSTILE,
     empty_view,
@@ -37,6 +40,12 @@ def said(view: RunView, width: int = 140, encoding: str = "utf-8") -> str:
     return stream.buffer.getvalue().decode(encoding)
 
 
+def header_of(output: str) -> str:
+    """Return the line above the rule of the table."""
+    lines = output.splitlines()
+    return lines[next(index for index, line in enumerate(lines) if "──" in line) - 1]
+
+
 def table_of(output: str) -> list[str]:
     lines = output.splitlines()
     start = next(index for index, line in enumerate(lines) if "──" in line)
@@ -53,7 +62,7 @@ def test_table_has_ten_rows_at_most_and_marks_the_pick_first() -> None:
     assert view.decision.pick.configuration.card in rows[0]
     assert sum("▶" in row for row in rows) == 1
     titles = ("top-1 % (95 %)", "latency ms, median (p90)", "size MB", "memory MB")
-    assert all(part in output.splitlines()[0] for part in titles)
+    assert all(part in header_of(output) for part in titles)
 
 
 def prices(view: RunView) -> list[str]:
@@ -75,7 +84,7 @@ RESUME = "advisor search --resume runs/20260131-1200-image-classification"
             "utf-8",
             [
                 f"Pick: {OWN.decision.reason}",
-                "How sure: With the validation images and timings drawn again, the pick stays in ",
+                "the alternatives are nearly as good. With the validation images and timings drawn again, the pick ",
                 f"Runner-up: {OWN.decision.runner_up_reason}",
                 "2 failed, 2 skipped",
                 f"Next: {OWN.next_command}",
@@ -104,6 +113,37 @@ def test_the_terminal_says_what_kind_of_answer_it_is(
     assert output.startswith(STATE) == (view.unfinished is not None)
 
 
+def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
+    view = judged_view()
+    pick = present(view.decision.pick)
+    file, right, time, unknown = opening(view)
+    assert file.startswith(f"Ship {view.folder}/{pick.artefact} (")
+    held = present(pick.holdout_accuracy)
+    assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
+    assert time.endswith(" on this machine (measured).")
+    assert "your device, as the budget was held against this machine (name it: --device)" in unknown
+    assert "without weights here (advisor catalog fetch)" in unknown
+    shown = said(view, 60)
+    assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
+    documents = render_markdown(view), unescape(render_html(view)), recommendation_json(view)
+    assert all(line in document.replace("\\", "") for line in (right, time) for document in documents)
+
+
+def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
+    view = judged_view()
+    known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))
+    (_, _, time, _) = opening(with_pick(view, card_facts=known.card_facts))
+    assert re.match(r"About [\d.]+ ms on a Google Pixel 4 \((predicted|published)", time)
+    assert "on a Samsung Galaxy S24 (" in time
+
+
+def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> None:
+    assert "% mAP@0.5 on images like yours" in opening(judged_detectors)[1]
+    assert "of ImageNet; on your images nobody knows yet" in opening(run_view(data=False))[1]
+    assert opening(infeasible_view())[0].startswith("Nothing meets the budget. Closest: ")
+    assert opening(empty_view()) == ()
+
+
 @pytest.mark.parametrize(
     ("width", "names"),
     [(140, ("validation %", "hold-out %")), (160, ("hold-out %", "robust %")), (80, ("valid.", "hold-out %"))],
@@ -112,10 +152,10 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
     view = judged_view()
     output = said(view, width)
     pick = view.decision.pick
-    assert all(name in output.splitlines()[0] for name in names)
+    assert all(name in header_of(output) for name in names)
     row = table_of(output.replace("ranked by top-1", "from (top-1"))[0]
     assert row.index(f"{pick.accuracy.value:.1f}") < row.index(f"{pick.holdout_accuracy.value:.1f}")
-    assert all(len(line) <= width for line in output.splitlines())
+    assert all(len(line) <= width for line in output.splitlines()[1:])
     assert "on the hold-out: expect that on images like these" in " ".join(output.split())
 
 
@@ -123,10 +163,10 @@ def test_both_accuracies_stand_side_by_side_by_name(width: int, names: tuple[str
 @pytest.mark.parametrize("training", ["head", "finetune_cached"])
 def test_from_a_hundred_columns_on_no_figure_is_left_out(width: int, training: str) -> None:
     output = said(_trained(judged_view(), training), width)
-    header = output.splitlines()[0]
+    header = header_of(output)
     assert all(title in header for title in ("hold-out %", "(p90)", "size MB", "memory MB"))
-    assert "efficientnet_lite0_224 " in output.splitlines()[2], "no name is folded"
-    assert all(len(line) <= width for line in output.splitlines())
+    assert "efficientnet_lite0_224 " in output.partition("──")[2].splitlines()[1], "no name is folded"
+    assert all(len(line) <= width for line in output.splitlines()[1:])
 
 
 @pytest.mark.parametrize(("width", "shown"), [(80, False), (100, True), (120, True), (150, True)])
@@ -179,7 +219,7 @@ def test_high_risks_are_warnings_below_the_reason() -> None:
 
 @pytest.mark.parametrize("width", [60, 80, 100, 160])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
-    assert all(len(line.rstrip()) <= width for line in said(run_view(), width).splitlines())
+    assert all(len(line.rstrip()) <= width for line in said(run_view(), width).splitlines()[1:])
 
 
 def test_eighty_columns_hold_each_row_on_one_line() -> None:
@@ -204,7 +244,7 @@ def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize(("width", "title"), [(140, "mAP@0.5 % (95 %)"), (80, "mAP@0.5 %")])
 def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView, width: int, title: str) -> None:
     output = said(detectors, width)
-    assert title in output.splitlines()[0]
+    assert title in header_of(output)
     assert "from (mAP@0.5, latency)" in output
     assert "top-1" not in output
     judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))

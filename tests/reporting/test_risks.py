@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.budget import Budget
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, Target
 from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, OtherThings
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
@@ -36,7 +36,15 @@ def test_a_published_latency_is_not_called_predicted(provenance: Provenance) -> 
 
 @pytest.mark.parametrize(("p90", "level"), [(20, Level.LOW), (48, Level.SOME), (60, Level.HIGH)])
 def test_a_measured_latency_is_as_risky_as_what_is_left_of_the_limit(p90: float, level: Level) -> None:
-    assert level_of("Latency budget", evaluation("one", p90=p90))[0] is level
+    row = evaluation("one", p90=p90)
+    there = replace(row, configuration=replace(row.configuration, target=Target("phone", "tflite", "cpu", 1)))
+    assert level_of("Latency budget", there)[0] is level
+
+
+def test_a_budget_that_this_machine_meets_says_nothing_of_another_device() -> None:
+    level, text = level_of("Not your device", evaluation("one", p90=20))
+    assert level is Level.SOME
+    assert "--device" in text
 
 
 @pytest.mark.parametrize(("drop", "level"), [(0.2, Level.LOW), (1.5, Level.SOME), (3.0, Level.HIGH)])

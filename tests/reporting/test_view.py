@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
-from advisor.core.evaluation_facts import BoxFacts, ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, ImageAnswers, NewConditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.engine.question import resolve
@@ -206,6 +206,10 @@ def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_condition
     (own,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
     assert own[0] == "On images like your hold-out"
     assert expectations(replace(PICK, new_conditions=None)) == ()
+    alone = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
+    _, (name, unknown) = expectations(replace(PICK, new_conditions=None, expectation=alone))
+    assert name == "In new conditions"
+    assert unknown.startswith("unknown: your images name no visits, cameras or days. Expect less")
 
 
 def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shares() -> None:

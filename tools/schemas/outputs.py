@@ -134,6 +134,7 @@ ENTRIES: Mapping[type, Entries] = {
         **_named("metric", "budget"),
         "prefer": (str, "what counted: balanced, accuracy, latency, size, or weights"),
         "feasible": "decision.feasible",
+        "opening": (tuple[str, ...], "the answer in plain lines: file, accuracy, latency, what is not known"),
         "probabilities": (
             Mapping[str, float],
             "how probably (0-1) the pick meets the limits that images decide about, such as accuracy and drop; 0.5 or "
