@@ -80,6 +80,7 @@ def _asked() -> dict[str, str]:
         "task": ask(f"Task: {', '.join(TASKS)}", DEFAULT_TASK),
         "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
         "budget": ask("Latency limit (empty: none)", "50ms"),
+        "device": ask("Device to ship on, as advisor device list names it (empty: this machine)"),
     }
     options = {name: value for name, value in given.items() if value}
     if options.get("task") == DEFAULT_TASK:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from advisor.core.units import plain
 from advisor.datasets.boxes.reading import BoxSurvey
 from advisor.datasets.checks import kept_together, leaks
 from advisor.datasets.checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
@@ -102,6 +103,9 @@ class Division:
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         found = [_on_groups(self, dataset)] if self.grouping.of else []
+        if lost := dataset.rejected:
+            which = counted(len(lost), "listed image is", "listed images are")
+            found.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
         if self.rejoined:
             found.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "

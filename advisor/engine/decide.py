@@ -29,6 +29,8 @@ from advisor.store import RunFolder
 
 FLOAT = "float32"
 
+FETCH = "Get weights (advisor catalog fetch), then search again."
+
 LARGEST_SHARE = 1e6
 """A share that an image can have: it may be the only one of its class among many. A larger one is damage."""
 
@@ -61,6 +63,9 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
     full = [e for e in candidates if not recipe_of(e.configuration.training).first_look]
     candidates = full if any(e.status is Status.OK for e in full) else candidates  # a first look is the last resort
 
+    without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
+    candidates = [e for e in candidates if not e.card_facts.lacks_weights]
+
     better = _tuned_better(run, candidates, answers, limits)
     behind = {head.configuration for head, _ in better}
     candidates = [e for e in candidates if e.configuration not in behind]
@@ -70,9 +75,8 @@ def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Ques
         pick = decision.pick
         own = [pair for pair in better if pick and pair[1].configuration == pick.configuration]
         more = [_why_tuned(head, tuned) for head, tuned in own if accuracy_of(head) > accuracy_of(tuned)]
-        if pick and pick.card_facts.lacks_weights:
-            sources = f"advisor catalog show {pick.configuration.card} lists their sources"
-            more.append(f"To ship it, get its weights first: {sources}.")
+        if pick is None and without:
+            decision = replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {FETCH}")
         return replace(decision, reason=" ".join((decision.reason, *more)))
 
     if len(devices) == 1:

@@ -101,12 +101,14 @@ def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
     assert decide_run(run, [first, second], QUESTION).decision.pick == second
 
 
-def test_a_pick_measured_without_its_weights_says_so(run: RunFolder) -> None:
-    untrained = replace(evaluation("no_weights"), card_facts=CardFacts(weights=""))
-    assert (
-        "get its weights first: advisor catalog show no_weights"
-        in decide_run(run, [untrained], QUESTION).decision.reason
-    )
+def test_a_model_without_weights_is_no_pick(run: RunFolder) -> None:
+    untrained = replace(evaluation("no_weights", accuracy=95), card_facts=CardFacts(weights=""))
+    shipped = evaluation("shipped", accuracy=70)
+    assert decide_run(run, [untrained, shipped], QUESTION).decision.pick == shipped
+    alone = decide_run(run, [untrained], QUESTION).decision
+    assert alone.pick is None
+    assert "no_weights ran without weights" in alone.reason
+    assert "advisor catalog fetch" in alone.reason
 
 
 def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder) -> None:

@@ -51,6 +51,23 @@ def test_equal_runs_recommend_the_same(tmp_path: Path) -> None:
     assert found.differences == found.figures == ()
 
 
+STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at --time-limit 9s"}}
+
+
+@pytest.mark.parametrize("manifest", [STOPPED, {"configurations": 3}], ids=["limit", "killed"])
+def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str, Any]) -> None:
+    found = compared(tmp_path, [], second={"manifest": manifest})
+    assert found.result is ComparisonResult.INCOMPLETE
+    assert found.incomplete
+    assert not found.recommends_otherwise
+    assert "after ended before its first result" in found.reason
+
+
+def test_a_run_whose_candidates_all_failed_is_a_change(tmp_path: Path) -> None:
+    failed = [replace(row, status=Status.FAILED, reason="converter crashed") for row in candidates()]
+    assert compared(tmp_path, failed, second={"manifest": STOPPED}).recommends_otherwise
+
+
 NEWER = evaluation("newer", accuracy=97, half_width=1, latency=10)
 FAILED = replace(BEST, status=Status.FAILED, reason="converter crashed")
 SLOWER = (
