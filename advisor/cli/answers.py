@@ -148,6 +148,8 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
     if as_json:
         print_document(candidates=[{"key": key, "description": text} for key, text in shown.items()])
         return
+    if not candidates:
+        typer.echo("The run has no candidate with a file.")
     for key, text in shown.items():
         typer.echo(plain(f"{number[key]}  {text}  {key}"))
 

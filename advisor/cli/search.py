@@ -23,7 +23,7 @@ from advisor.cli.options import (
     takes,
 )
 from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
-from advisor.core.errors import ExitCode, UsageError
+from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 
@@ -51,7 +51,11 @@ def search(
     from advisor import api
     from advisor.reporting.frames import ANSWER
 
-    if sys.stdin.isatty() and sys.stderr.isatty() and not any(value is not None for value in options.values()):
+    if not any(value is not None for value in options.values()):
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            raise UsageError(
+                "nothing says what to search for", "give a limit: advisor search --budget 50ms --data photos"
+            )
         options |= _asked()
     check_place(log_to)
     rows = ANSWER.select(sort, only)
@@ -70,24 +74,29 @@ def search(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _asked() -> dict[str, str]:
+def _asked() -> dict[str, object]:
     """Ask for what matters most, and show the command that asks for the same."""
 
     def ask(question: str, default: str = "") -> str:
         return str(typer.prompt(question, default=default, show_default=bool(default), err=True)).strip()
 
+    def known(task: str) -> str:
+        if task.strip() not in TASKS:
+            raise typer.BadParameter(f"unknown task '{task}'{nearest(task, TASKS)}")
+        return task.strip()
+
     given = {
-        "task": ask(f"Task: {', '.join(TASKS)}", DEFAULT_TASK),
+        "task": typer.prompt(f"Task: {', '.join(TASKS)}", DEFAULT_TASK, value_proc=known, err=True),
         "data": ask("Folder of labelled images, with one sub-folder for each class (empty: published accuracies)"),
         "budget": ask("Latency limit (empty: none)", "50ms"),
-        "device": ask("Device to ship on, as advisor device list names it (empty: this machine)"),
+        "device": ask("Device to ship on, as advisor devices list names it (empty: this machine)"),
     }
     options = {name: value for name, value in given.items() if value}
     if options.get("task") == DEFAULT_TASK:
         del options["task"]
     words = (f"--{name} {shlex.quote(value)}" for name, value in options.items())
     typer.echo(f"The same without questions: {' '.join(('advisor search', *words))}", err=True)
-    return options
+    return {name: [value] if name == "device" else value for name, value in options.items()}
 
 
 @takes(annotations_of({name: option for name, option in PLAN.items() if option.kept}))

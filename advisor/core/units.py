@@ -141,6 +141,8 @@ def show_ms(latency_ms: float) -> str:
     """Format a latency for people with three significant digits: ``0.85 ms``, ``12.3 ms``, ``142 ms``."""
     if latency_ms >= 99.95:
         return f"{latency_ms:.0f} ms"
+    if 0 < latency_ms < 0.0095:
+        return f"{latency_ms:.2g} ms"
     return f"{latency_ms:.1f} ms" if latency_ms >= 9.995 else f"{latency_ms:.2f} ms"
 
 

@@ -10,7 +10,8 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 
@@ -18,18 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, install_extra
 
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF")
-SUFFIXES = frozenset({".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif"})
-FOREIGN_SUFFIXES = frozenset(
-    {".tif", ".tiff", ".heic", ".heif", ".avif", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"}
-)
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
+HEIC_SUFFIXES = frozenset({".heic", ".heif"})
+SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
+FOREIGN_SUFFIXES = frozenset({".avif", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
 MAX_FILE_BYTES = 256 * 2**20
 MAX_PIXELS = 80_000_000
 MIN_SIDE = 8
 _ORIENTATION_TAG = 0x0112
-_MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8")
+_MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
 READ_ERRORS = (OSError, SyntaxError, ValueError, EOFError, IndexError, KeyError, OverflowError, MemoryError)
 
 
@@ -53,6 +53,8 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
+    if path.suffix.lower() in HEIC_SUFFIXES and formats() == FORMATS:
+        raise ValueError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
         raise ValueError("not a regular file")
@@ -65,14 +67,25 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
     return data, (len(data), facts.st_mtime_ns)
 
 
+@cache
+def formats() -> tuple[str, ...]:
+    """Return the formats that are read, as Pillow names them: what iPhones write, too, if its reader is installed."""
+    if find_spec("pi_heif") is None:
+        return FORMATS
+    from pi_heif import register_heif_opener
+
+    register_heif_opener()
+    return (*FORMATS, "HEIF")
+
+
 def open_image(source: Path | BytesIO) -> Image.Image:
     """Open an image and read its header; pixels are decoded later.
 
     Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
-    file is not an image in one of ``FORMATS``.
+    file is not an image in one of :func:`formats`.
     """
     try:
-        image = Image.open(source, formats=FORMATS)
+        image = Image.open(source, formats=formats())
     except Image.DecompressionBombError as error:
         raise ValueError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
     width, height = image.size
@@ -106,7 +119,7 @@ def quiet() -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
-        return "not a JPEG, PNG, WebP, BMP or GIF image"
+        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__

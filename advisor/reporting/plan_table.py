@@ -63,7 +63,7 @@ def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:
     budget = question.limits.latency_ms
     counts = [count for count in question.thread_counts if count in {_threads(row) for row in shown}]
     place = question.devices[0] if len(question.devices) == 1 else f"worst of {len(question.devices)} devices"
-    threads = f"{' / '.join(map(str, counts))} threads"
+    threads = f"{' / '.join(map(str, counts))} thread{'' if [*counts] == [1] else 's'}"
     header: list[TableColumn[Forecast]] = [
         TableColumn("candidate\n  form" if by_card else "candidate, form", left=True, whole=by_card),
         TableColumn("published\ntop-1 %", width=ROOMY, whole=True),

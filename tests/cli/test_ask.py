@@ -43,6 +43,13 @@ def test_three_questions_are_asked_and_the_command_is_shown(tmp_path: Path) -> N
     assert re.search(r"error: --data: .*my photos", shown)
 
 
-def test_without_a_terminal_nothing_is_asked(advisor: Advisor, tmp_path: Path) -> None:
-    (tmp_path / "runs").write_text("no folder, so that the search ends before any work")
-    assert "Task:" not in ended(advisor("search"), 2).err
+def test_an_unknown_task_is_asked_again_at_once(tmp_path: Path) -> None:
+    shown = talked(tmp_path, {"Task:": "image-clasification", "[image-classification]: \r\n": ""})
+    assert "unknown task 'image-clasification' (did you mean 'image-classification'?)" in shown
+    assert "Folder of labelled images" not in shown.partition("unknown task")[0]
+
+
+def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(advisor: Advisor) -> None:
+    said = ended(advisor("search"), 2)
+    assert "Task:" not in said.err
+    assert "advisor search --budget 50ms" in said.err

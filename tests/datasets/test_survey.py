@@ -10,10 +10,12 @@ from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from PIL import Image, ImageEnhance, ImageOps
 
+from advisor.datasets import images
 from advisor.datasets.checks import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.duplicates import THUMBNAIL, Pair, groups, near_duplicates
 from advisor.datasets.grouping import groups_tell_classes, look_alikes, silhouettes
+from advisor.datasets.images import load
 from advisor.datasets.survey import survey
 from tests.datasets.folders import claims, fill, image, make, refusal
 
@@ -75,16 +77,37 @@ def test_damaged_files_are_rejected_with_their_reasons(tmp_path: Path) -> None:
     (root / "cat" / "half.jpg").write_bytes(whole[: len(whole) // 2])
     (root / "cat" / "text.png").write_text("not an image")
     image(3, (1, 1)).save(root / "cat" / "tiny.png")
-    image(3).save(root / "cat" / "scan.tiff")
+    (root / "cat" / "raw.dng").write_bytes(b"II*")
     reasons = {row.path.name: row.reason for row in read(root).rejected}
     assert reasons["empty.jpg"] == "the file is empty"
     assert "truncated" in reasons["half.jpg"].lower()
     assert "not a JPEG" in reasons["text.png"]
     assert "1x1" in reasons["tiny.png"]
-    assert "convert it" in reasons["scan.tiff"]
+    assert "convert it" in reasons["raw.dng"]
 
 
-@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".bmp", ".gif"])
+def test_photographs_of_iphones_and_scans_are_read(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", cat=20, dog=20)
+    image(3).save(root / "cat" / "scan.tiff")
+    shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.HEIC")
+    found = read(root)
+    assert (found.counts, found.rejected) == ((21, 21), ())
+    pixels = load(root / "dog" / "phone.HEIC", 8)
+    assert np.abs(pixels[0, 0].astype(int) - (230, 30, 30)).max() < 12
+    assert np.abs(pixels[7, 7].astype(int) - (20, 60, 220)).max() < 12
+
+
+def test_without_its_reader_a_photograph_of_an_iphone_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = make(tmp_path / "data", cat=20, dog=20)
+    shutil.copy(Path(__file__).with_name("two_colours.heic"), root / "dog" / "phone.heic")
+    monkeypatch.setattr(images, "formats", lambda: images.FORMATS)
+    (lost,) = read(root).rejected
+    assert lost.reason.startswith(".heic needs a reader that is not installed: pip install 'ondevice-advisor[heic]'")
+
+
+@pytest.mark.parametrize("suffix", [".jpg", ".png", ".webp", ".bmp", ".gif", ".tif"])
 def test_truncation_is_found_in_every_format(tmp_path: Path, suffix: str) -> None:
     root = make(tmp_path / "data", cat=20, dog=20)
     path = root / "cat" / f"cut{suffix}"
