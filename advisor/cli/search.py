@@ -53,9 +53,7 @@ def search(
 
     if not any(value is not None for value in options.values()):
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise UsageError(
-                "nothing says what to search for", "give a limit: advisor search --budget 50ms --data photos"
-            )
+            raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
         options |= _asked()
     check_place(log_to)
     rows = ANSWER.select(sort, only)

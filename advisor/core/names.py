@@ -57,6 +57,11 @@ def _other_version(problem: str) -> UsageError:
     )
 
 
+EFFORTS: Mapping[str, str] = {"quick": "2min", "standard": "10min", "thorough": "60min"}
+"""Time limits by name: a first answer, fine-tuning of the favourite, and of its rivals, on two cores."""
+
+SHOWN_EFFORTS = ", ".join(f"{name} ({limit})" for name, limit in EFFORTS.items())
+
 ROBUST = "robust-accuracy"
 OBJECTIVES = ("accuracy", ROBUST)
 

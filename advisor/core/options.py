@@ -161,6 +161,9 @@ class PlanOptions(_Task, LimitOptions, total=False):
     time_limit: Annotated[Text, Option(
         RUNNING, "TIME", "Stop after this time with the best result so far, such as 10min.", usual="no limit",
         parse=units.seconds, first=True, free=True)]
+    effort: Annotated[Text, Option(
+        RUNNING, "NAME", f"Time limit by name: {names.SHOWN_EFFORTS}. --time-limit comes before it.", usual="no limit",
+        choices=tuple(names.EFFORTS), first=True, free=True)]
     max_trials: Annotated[Number, Option(RUNNING, "N", "Stop after N configurations.", usual="no limit", free=True)]
     stop_below: Annotated[Text, Option(
         RUNNING, "POINTS", "Stop when a CPU hour more is expected to improve the answer by less than so many points of "

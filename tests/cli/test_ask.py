@@ -52,4 +52,4 @@ def test_an_unknown_task_is_asked_again_at_once(tmp_path: Path) -> None:
 def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(advisor: Advisor) -> None:
     said = ended(advisor("search"), 2)
     assert "Task:" not in said.err
-    assert "advisor search --budget 50ms" in said.err
+    assert "give a limit: --budget 50ms --effort standard" in said.err

@@ -9,7 +9,7 @@ from advisor.core.budget import Budget, parse_licences
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, COST_SAVED, METRICS, TOP1, parse_costs
-from advisor.core.names import ADVISOR, ALL, ALL_IMAGES, LOCAL, ROBUST, require_known
+from advisor.core.names import ADVISOR, ALL, ALL_IMAGES, EFFORTS, LOCAL, ROBUST, require_known
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
@@ -142,10 +142,13 @@ def _question(written: Options) -> Question:
 
 def _execution(written: Options) -> Execution:
     executor, cluster = written.parsed("executor")
+    own, effort = written["time_limit"], written.parsed("effort")
+    usual = EFFORTS.get(effort, "")
+    said = f" ({'before ' if own else ''}--effort {effort})" if effort else ""
     return replace(
         Execution(**written.fields_of(Execution)),
-        time_limit_s=written.parsed("time_limit"),
-        time_limit=written["time_limit"],
+        time_limit_s=written.parsed("time_limit") if own or not usual else units.seconds(usual, "--effort"),
+        time_limit=f"{own or usual}{said}",
         capture_all=written.parsed("capture") == ALL,
         executor=executor,
         cluster=cluster,

@@ -41,6 +41,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"objective": "robust"}, "did you mean 'robust-accuracy'"),
     ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
     ({"time_limit": "10"}, "'10' has no unit"),
+    ({"effort": "quik"}, "--effort: unknown 'quik' (did you mean 'quick'?)"),
     ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
     ({"storage": "jornal"}, "did you mean 'journal'"),
     ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
