@@ -16,6 +16,8 @@ from advisor.core.options import LimitOptions
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from advisor.engine.history.compare import Comparison, Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
@@ -51,7 +53,7 @@ class ExperimentLog(Protocol):
         """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Report:
     """A run that was decided again.
 
@@ -67,6 +69,15 @@ class Report:
     def decision(self) -> Decision:
         """The answer to the question with its present limits."""
         return self.view.decision
+
+    def __repr__(self) -> str:
+        return f"Report({self.view.name}: {self.decision.reason})"
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return every evaluation as a row of a table, as :meth:`advisor.Run.to_frame` does."""
+        from advisor.reporting.frames import evaluations_frame
+
+        return evaluations_frame(self.view, self.view.evaluations)
 
     def _repr_html_(self) -> str:
         from advisor.reporting.html import summary_html

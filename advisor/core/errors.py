@@ -48,6 +48,10 @@ class AdvisorError(Exception):
     def __reduce__(self) -> tuple[type[AdvisorError], tuple[str, str]]:
         return type(self), (self.message, self.hint)
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what a notebook shows in place of a traceback (IPython asks for it)."""
+        return [f"{type(self).__name__}: {self.message}", *([f"hint: {self.hint}"] if self.hint else [])]
+
 
 class UsageError(AdvisorError):
     """A wrong flag, request, catalogue, profile or data folder: exit code 2, nothing spent. It has a hint."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
 
 from advisor.api import Run, check_run, compare, export, exportable, plan, reevaluate, report, search
 from advisor.core.errors import UsageError
@@ -194,3 +195,24 @@ def test_a_search_that_its_time_limit_ended_is_not_diagnosed_after_it(
     monkeypatch.setattr("advisor.engine.run.run_search", lambda *_: SearchResult(run, Stop(why, "stopped")))
     assert search(quiet=True).report.is_file()
     assert len(asked) == diagnosed
+
+
+def test_a_report_is_one_line_and_a_table(run: Path) -> None:
+    found = report(run)
+    assert repr(found).startswith("Report(")
+    assert len(repr(found).splitlines()) == 1
+    assert len(repr(found)) < 1000
+    assert found.to_frame().equals(Run(run).to_frame())
+
+
+def test_a_run_takes_its_folder_as_a_text(run: Path) -> None:
+    assert Run(str(run)).path == run
+
+
+def test_an_error_in_a_notebook_is_its_message_and_its_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    shell = InteractiveShell.instance(colors="NoColor")
+    shell.run_cell("import advisor; advisor.plan(budget='50')")
+    shown = capsys.readouterr().out.strip().splitlines()
+    assert shown[0].startswith("UsageError: --budget: '50' has no unit")
+    assert shown[1].startswith("hint: ")
+    assert len(shown) == 2
