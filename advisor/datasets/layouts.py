@@ -152,16 +152,24 @@ def folders_in(root: Path) -> list[Path]:
 
 
 def images_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones."""
+    """Return the files anywhere below ``folder`` that look like images, sorted, without hidden ones.
+
+    Links are followed, but for those to a folder that they are in.
+    """
 
     def refuse(error: OSError) -> None:
         raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
 
     found = []
-    for place, inner, names in os.walk(folder, onerror=refuse):
-        inner[:] = [name for name in inner if not _ignored(name)]
+    for place, inner, names in os.walk(folder, onerror=refuse, followlinks=True):
+        inner[:] = [name for name in inner if not _ignored(name) and not _turns_back(Path(place, name))]
         found += [Path(place, name) for name in names if not _ignored(name)]
     return sorted(file for file in found if is_candidate(file))
+
+
+def _turns_back(folder: Path) -> bool:
+    """Return whether a folder is a link to one that it is in."""
+    return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
 def _ignored(name: str) -> bool:

@@ -248,3 +248,14 @@ def test_deepest_folders_of_one_name_in_two_places_are_refused(tmp_path: Path) -
     make(root / "Packages", Other=5)
     with pytest.raises(UsageError, match="'Other' would be several folders: 'Fruit/Other', 'Packages/Other'"):
         list_files(root / "**")
+
+
+def test_linked_folders_are_read_and_a_link_that_turns_back_is_not_followed(root: Path, tmp_path: Path) -> None:
+    linked = tmp_path / "linked"
+    for name in ("cat", "dog"):
+        (linked / name).mkdir(parents=True)
+        (linked / name / "photos").symlink_to(root / name)
+        (linked / name / "again").symlink_to(linked)
+    listed = list_files(linked)
+    assert len(listed.entries) == 24
+    assert {entry.label for entry in listed.entries} == {"cat", "dog"}
