@@ -46,6 +46,7 @@ class Section:
     id: str
     title: str
     variables: Callable[[RunView], Variables | Sequence[blocks.Block] | None]
+    folded: bool = True  #: it is opened by a click, and not printed
 
 
 def _answer(view: RunView) -> Variables:
@@ -152,9 +153,9 @@ def _data(view: RunView) -> Variables | None:
 
 
 SECTIONS = (
-    Section("answer", "Answer", _answer),
-    Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None),
-    Section("devices", "Devices", _devices),
+    Section("answer", "Answer", _answer, folded=False),
+    Section("explore", "Trade-offs", lambda view: {"facets": facets(view)} if view.ok else None, folded=False),
+    Section("devices", "Devices", _devices, folded=False),
     Section("classes", "Classes", _classes),
     Section("metrics", "Metrics", metric_blocks),
     Section("confidence", "Confidence", confidence),

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _SHOWN_ALONE = ("command_line", "versions", "durations", "weights", "without_weights")
 """Entries of the manifest that the report shows apart from the others."""
 
+NOT_STARTED = "not started"
+"""Begins the reason of a configuration that a search did not begin; the list of failures and skips has it."""
+
 WRONG_NAMED = 3
 """Images with a likely wrong label that are named; the others are counted."""
 
@@ -194,7 +197,7 @@ def fastest_per_artefact(evaluations: Sequence[Evaluation]) -> tuple[Evaluation,
 
 
 def ranked(view: RunView) -> tuple[Evaluation, ...]:
-    """Return all evaluations: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
+    """Return what was begun: the pick, the front, what meets the budget, the rest; each group by falling accuracy."""
     front = view.front_keys
 
     def rank(row: Evaluation) -> tuple[int, float]:
@@ -202,7 +205,7 @@ def ranked(view: RunView) -> tuple[Evaluation, ...]:
         groups = (key == view.pick_key, key in front, view.budget.met_by(row), ok, True)
         return groups.index(True), -accuracy_of(row)
 
-    return tuple(sorted(view.evaluations, key=rank))
+    return tuple(sorted((row for row in view.evaluations if not row.reason.startswith(NOT_STARTED)), key=rank))
 
 
 def funnel(view: RunView) -> tuple[Step, ...]:

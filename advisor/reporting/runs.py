@@ -23,6 +23,7 @@ from advisor.core.evaluation import (
     size_of,
 )
 from advisor.core.metrics import METRICS, TOP1
+from advisor.core.quantity import Provenance
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.remaining import Standing, read_standing
@@ -84,7 +85,9 @@ def figures(evaluation: Evaluation | None) -> tuple[str, str, str]:
         return "–", "–", "–"
     accuracy = _accuracy(evaluation)
     return (
-        show_figure("accuracy", accuracy) if accuracy >= 0 else "–",
+        f"{show_figure('accuracy', accuracy)}{'' if _on_own_images(evaluation) else ' (ImageNet)'}"
+        if accuracy >= 0
+        else "–",
         show_latency(evaluation.latency) if evaluation.latency else "–",
         show_figure("size", evaluation.size.value) if evaluation.size else "–",
     )
@@ -96,7 +99,18 @@ def _accuracy(evaluation: Evaluation) -> float:
     return known.value if known else -1.0
 
 
-def _of_pick(figure: Callable[[Evaluation], float], none: float) -> Callable[[RunRow], float]:
+def _on_own_images(evaluation: Evaluation) -> bool:
+    """Return whether the accuracy is one on the user's images; otherwise it is that of ImageNet."""
+    known = evaluation.holdout_accuracy or evaluation.accuracy
+    return known is not None and known.provenance is Provenance.MEASURED
+
+
+def _by_accuracy(evaluation: Evaluation) -> tuple[bool, float]:
+    """Return what runs are sorted by: those on the user's images come first."""
+    return _on_own_images(evaluation), _accuracy(evaluation)
+
+
+def _of_pick(figure: Callable[[Evaluation], Any], none: object) -> Callable[[RunRow], Any]:
     return lambda row: figure(row.pick) if row.pick else none
 
 
@@ -105,7 +119,7 @@ SORTS: Mapping[str, tuple[str, Callable[[RunRow], Any], bool]] = {
     "state": ("Status", lambda row: row.state, False),
     "question": ("Question", lambda row: row.limits, False),
     "pick": ("Pick", lambda row: row.model, False),
-    "accuracy": ("Accuracy", _of_pick(_accuracy, -1.0), True),
+    "accuracy": ("Accuracy", _of_pick(_by_accuracy, (False, -1.0)), True),
     "latency": ("Latency", _of_pick(latency_of, float("inf")), False),
     "size": ("Size", _of_pick(size_of, float("inf")), False),
 }

@@ -79,6 +79,7 @@ def opener(browser: Browser, folder: Path) -> Iterator[Open]:
 def open_view(open_html: Open, view: RunView, **options: Any) -> Opened:
     """Render a run, open its page and wait until the plots are drawn."""
     opened = open_html(render_html(view), **options)
+    opened.page.evaluate("document.querySelectorAll('details.fold').forEach((fold) => { fold.open = true; })")
     if view.ok and options.get("java_script_enabled", True):
         opened.page.wait_for_selector("#plot-size .scatterlayer .trace", state="attached")
     return opened

@@ -1,5 +1,6 @@
 """The page in a real browser: opened from a file, without any network."""
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, Literal
@@ -8,6 +9,7 @@ import pytest
 
 from advisor.core.budget import Budget
 from advisor.reporting import html
+from advisor.reporting.html import render_html
 from advisor.reporting.phrases import ranked
 from advisor.reporting.view import RunView
 from tests.reporting.conftest import Open, Opened
@@ -62,6 +64,19 @@ def test_page_opens_without_complaint_asks_for_nothing_but_itself_and_refuses_a_
 
 def test_page_of_a_run_opens_without_complaint_and_asks_for_nothing_but_itself(run_page: Opened) -> None:
     run_page.assert_quiet()
+
+
+def test_details_are_folded_and_not_printed_until_a_link_opens_them(open_html: Open) -> None:
+    opened = open_html(render_html(run_view()))
+    folds = opened.page.locator("details.fold")
+    assert folds.count() >= 6
+    assert opened.page.locator("details.fold[open]").count() == 0
+    opened.page.set_viewport_size({"width": 390, "height": 800})
+    assert opened.page.evaluate("document.documentElement.scrollHeight") <= 12_000
+    pages = len(re.findall(rb"/Type */Page\b", opened.page.pdf()))
+    opened.page.get_by_role("navigation").get_by_role("link", name="All evaluations").click()
+    opened.until("document.querySelector('#evaluations > details').open")
+    assert len(re.findall(rb"/Type */Page\b", opened.page.pdf())) > pages >= 1
 
 
 def test_boxes_lie_over_their_images_and_fit_every_screen(open_page: Open, judged_detectors: RunView) -> None:

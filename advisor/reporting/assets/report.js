@@ -3,6 +3,12 @@
 // textContent alone, and into plotly (which reads a little HTML) through escapeMarkup.
 (async () => {
   document.documentElement.classList.remove("no-script");
+  const unfold = () => {  // a link to a folded section opens it
+    const fold = document.getElementById(location.hash.slice(1))?.querySelector(":scope > details.fold");
+    if (fold) fold.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
   const data = await window.unpacked.catch((error) => ({error: `${error.message}: this browser is too old to unpack it`}));
   const $ = (selector, root = document) => root.querySelector(selector);
   const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];

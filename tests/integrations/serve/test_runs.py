@@ -1,6 +1,7 @@
 """The states of runs, and which folders are runs."""
 
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -11,7 +12,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import write_all
-from advisor.reporting.runs import Runs, RunState, figures
+from advisor.reporting.runs import SORTS, RunRow, Runs, RunState, figures
 from advisor.reporting.view import load_view
 from advisor.tasks import DETECTION
 from tests.builders import evaluation
@@ -36,13 +37,7 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     write_run(runs, [], name="stopped")
     said = ended(called(("runs",), tmp_path, dict(os.environ)))
     row = next(line for line in said.out.splitlines() if run.path.name in line)
-    assert [part for part in row.split("  ") if part.strip()][1:] == [
-        "finished",
-        "best int8",
-        "92.0 %",
-        "20.0 ms",
-        "6.0 MB",
-    ]
+    assert re.split(r" {2,}", row.strip())[1:] == ["finished", "best int8", "92.0 %", "20.0 ms", "6.0 MB"]
     (one,) = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ))).document[
         "runs"
     ]
@@ -179,3 +174,13 @@ def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="--runs: .*nothing' is not a folder"):
         Runs(tmp_path / "nothing")
+
+
+def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images() -> None:
+    published = RunRow("p", RunState.FINISHED, pick=evaluation("p", accuracy=90, half_width=None))
+    own = RunRow("o", RunState.FINISHED, pick=evaluation("o", accuracy=70))
+    nothing = RunRow("n", RunState.FINISHED)
+    key, falls = SORTS["accuracy"][1:]
+    assert sorted([published, nothing, own], key=key, reverse=falls) == [own, published, nothing]
+    assert figures(published.pick)[0] == "90.0 % (ImageNet)"
+    assert figures(own.pick)[0] == "70.0 %"
