@@ -110,6 +110,18 @@ def test_plots_hold_every_evaluation_at_its_figures(run_page: Opened) -> None:
         assert size[index] == pytest.approx((row.size.value / 1e6, row.accuracy.value), rel=1e-4)
 
 
+def test_a_candidate_far_below_does_not_squeeze_the_others(open_page: Open) -> None:
+    view = run_view()
+    last = max((row for row in view.ok if row.configuration.key != view.pick_key), key=lambda row: row.latency.value)
+    far = replace(last, accuracy=replace(last.accuracy, value=5.0, low=3.0, high=8.0))
+    rows = tuple(far if row is last else row for row in view.evaluations)
+    opened = open_page(replace(view, evaluations=rows))
+    plot = opened.page.evaluate("document.getElementById('plot-latency').layout")
+    assert plot["yaxis"]["range"][0] > 40.0
+    assert any(note["text"].startswith("▼ 1 candidate below") for note in plot["annotations"])
+    assert far.accuracy.value in [y for _, y in points_of(opened, "plot-latency").values()]
+
+
 def test_budget_is_drawn_where_it_is(run_page: Opened) -> None:
     shapes = run_page.page.evaluate(
         "['plot-latency', 'plot-size'].map(id => document.getElementById(id).layout.shapes"

@@ -131,7 +131,7 @@ class LoadedRun:
     @property
     def too_early(self) -> bool:
         """Whether its time limit or an interruption ended the search before its first result."""
-        stopped = section(self.manifest, "stopped").get("why", "time_limit" if self.manifest else "")
+        stopped = section(self.manifest, "stopped").get("why", "interrupt" if "configurations" in self.manifest else "")
         return stopped in ("time_limit", "interrupt") and all(e.status is Status.SKIPPED for e in self.evaluations)
 
 

@@ -189,14 +189,25 @@
       line: {color: look.warn, width: 2, dash: "dash"}, name: "accuracy floor"}];
   }
 
+  // Where the axis of accuracy begins: a few candidates far below the others would press these into one spot.
+  function lowest(points) {
+    const known = points.map((row) => at(row, ACCURACY)).sort((a, b) => a - b);
+    const middle = known[Math.floor(known.length / 2)];
+    return middle - 3 * Math.max(known[known.length - 1] - middle, 1);
+  }
+
   function layout(axis, points, xOf, limit, log, unit, title, look) {
+    const least = lowest(points);
+    const under = points.filter((row) => at(row, ACCURACY) < least).length;
     const ends = range(points.map((row) => at(row, xOf(row))), log, limit, [0.06, 0.12]);
     const heights = points.flatMap((row) => [end(row, ACCURACY, 1), at(row, ACCURACY), end(row, ACCURACY, 2)])
-      .filter((value) => value !== null);
+      .filter((value) => value !== null && (under === 0 || value >= least));
     const grid = {gridcolor: look.line, zeroline: false, linecolor: look.line, ticks: "outside", tickcolor: look.line};
     const x = log ? Math.log10(limit) : limit;
     const note = limit === null ? [] : [{x, y: 1, yref: "paper", xanchor: ends && 2 * x > ends[0] + ends[1] ? "right" : "left",
       yanchor: "bottom", text: `budget ${number(limit)} ${unit}`, showarrow: false, font: {color: look.warn, size: 12}}];
+    if (under) note.push({x: 0, xref: "paper", xanchor: "left", y: 0, yref: "paper", yanchor: "bottom", showarrow: false,
+      text: `▼ ${plural(under, "candidate")} below ${number(least)} %`, font: {color: look.soft, size: 12}});
     return {
       autosize: true, margin: {l: 54, r: 16, t: 26, b: 48}, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       font: {family: "system-ui, sans-serif", size: 12, color: look.soft}, hovermode: "closest",
