@@ -148,11 +148,20 @@ def resolve_cards(request: Request) -> Resolved:
     return Resolved(request, catalogue, targets, recipes, chosen_cards(question, catalogue, targets))
 
 
+TO_IMPORT = (".keras", ".onnx", ".pt2")
+"""Endings of users' files that ``advisor catalog add`` makes a card of."""
+
+
 def with_files(request: Request) -> Request:
     """Return a request whose candidates are names of cards: each file is one, in its own catalogue, or is refused."""
     question = request.question
     names, catalogs = list[str](), list(question.catalog)
     for candidate in question.candidates:
+        if candidate.endswith(TO_IMPORT):
+            raise UsageError(
+                f"--candidates: '{candidate}' is a model to retrain, which needs a card",
+                f"make one: advisor catalog add {candidate}; it says how to search with the card",
+            )
         if not candidate.endswith(SUFFIX):
             names.append(candidate)
             continue

@@ -124,3 +124,10 @@ def test_a_class_that_the_file_does_not_know_is_refused_with_the_nearest_name(fi
 def test_a_search_for_boxes_refuses_it(file: str) -> None:
     with pytest.raises(UsageError, match=f"net is a file for {CLASSIFICATION.name}"):
         asked(file, task="object-detection", data="boxes")
+
+
+@pytest.mark.parametrize("name", ["ours.keras", "ours.onnx", "ours.pt2"])
+def test_a_model_to_retrain_is_sent_to_the_catalogue(name: str) -> None:
+    with pytest.raises(UsageError, match="needs a card") as caught:
+        with_files(resolve({"candidates": [name]}))
+    assert f"advisor catalog add {name}" in caught.value.hint
