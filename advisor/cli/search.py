@@ -119,12 +119,19 @@ def init(
 
 
 @takes(annotations_of(PLAN))
-def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **options: Any) -> None:
+def plan(
+    *,
+    every: Annotated[bool, option("", "Show each form of each candidate.", "--all", rich_help_panel=OUTPUT)] = False,
+    sort: Sort = "",
+    only: Filter = None,
+    as_json: AsJson = False,
+    **options: Any,
+) -> None:
     """Show what a search with the same options would do, and its price. Nothing is spent, no connection is opened.
 
-    The table has a row for each candidate: its estimated latency, the probability that it meets the budget, its size,
-    published accuracy and price in seconds. It also says which candidates are filtered and why, and which weights are
-    on this machine.
+    The table has a row for each candidate with its fastest form: its estimated latency, the probability that it meets
+    the budget, its size, published accuracy and price in seconds. It also says which candidates are filtered and why,
+    and which weights are on this machine.
 
     Example: advisor plan --budget 50ms --data photos/ --time-limit 10min
     """
@@ -138,7 +145,7 @@ def plan(*, sort: Sort = "", only: Filter = None, as_json: AsJson = False, **opt
     if as_json:
         print_json({**view.to_json(), "candidates": [forecast.to_json() for forecast in shown]})
     else:
-        print_plan(view, shown=shown if sort or only else None)
+        print_plan(view, shown=shown if sort or only else None, every=every)
 
 
 data_app = Commands.group(

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -24,9 +25,27 @@ ROOMY = 100
 """Terminal width from which the table also shows accuracy, size and the source of the weights."""
 
 
-def print_plan(view: PlanView, console: Console | None = None, shown: Sequence[Forecast] | None = None) -> None:
-    """Write the plan to the console, with the configurations ``shown`` in their order (all, by card, if None)."""
-    show([_table(view, shown), *map(Paragraph, sentences(view))], console)
+def print_plan(
+    view: PlanView, console: Console | None = None, shown: Sequence[Forecast] | None = None, every: bool = False
+) -> None:
+    """Write the plan to the console, with the configurations ``shown`` in their order.
+
+    None stands for one row a card, that of its fastest form with the cost of all; or for ``every`` form, by card.
+    """
+    rows = list(_fastest_forms(view)) if shown is None and not every else shown
+    more = [] if rows is None or rows is shown else [f"The cost is that of all {len(view.forecasts)} forms: --all."]
+    show([_table(view, rows), *map(Paragraph, (*more, *sentences(view)))], console)
+
+
+def _fastest_forms(view: PlanView) -> Iterator[Forecast]:
+    """Yield the forecasts of the fastest form of each card; the first has the cost of all forms of the card."""
+    for card in view.cards:
+        every = [row for row in view.forecasts if row.configuration.card == card.card]
+        best = min(every, key=lambda row: (bool(row.filtered), row.latency.value, row.configuration))
+        own = [row for row in every if row.configuration.variant_name == best.configuration.variant_name]
+        others_s = sum(row.price_s for row in every if row not in own)
+        yield replace(own[0], price_s=own[0].price_s + others_s)
+        yield from own[1:]
 
 
 def sentences(view: PlanView) -> Iterator[str]:

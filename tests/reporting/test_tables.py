@@ -13,6 +13,7 @@ from rich.console import Console
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import Conversion
+from advisor.core.units import show_seconds
 from advisor.devices.calibration import Calibrated, CalibrationReport
 from advisor.devices.profiles.measurements import Kernel
 from advisor.devices.profiles.runtimes import host_profile
@@ -89,11 +90,25 @@ def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **option
 def test_names_stay_whole_below_the_name_of_their_card(width: int) -> None:
     view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
     console = Console(width=width, record=True, file=io.StringIO())
-    print_plan(view, console)
+    print_plan(view, console, every=True)
     shown = console.export_text().splitlines()
     names = [line.split()[0] for line in shown if line.startswith(("efficientnet_lite4_300", "squeezenet_1.1_227"))]
     assert sorted(names) == ["efficientnet_lite4_300", "squeezenet_1.1_227"]
     assert sum(line.startswith("  weight_int8 ") for line in shown) == 2
+
+
+def test_each_card_has_one_row_with_its_fastest_form_and_the_cost_of_all() -> None:
+    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
+    console = Console(width=120, record=True, file=io.StringIO())
+    print_plan(view, console)
+    shown = console.export_text()
+    assert [line.split()[:2] for line in shown.splitlines() if line.startswith(("efficientnet", "squeezenet"))] == [
+        ["efficientnet_lite4_300", "int8"],
+        ["squeezenet_1.1_227", "int8"],
+    ]
+    whole = sum(row.price_s for row in view.forecasts if row.configuration.card == "squeezenet_1.1_227")
+    assert show_seconds(whole) in next(line for line in shown.splitlines() if line.startswith("squeezenet"))
+    assert f"The cost is that of all {len(view.forecasts)} forms: --all." in shown
 
 
 def test_sorted_rows_have_the_name_of_their_card() -> None:
