@@ -242,7 +242,7 @@ def list_devices(
     if as_json:
         print_document(devices=[listing.row_json(profile) for profile in found])
     else:
-        print_devices(found)
+        print_devices(found, by_kind=not sort)
 
 
 @devices_app.command("show", short_help="Show one device with its sources.")

@@ -232,15 +232,17 @@ def print_judged(card: Card, images: str, found: FileAgreement) -> None:
     typer.echo(f"{metric} on {images}: {100 * reached.value:.1f} % (95 %: {low:.1f} to {high:.1f})")
 
 
-def print_devices(profiles: Sequence[DeviceProfile]) -> None:
-    """Print the table of devices, and their number."""
+def print_devices(profiles: Sequence[DeviceProfile], by_kind: bool = False) -> None:
+    """Print the devices, ``by_kind`` in one table each, and their number."""
     if not profiles:
         typer.echo("no device passes these filters")
         return
-    show([table_of(DEVICE_COLUMNS, profiles)])
+    kinds = dict.fromkeys(each.kind for each in profiles) if by_kind else [""]
+    groups = ([each for each in profiles if kind in ("", each.kind)] for kind in kinds)
+    show([table_of(DEVICE_COLUMNS, group) for group in groups])
     known = sum(map(devices.measured, profiles))
     count = f"{plural(len(profiles), 'device')}, {known:,} measurements of models on them"
-    typer.echo(f"{count}; details: advisor devices show NAME")
+    typer.echo(f"{count}; details: advisor devices show NAME; fewer: --filter kind=phone")
 
 
 def print_device(profile: DeviceProfile) -> None:
