@@ -53,7 +53,7 @@ def _right(view: RunView, pick: Evaluation) -> str:
     reached = (judged or plain) if view.other_metric else counted
     if reached is None:
         return ""
-    if view.dataset is None:
+    if view.request.question.data is None:
         return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
     chosen = "" if judged or pick.holdout_accuracy else ", by the images that chose it"
