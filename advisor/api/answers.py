@@ -151,7 +151,14 @@ def predict(
 
 
 def list_runs(folder: str | Path = "runs") -> tuple[RunRow, ...]:
-    """Return the runs of a folder, the newest first: pick, figures and state. UsageError: it is no folder."""
+    """Return the runs of a folder, the newest first, with pick, figures and state.
+
+    Args:
+        folder: the folder of the runs.
+
+    Raises:
+        UsageError: it is no folder.
+    """
     from advisor.reporting.runs import Runs
 
     return tuple(Runs(Path(folder)).rows())

@@ -142,8 +142,9 @@ def _lines(text: str) -> list[str]:
 
 def nearest(value: str, valid: Iterable[str]) -> str:
     """Return `` (did you mean 'x'?)`` for the valid name closest to ``value``, or an empty string."""
-    matches = get_close_matches(value, list(valid), n=1, cutoff=0.55)
-    return f" (did you mean '{matches[0]}'?)" if matches else ""
+    known = {name.casefold(): name for name in valid}
+    matches = get_close_matches(value.casefold(), list(known), n=1, cutoff=0.55)
+    return f" (did you mean '{known[matches[0]]}'?)" if matches else ""
 
 
 def install_extra(extra: str) -> str:

@@ -69,7 +69,7 @@ def test_plan_takes_the_options_of_a_search_in_the_same_order() -> None:
 
 @pytest.mark.parametrize("name", ["search", "plan"])
 def test_the_command_takes_the_arguments_of_its_function(name: str) -> None:
-    shown = {"as_json", "log_to", "sort", "only", "quiet"}
+    shown = {"as_json", "every", "log_to", "sort", "only", "quiet"}
     options = [option.name for option in command(name).params if option.name not in shown]
     assert options == [argument for argument in arguments(FUNCTIONS[name]) if argument not in shown]
 

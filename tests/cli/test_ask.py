@@ -37,8 +37,11 @@ def talked(cwd: Path, answers: dict[str, str]) -> str:
     return shown
 
 
-def test_three_questions_are_asked_and_the_command_is_shown(tmp_path: Path) -> None:
-    shown = talked(tmp_path, {"Task:": "", "Folder of labelled images": "my photos", "Latency limit": "30ms"})
+def test_what_matters_most_is_asked_and_the_command_is_shown(tmp_path: Path) -> None:
+    shown = talked(
+        tmp_path,
+        {"Task:": "", "Folder of labelled images": "my photos", "Latency limit": "30ms", "Device to ship on": ""},
+    )
     assert "The same without questions: advisor search --data 'my photos' --budget 30ms" in shown
     assert re.search(r"error: --data: .*my photos", shown)
 

@@ -164,6 +164,8 @@ ARGUMENTS = {
     "data check": ("nowhere",),
     "report": ("nowhere",),
     "export": ("nowhere", "--list"),
+    "predict": ("nowhere", "photo.jpg"),
+    "runs": ("nowhere",),
     "compare": ("nowhere", "nowhere"),
     "reevaluate": ("nowhere",),
     "explain": ("p90",),

@@ -158,7 +158,7 @@ def test_the_plan_of_a_default_search_counts_what_is_expected_to_be_worth_its_ti
 def test_the_table_says_what_it_takes_and_nothing_is_spent(advisor: Advisor, tmp_path: Path) -> None:
     said = ended(advisor("plan", "--candidates", CARD, "--budget", "50ms", "--size-budget", "5MB"))
     for words in (
-        CARD, "float32", "Cost: about", "to download", "Filtered: ", "First result after about", "Nothing was spent",
+        CARD, "int8", "Cost: about", "to download", "Filtered: ", "First result after about", "Nothing was spent",
     ):  # fmt: skip
         assert words in said.out
     assert not (tmp_path / "runs").exists()
@@ -168,7 +168,7 @@ def test_the_table_says_what_it_takes_and_nothing_is_spent(advisor: Advisor, tmp
 def test_search_and_plan_take_the_same_options() -> None:
     commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     plan, search = ({option.name for option in commands[name].params} for name in ("plan", "search"))
-    assert plan == search - {"resume", "extend", "verbose", "log_to"}
+    assert plan - {"every"} == search - {"resume", "extend", "verbose", "log_to"}
     assert {"task", "budget", "data", "candidates", "time_limit", "storage", "stop_below"} <= plan
 
 
@@ -280,7 +280,7 @@ def commands(group: Any, *names: str) -> Iterator[Any]:
 
 WITHOUT_TABLE = {
     "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
-    "devices remove", "devices calibrate", "explain", "serve", "mcp",
+    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp",
 }  # fmt: skip
 
 

@@ -96,7 +96,7 @@ def test_devices_are_sorted_by_what_is_known(advisor: Advisor) -> None:
 def test_a_plan_groups_what_it_shows_by_card_and_form(advisor: Advisor) -> None:
     wanted = ("plan", "--candidates", "mobilenet_v2_1.0_224", "--filter", "threads=1", "--sort=-size")
     said = advisor(*wanted)
-    assert "1 threads" in said.out
+    assert "1 thread " in said.out
     forms = [line.split()[0] for line in said.out.splitlines() if " x " in f"{line} " or "int8" in line]
     assert forms
     sizes = [each["size"]["value"] for each in advisor(*wanted, "--json").document["candidates"]]

@@ -60,7 +60,7 @@ def test_the_short_help_has_the_options_of_a_search_that_are_needed_first_and_na
     assert all(f"--{name.replace('_', '-')} " in text for name, option in PLAN.items() if option.first)
     assert "--help-all" in text
     assert "--hue" not in text
-    assert sum(option.first for option in SEARCH.values()) == 10
+    assert sum(option.first for option in SEARCH.values()) == 11
 
 
 def test_a_command_takes_it() -> None:

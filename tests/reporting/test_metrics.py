@@ -19,7 +19,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.reporting.answer import print_answer
 from advisor.reporting.blocks import DataTable, Paragraph
 from advisor.reporting.classes import metric_blocks
-from advisor.reporting.explanation import explanation
+from advisor.reporting.explanation import opening
 from advisor.reporting.figures import expectations, foundations, key_figures
 from advisor.reporting.files import front_csv, recommendation, render_markdown
 from advisor.reporting.frames import Rows, rows_of
@@ -75,9 +75,7 @@ def test_the_metric_that_counts_has_its_name(capsys: pytest.CaptureFixture[str])
     print_answer(view)
     assert "ranked by macro F1 on" in capsys.readouterr().out
     assert recommendation(view)["metric"] == "macro F1"
-    said = explanation(view)
-    assert "is right in 85 of 100 cases" in said.replace(" (81 to 89)", "")
-    assert "What counts here is another figure: 75 % macro F1." in said
+    assert "Right on 85 of 100 images like yours (81 to 89). 75 % macro F1." in opening(view)
     limited = dict(limits(metric_view(min_accuracy=50.0, min_metrics=((WORST_GROUP, 60.0),))))
     assert (limited["macro F1"], limited["worst-group top-1"]) == ("≥ 50.0 %", "≥ 60.0 %")
     assert (judged_view().metric, judged_view().other_metric) == ("top-1", "")
