@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
 from advisor.core.evaluation import Evaluation, Status, accuracy_of, describe, network_of
-from advisor.core.expectation import on_device, with_required_figures, worst_case
+from advisor.core.expectation import in_unknown_conditions, on_device, with_required_figures, worst_case
 from advisor.core.posterior import Answers, Posterior
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
@@ -52,8 +52,9 @@ class Answer:
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
-    # Without the figures on devices of an earlier decision.
+    # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
+    fresh = [replace(e, new_conditions=None) if in_unknown_conditions(e) else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
     known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
     if limits.must_run_on:
