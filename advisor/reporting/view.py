@@ -274,6 +274,8 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     There is none where nothing meets the limits of another question than the run's: the relaxations say what to change.
     """
     decision, pick = run.decision, run.decision.pick
+    if run.too_early:
+        return f"advisor search --resume {folder} --extend 5min"
     if not run.own_question and not decision.feasible:
         return ""
     if pick is not None and not run.own_question:

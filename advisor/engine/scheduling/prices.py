@@ -24,6 +24,9 @@ gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0 i
 TRAINING_WALL = 0.6
 """Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
 
+SURE = 3.0
+"""Factor on the expected seconds of a first result, before the machine has shown how busy it is."""
+
 FINISHING_MARGIN = 1.25
 """Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
 
@@ -97,6 +100,11 @@ class Prices:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
         return found if found > LEAST_SHARE else 0.0
+
+    def is_sure(self, step: FormStep) -> bool:
+        """Return whether a step ends in time even on a busy machine."""
+        limit = self._limit
+        return limit is None or SURE * limit.observed() * self._wall_s(self.missing((step,))) <= limit.left_s()
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Configuration, Evaluation
+from advisor.core.evaluation import Configuration, Evaluation, Status
 from advisor.core.expectation import without_holdout
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.cost import CostCalibration
@@ -85,7 +85,7 @@ class SearchLoop:
 
         running: dict[asyncio.Future[Any], Configuration] = {}
         stopped: asyncio.Future[Any] = asyncio.ensure_future(self.stopping.wait())
-        ended = False
+        ended, answered = False, any(e.status is Status.OK for e in self._run.evaluations())
         while not ended:
             while chosen := scheduler.next(running.values()):
                 self.places |= {e.card: float(len(self.places)) for e in chosen if e.card not in self.places}
@@ -93,13 +93,14 @@ class SearchLoop:
             self._progress.deferred(scheduler.waiting)
             if not running:
                 break
-            left_s = self._evaluating_left()
-            finished, _ = await asyncio.wait({*running, stopped}, timeout=left_s, return_when="FIRST_COMPLETED")
+            wait_s = self._evaluating_left(answered)
+            finished, _ = await asyncio.wait({*running, stopped}, timeout=wait_s, return_when="FIRST_COMPLETED")
             for task in [task for task in running if task in finished]:
                 del running[task]
                 record(task.result())
+                answered |= task.result().status is Status.OK
             so_far.look()
-            ended = stopped.done() or self._evaluating_left() == 0
+            ended = stopped.done() or self._evaluating_left(answered) == 0
         left, late = study.unevaluated, execution.time_limit is not None and rule.out_of_time
         for each, reason in scheduler.refused() if not running else ():
             record(plan.skipped(each, reason, StageName.PROMOTION))
@@ -181,9 +182,9 @@ class SearchLoop:
         answer = decide_run(self._run, self._run.evaluations(), self._question)
         return answer.decision, *answer.by_device.values()
 
-    def _evaluating_left(self) -> float | None:
+    def _evaluating_left(self, answered: bool = True) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
-        left_s, judging_s = self._time_left(), self._plan.judging_s(self.places) if self._plan else 0.0
+        left_s, judging_s = self._time_left(), self._plan.judging_s(self.places) if self._plan and answered else 0.0
         return None if left_s == math.inf else max(0.0, left_s - self._observed() * judging_s)
 
     def training_left_s(self, card: str) -> float | None:

@@ -84,6 +84,10 @@ class Chain(NamedTuple):
     price_s: float
 
 
+Look = tuple[float, FormStep]
+"""What a step adds to the worth of the plan for each second, and the step."""
+
+
 class Pick(NamedTuple):
     """The best result so far: its place in the belief (None before any), and what it costs."""
 
@@ -151,6 +155,10 @@ class WorthRule:
         following = sorted(chains, key=lambda chain: -worth[chain])[:MOST]
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
+        if not self._made and not all(map(self.prices.is_sure, begun)):
+            return ()  # the timing of a first result waits for whatever runs beside it
+        if not self._made and not begun:
+            looks = self._sure([*looks, (0.0, plan.steps[0])], chains)
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:
             return (looks[0][1],)
@@ -160,6 +168,14 @@ class WorthRule:
         if not first.network.tuned:
             return () if first in begun else (first,)
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
+
+    def _sure(self, looks: list[Look], chains: Sequence[Chain]) -> list[Look]:
+        """Return the first steps that bring a result even on a busy machine; if there is none, the cheapest head."""
+        heads = [(0.0, chain.steps[0]) for chain in chains if not chain.steps[0].network.tuned]
+        if not heads:
+            return looks
+        sure = [each for each in looks if not each[1].network.tuned and self.prices.is_sure(each[1])]
+        return sure or [min(heads, key=lambda each: self.prices.seconds((each[1],)))]
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
@@ -262,9 +278,7 @@ class WorthRule:
             gains = self._gain(chain.mean + sd * np.array(NODES), chain.cost, pick)
         return float(np.maximum(gains, base).mean()) - self._paid(chain.price_s)
 
-    def _looks(
-        self, chains: Sequence[Chain], pick: Pick, base: float, planned: float
-    ) -> Iterator[tuple[float, FormStep]]:
+    def _looks(self, chains: Sequence[Chain], pick: Pick, base: float, planned: float) -> Iterator[Look]:
         """Yield what each step adds to the worth of the plan for each second, and the step; only those that do."""
         for step in dict.fromkeys(chain.steps[0] for chain in chains):
             if not step.network.tuned and self.prices.share((step,)) > 0.0:

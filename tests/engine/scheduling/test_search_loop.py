@@ -458,6 +458,13 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
 
 
+def test_a_first_result_may_take_the_time_of_the_hold_out(tmp_path: Path) -> None:
+    search = Search(tmp_path, changed(plan(), images=1000, holdout=50_000), time_limit="5s", stop_below="never")
+    assert search.plan.judging_s() > 5.0
+    asyncio.run(search.evaluate_all(MadeUp(pause_s=1.0)))
+    assert {each.status for each in search.run.evaluations()} == {Status.OK}
+
+
 def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan("head", "finetune_cached"), images=1000, validation=200), time_limit="1h")
     loop = search.loop()
