@@ -112,7 +112,8 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
     Args:
         verbose: show the output of the libraries instead of writing it to ``log.txt``.
-        quiet: show no progress. Without it, standard error gets a bar, or lines if it is not a terminal.
+        quiet: show no progress. Without it, a notebook shows a cell with a bar, the answer so far and a plot; standard
+            error gets a bar otherwise, or lines if it is not a terminal.
 
     Raises:
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
@@ -126,16 +127,19 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     from advisor.engine.progress import Progress, display
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
+    from advisor.reporting.notebook import cell
     from advisor.reporting.phrases import so_far
     from advisor.reporting.view import load_view
+
+    shown = None if quiet else cell()
 
     def answer(run: RunFolder) -> str:
         view = load_view(run, running=True)
         write_all(view, run.path)
-        return so_far(view)
+        return so_far(view) if shown is None else shown.answer(view)
 
     folder = Path(resume) if (resume := options.get("resume")) is not None else None
-    with Progress(None if quiet else display(), answer) as progress:
+    with Progress(None if quiet else shown or display(), answer) as progress:
         outcome = run_search(_request(options), progress, folder, verbose)
         if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
             progress.say("finding where compressed forms lose accuracy")
@@ -143,6 +147,8 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         progress.say("writing the report")
         run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
         write_all(run.view, run.path)
+        if shown is not None:
+            shown.answer(run.view)
     return run
 
 

@@ -1,0 +1,129 @@
+"""What a notebook shows of a search: one output that changes, in a real kernel, and what is in it."""
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.reporting.notebook import Cell, cell, cell_html
+from tests.engine.conftest import (
+    FORMS,
+    SMALLEST,
+    Searched,
+    environment,
+    photos,
+    shared_folder,
+    warm_cache,
+    without_images,
+)
+from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
+
+__all__ = ["photos", "shared_folder", "warm_cache", "without_images"]
+
+FEW_KB = 4000
+
+
+def dots(html: str) -> int:
+    """Count the points of the plot, the front's twice."""
+    return len(re.findall(r"M\d+ \d+h0", html))
+
+
+def test_a_search_in_a_kernel_has_one_output_that_grows_and_ends_with_the_answer(
+    warm_cache: Path, without_images: Searched, tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from nbclient import NotebookClient
+    from nbformat.v4 import new_code_cell, new_notebook
+
+    assert without_images.code == 3, "the cache holds its stages"
+    for name, value in environment(warm_cache).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("PYTHONPATH", str(project))
+    shown: list[str] = []
+
+    class Watched(NotebookClient):
+        def process_message(self, msg: dict[str, Any], cell: Any, cell_index: int) -> Any:
+            if msg["msg_type"] == "update_display_data":
+                shown.append(msg["content"]["data"]["text/html"])
+            return super().process_message(msg, cell, cell_index)
+
+    source = f"import advisor\nadvisor.search(budget='50ms', candidates={SMALLEST!r}, compressions={FORMS.split(',')!r})"
+    notebook = new_notebook(cells=[new_code_cell(source)])
+    resources = {"metadata": {"path": str(tmp_path)}}
+    Watched(notebook, timeout=300, kernel_name="python3", resources=resources).execute()
+    growing, answer = notebook.cells[0].outputs
+    assert "<progress" in shown[0]
+    assert dots(shown[0]) == 0
+    assert growing.data["text/html"] == shown[-1]
+    assert "<progress" not in shown[-1]
+    assert max(map(len, shown)) <= FEW_KB
+    ships = re.search(r"Ship runs/[\w.-]+/artifacts/[\w.-]+\.tflite", shown[-1])
+    assert ships
+    assert ships[0] in answer.data["text/html"]
+    assert dots(shown[-1]) >= 2
+
+
+def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
+    html = cell_html(run_view(), "3 of 9 evaluated, about 2 min left: converting one", 0.25, ["failed  two: too large"])
+    assert 'value="0.250"' in html
+    assert "25 % · 3 of 9 evaluated, about 2 min left: converting one" in html
+    assert "failed  two: too large" in html
+    assert "So far: Ship " in html
+    assert "Right on " in html
+    assert dots(html) > 20
+    assert not re.findall(r"<script|https?:|url\(|nan|inf\b", html)
+
+
+def test_it_says_that_nothing_meets_the_budget() -> None:
+    assert "Nothing meets the budget. Closest:" in cell_html(infeasible_view(), "converting")
+
+
+def test_without_a_result_there_is_a_bar_alone_and_after_it_nothing() -> None:
+    for view in (None, empty_view()):
+        assert "<svg" not in cell_html(view, "starting")
+        assert cell_html(view).split() == ["<div", 'style="max-width:46em;line-height:1.5">', "</div>"]
+
+
+def test_a_thousand_evaluations_take_a_few_kilobytes() -> None:
+    view = run_view(repeats=12)
+    assert len(view.ok) > 1000
+    assert len(cell_html(view)) < 5 * FEW_KB
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_escaped(name: str) -> None:
+    html = cell_html(run_view(card_prefix=name), name, 0.5, [name])
+    assert "<script" not in html
+    assert "<img" not in html
+
+
+class Handle:
+    """Keeps what an output shows."""
+
+    def __init__(self) -> None:
+        self.shown: list[str] = []
+
+    def update(self, data: dict[str, str], raw: bool) -> None:
+        assert raw
+        self.shown.append(data["text/html"])
+
+
+def test_the_bar_moves_twice_a_second_at_most_and_goes_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter([0.0, 0.0, 0.1, 0.6, 0.6])
+    monkeypatch.setattr("advisor.reporting.notebook.time.monotonic", lambda: next(now))
+    handle = Handle()
+    made = Cell(handle)
+    for share in (0.1, 0.2, 0.3):
+        made.status("working", share)
+    assert made.answer(run_view()) == ""
+    made.close()
+    assert [re.findall(r'value="(.+?)"', html) for html in handle.shown] == [["0.100"], ["0.300"], []]
+    assert "<svg" in handle.shown[-1]
+
+
+def test_outside_a_kernel_there_is_none_and_ipython_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert cell() is None
+    monkeypatch.delitem(sys.modules, "IPython", raising=False)
+    assert cell() is None
+    assert "IPython" not in sys.modules
