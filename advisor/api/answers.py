@@ -172,8 +172,9 @@ def export(
     targets: Sequence[str] = (),
     force: bool = False,
     unknown_class: bool = False,
+    web: bool | None = None,
 ) -> Bundle:
-    """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
 
     ::
 
@@ -188,6 +189,8 @@ def export(
             first three.
         force: replace a bundle that exists.
         unknown_class: the model has one more class, for images of things that are none of the others.
+        web: the bundle has the page to try a classifier. None leaves it out where its runtime cannot be fetched, and
+            the bundle's ``without_page`` says why; True refuses then, and for other tasks.
 
     Raises:
         UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
@@ -195,7 +198,7 @@ def export(
     """
     from advisor.exporting import bundle
 
-    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class)
+    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class, web)
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:

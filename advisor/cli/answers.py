@@ -78,8 +78,13 @@ class ExportOptions:
     python: Annotated[bool, option("", "Add a Python program.", "--python")] = False
     edgetpu: Annotated[bool, option("", "Add a program for a Coral Edge TPU (int8 only).", "--edgetpu")] = False
     web: Annotated[
-        bool, option("", "Add a web page that classifies a photo or the camera, without a network.", "--web")
-    ] = False
+        bool | None,
+        option(
+            "",
+            "Add the web page that tries a classifier (8 MB). Default: if its runtime can be fetched.",
+            "--web/--no-web",
+        ),
+    ] = None
     coreml: Annotated[
         bool, option("", "Add a Core ML package of the float classifier. It is not run here.", "--coreml")
     ] = False
@@ -99,12 +104,14 @@ class ExportOptions:
     as_json: options.AsJson = False
 
 
-PLATFORMS = ("android", "ios", "python", "edgetpu", "web", "microcontroller", "coreml")
-"""The flags of ``advisor export`` that add something to the bundle."""
+PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml")
+"""The flags of ``advisor export`` that replace the usual platforms."""
+
+PAGE = "web/index.html"
 
 
 def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
-    """Write the bundle to ship: model, labels, model card, test vectors, checksums and code for the app.
+    """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
 
     Without an option for a platform, --android, --ios and --python are used. The same run gives the same bytes.
 
@@ -123,15 +130,26 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     targets = [name for name in PLATFORMS if getattr(asked, name)]
     with progress("writing and checking the bundle"):
         bundle = api.export(
-            run, asked.to, pick=asked.pick, targets=targets, force=asked.force, unknown_class=asked.unknown_class
+            run,
+            asked.to,
+            pick=asked.pick,
+            targets=targets,
+            force=asked.force,
+            unknown_class=asked.unknown_class,
+            web=asked.web,
         )
+    if bundle.without_page:
+        note(bundle.without_page)
     key, edits = bundle.evaluation.configuration.key, bundle.model.edits
     if asked.as_json:
-        print_document(key=key, path=str(bundle.path), files=list(bundle.files), edits=list(edits))
+        facts = {"files": list(bundle.files), "edits": list(edits), "without_page": bundle.without_page}
+        print_document(key=key, path=str(bundle.path), **facts)
         return
     typer.echo(f"{key} -> {bundle.path} ({len(bundle.files)} files)")
     for edit in edits:
         typer.echo(f"for MediaPipe: {edit}; the file without this edit is beside it")
+    if PAGE in bundle.files:
+        typer.echo(f"Try it: open {bundle.path}/{PAGE} in a browser")
     typer.echo(f"Next: python {bundle.path}/check.py")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
-from advisor.core.names import registered, require_known
+from advisor.core.names import integration, registered, require_known
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
 from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
@@ -97,7 +97,7 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 SCHEMA_VERSION = 1
 MODEL, MEASURED = "model.tflite", "model_measured.tflite"
-EDGETPU = "edgetpu"
+EDGETPU, WEB = "edgetpu", "web"
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
@@ -113,12 +113,14 @@ class Bundle:
         evaluation: the evaluation that was exported.
         model: the shipped model.
         files: paths within the folder.
+        without_page: why the page to try the model could not be made; empty if it is there, or was not to be.
     """
 
     path: Path
     evaluation: Evaluation
     model: ShippedModel
     files: tuple[str, ...]
+    without_page: str = ""
 
 
 def export(
@@ -128,6 +130,7 @@ def export(
     targets: Sequence[str] = (),
     force: bool = False,
     unknown_class: bool = False,
+    web: bool | None = None,
 ) -> Bundle:
     """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
 
@@ -141,10 +144,23 @@ def export(
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
     exported = exported_model(stored, evaluation, unknown_class)
+    wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
-    contents = _contents(exported, wanted)
+    parts, without_page = _parts(exported, wanted, web is not False)
+    contents = _contents(exported, wanted, parts)
     write(folder, contents)
-    return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)))
+    return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
+
+
+def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
+    """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
+    found = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
+    if not page or WEB in targets or not exported.shipping.web:
+        return found, ""
+    try:
+        return {**found, **integration(PARTS, WEB).files(exported)}, ""
+    except UsageError as error:  # its runtime cannot be fetched
+        return found, f"the bundle has no page to try the model: {error.message}; {error.hint}"
 
 
 def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_class: bool) -> None:
@@ -167,7 +183,7 @@ def _check_targets(targets: Sequence[str], exported: ExportedModel, unknown_clas
         )
 
 
-def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, bytes]:
+def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[str, bytes]) -> dict[str, bytes]:
     run, shipping, evaluation, model = exported.run, exported.shipping, exported.evaluation, exported.model
     contents = {MODEL: model.content, **({MEASURED: exported.artefact} if model.edits else {})}
     found = risks_of(run.question, summary_of(run), evaluation)
@@ -180,9 +196,7 @@ def _contents(exported: ExportedModel, targets: Sequence[str]) -> dict[str, byte
     if EDGETPU in targets:
         file = MEASURED if model.edits else MODEL
         texts[shipping.edgetpu] = edgetpu(shipping.edgetpu, file, model.measured.mean, model.measured.std)
-    contents |= vector_files(model, shipping.answering)
-    for part in parts_of(targets).values():
-        contents |= part.files(exported)
+    contents |= {**vector_files(model, shipping.answering), **parts}
     names = [*contents, *texts, "bundle.json"]
     texts["README.md"] = readme(shipping, evaluation, names)
     texts["bundle.json"] = _summary(run, evaluation, model, found)

@@ -81,8 +81,8 @@ def replace_artefact(
 
 
 def export_form(run: RunFolder, form: str, folder: Path, **options: Any) -> Bundle:
-    """Export one form of the network on one thread."""
-    return export(run.path, folder, pick=evaluation_of(run, form).configuration.key, **options)
+    """Export one form of the network on one thread, without the page, whose runtime may have to be fetched."""
+    return export(run.path, folder, pick=evaluation_of(run, form).configuration.key, **{"web": False, **options})
 
 
 def started(program: Path, *arguments: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -240,7 +240,7 @@ def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_byte
     (own / "left over.txt").write_text("x")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
-    export(trained.path, own, pick=bundle.evaluation.configuration.key, force=True)
+    export_form(trained, "float16", own, force=True)
     assert contents(own) == contents(bundle.path)
 
 

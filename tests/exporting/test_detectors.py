@@ -67,6 +67,13 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.png"))
 
 
+def test_its_bundle_has_no_page_and_says_nothing_of_it(made: Bundle, run: RunFolder, tmp_path: Path) -> None:
+    assert not any(name.startswith("web/") for name in made.files)
+    assert made.without_page == ""
+    with pytest.raises(UsageError, match="--web: there is no page"):
+        export(run.path, tmp_path / "bundle", web=True)
+
+
 def seen_by_mediapipe(model: bytes, path: Path) -> list[tuple[str, float, tuple[int, ...]]]:
     """Return label, score, and top, left, height and width of each object; MediaPipe rounds each of them down."""
     mediapipe = pytest.importorskip("mediapipe")

@@ -48,7 +48,9 @@ def test_a_search_in_a_kernel_has_one_output_that_grows_and_ends_with_the_answer
                 shown.append(msg["content"]["data"]["text/html"])
             return super().process_message(msg, cell, cell_index)
 
-    source = f"import advisor\nadvisor.search(budget='50ms', candidates={SMALLEST!r}, compressions={FORMS.split(',')!r})"
+    source = (
+        f"import advisor\nadvisor.search(budget='50ms', candidates={SMALLEST!r}, compressions={FORMS.split(',')!r})"
+    )
     notebook = new_notebook(cells=[new_code_cell(source)])
     resources = {"metadata": {"path": str(tmp_path)}}
     Watched(notebook, timeout=300, kernel_name="python3", resources=resources).execute()

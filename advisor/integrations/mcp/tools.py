@@ -135,7 +135,7 @@ class Tools:
         return await self._run(["compare", self.folders.path("before", before), self.folders.path("after", after)])
 
     async def export(self, run: RunName, to: str, pick: str = "") -> dict[str, Any]:
-        """Write the bundle to ship: model, labels, model card, test vectors and code for the app."""
+        """Write the bundle to ship: model, labels, model card, test vectors, code for the app, a page to try it."""
         paths = [self.folders.path("run", run), "--to", self.folders.path("to", to)]
         return await self._run(["export", *paths, *_options({"pick": pick})])
 

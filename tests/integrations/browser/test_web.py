@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,7 +32,9 @@ from advisor.store import RunFolder
 from advisor.tasks import DETECTION
 from advisor.tasks.classification.files import answers
 from tests.browsers import browser, new_context, require_runtime
-from tests.exporting.conftest import evaluation_of
+from tests.cli.conftest import called
+from tests.exporting.conftest import evaluation_of, ran
+from tests.processes import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -224,6 +228,39 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
         most = labels[int(probabilities.argmax())]
         assert found.page.inner_text("#remark") == f"Most probable: {most}, but an answer counts from 100 %."
         assert found.page.inner_text("#flags") == f"May show: {first}"
+
+
+def test_every_bundle_of_a_classifier_has_the_page_whatever_platform_is_named(
+    trained: RunFolder, made: Bundle, tmp_path: Path
+) -> None:
+    found = export(trained.path, tmp_path / "bundle", pick=made.evaluation.configuration.key, targets=["ios"])
+    pages = [{name for name in each.files if name.startswith("web/")} for each in (found, made)]
+    assert pages[0] == pages[1] >= {"web/index.html", "web/model.js"}
+    assert "ios/Classifier.swift" in found.files
+    assert found.without_page == ""
+    assert ran(found.path / "check.py")[0] == 0
+
+
+def test_where_its_runtime_cannot_be_fetched_the_bundle_has_no_page_and_says_so(
+    trained: RunFolder, own_folders: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{free_port()}/")
+    refused = called(("export", str(trained.path), "--to", "bundle", "--web"), tmp_path, os.environ)
+    assert (refused.code, (tmp_path / "bundle").exists()) == (2, False)
+    assert "error: the npm package @litertjs/core 2.5.3 cannot be fetched" in refused.err
+    said = called(("export", str(trained.path), "--to", "bundle"), tmp_path, os.environ)
+    assert said.code == 0, said.err
+    (line,) = (line for line in said.err.splitlines() if "page" in line)
+    assert re.fullmatch("the bundle has no page to try the model: .* cannot be fetched: .*; configure npm .*", line)
+    assert "web/" not in said.out
+    assert not (tmp_path / "bundle" / "web").exists()
+    assert "`web/`" not in (tmp_path / "bundle" / "README.md").read_text(encoding="utf-8")
+
+
+def test_it_can_be_left_out(trained: RunFolder, tmp_path: Path) -> None:
+    found = export(trained.path, tmp_path / "bundle", web=False)
+    assert not any(name.startswith("web/") for name in found.files)
+    assert found.without_page == ""
 
 
 def test_a_detector_gets_no_page() -> None:
