@@ -62,6 +62,12 @@ class ShippedModel:
         """Score for the answers of all classes without an own one; None if all of them count."""
         return self.thresholds.plain
 
+    @property
+    def converts(self) -> bool:
+        """It converts the measured file's input or output, which takes time that no figure has."""
+        uneven = any(len(set(values)) > 1 for values in (self.measured.mean, self.measured.std))
+        return uneven or bool(self.types - {"float32"})
+
 
 def prepare(artefact: bytes, name: str, thresholds: ShippedThresholds = NO_THRESHOLD) -> ShippedModel:
     """Return the artefact as MediaPipe 1.2 needs it: float32 in and out, one mean and std, a threshold.

@@ -127,9 +127,9 @@ def with_fixed_batch(data: bytes, name: str = "the model") -> bytes:
 def fold_normalization(model: schema.ModelT, mean: Sequence[float], std: Sequence[float]) -> None:
     """Give a model with a normalized float32 input an input of raw values (0..255), normalized inside the model.
 
-    A MUL and an ADD operator go first, between two RESHAPE. Needed where ``mean`` or ``std`` differ by channel: MediaPipe
-    (1.2.2) refuses such a normalization. The mean is subtracted, and the difference divided by ``std``, one number a
-    channel of the image (1, H, W, C). Describe the result with mean 0 and deviation 1.
+    A MUL and an ADD operator go first, between two RESHAPE. Needed where ``mean`` or ``std`` differ by channel:
+    MediaPipe (1.2.2) refuses such a normalization. The mean is subtracted, and the difference divided by ``std``, one
+    number a channel of the image (1, H, W, C). Describe the result with mean 0 and deviation 1.
 
     A row of the image is one vector there: with vectors of C = 3 numbers, XNNPACK took ten times as long.
     """

@@ -4,6 +4,8 @@ The model card says what the shipped file was trained on, what to expect of it, 
 parsed by grammars of its languages: no syntax error in any of its variants.
 """
 
+import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,12 +30,13 @@ from advisor.exporting.shipping import ShippedModel, Shipping, prepare
 from advisor.measurement.accuracy import predict_pixels
 from advisor.reporting.risks import Level, Risk
 from advisor.store import RunFolder
+from advisor.store.files import sha256_file
 from advisor.tasks import CLASSIFICATION, TASKS
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.rewrite import select_output
 from tests.builders import evaluation
-from tests.exporting.conftest import FORMS, Pixels, evaluation_of, mediapipe_answers
+from tests.exporting.conftest import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.run_folders import candidates, write_run
 
 SCORE_TOLERANCE = 0.03
@@ -86,12 +89,35 @@ def test_only_the_integer_form_is_edited(trained: RunFolder, form: str) -> None:
         assert model.content == artefact
 
 
-def test_the_edited_form_answers_exactly_as_the_measured_one(trained: RunFolder, many_images: list[Pixels]) -> None:
-    path = trained.path / evaluation_of(trained, "int8").artefact
-    model = prepare(path.read_bytes(), "int8")
-    images = np.stack(many_images[:10])
-    measured = predict_pixels(path, images, InputSpec(model.size, (model.mean,) * 3, (model.std,) * 3))
-    np.testing.assert_array_equal(np.array(answers(model.content, images, model), np.float32), measured)
+@pytest.mark.parametrize("form", FORMS)
+def test_a_bundle_ships_what_the_report_says(
+    trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
+) -> None:
+    """The file that was timed and scored; or one with the same answers, a named change, and that file beside it."""
+    made = export_form(trained, form, tmp_path / "bundle")
+    measured, shipped = trained.path / made.evaluation.artefact, made.path / "model.tflite"
+    stated = json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))
+    assert stated["measured_sha256"] == sha256_file(measured) == made.evaluation.artefact_sha256
+    assert stated["model_sha256"] == sha256_file(shipped)
+    changed = shipped.read_bytes() != measured.read_bytes()
+    assert changed is bool(stated["edits"]) is made.model.converts is (form == "int8")
+    beside, card = made.path / "model_measured.tflite", (made.path / "model_card.md").read_text(encoding="utf-8")
+    assert beside.read_bytes() == measured.read_bytes() if changed else not beside.exists()
+    assert changed is all(edit in card for edit in (*stated["edits"], "The change takes more time"))
+    images, spec = np.stack(many_images[::5]), InputSpec(made.model.size, (made.model.mean,) * 3, (made.model.std,) * 3)
+    np.testing.assert_array_equal(*(predict_pixels(file, images, spec) for file in (shipped, measured)))
+    said = " ".join(page_text(trained.path / "report.html").split())
+    for sentence in (
+        "The file under artifacts/ is the file that was timed and scored.",
+        "The model.tflite of a bundle gives the same answers.",
+        "bundle.json names each change, and model_measured.tflite is the file without it.",
+    ):
+        assert sentence in said
+
+
+def page_text(page: Path) -> str:
+    """Return a page without its tags."""
+    return re.sub("<[^>]*>", "", page.read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
@@ -109,6 +135,7 @@ def test_a_normalization_that_differs_by_channel_goes_inside(
     measured = predict_pixels(tmp_path / "measured.tflite", images, InputSpec(model.size, mean, std))
     own = np.array(answers(model.content, np.stack(images), model))
     assert np.abs(own - measured).max() < SCORE_TOLERANCE
+    assert own.argmax(axis=1).tolist() == measured.argmax(axis=1).tolist()
     agree(model, images)
 
 
