@@ -88,7 +88,7 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     if in_unknown_conditions(pick):
         yield "another visit, camera or day, as your images name none"
     if without := view.manifest.get("without_weights"):
-        tried = {row.configuration.card for row in view.ok}
+        tried = {row.configuration.card for row in view.ok} - set(without)  # random weights may have been timed
         planned = {*tried, *without, *(view.manifest.get("weights") or ())}
         more = f"{len(without)} of them without weights here (advisor catalog fetch)"
         yield f"{len(planned) - len(tried)} of {len(planned)} networks, {more}"
