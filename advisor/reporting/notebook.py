@@ -97,7 +97,7 @@ def _plot(view: RunView) -> dict[str, object]:
         "points": dots(known),
         "front": dots(each for each in known if each.configuration.key in view.front_keys),
         "pick": place(pick) if pick in known else None,
-        "metric": view.task.heading,
+        "metric": f"{view.task.heading}{' on validation' if view.dataset else ''}",
         "accuracies": [f"{end:.1f} %" for end in (accuracies[0], accuracies[-1])],
         "times": [show_ms(end) for end in (times[0], times[-1])],
     }

@@ -73,6 +73,7 @@ def test_it_shows_share_work_answer_and_points_without_scripts() -> None:
     assert "failed  two: too large" in html
     assert "So far: Ship " in html
     assert "Right on " in html
+    assert "Top-1 on validation against latency" in html
     assert dots(html) > 20
     assert not re.findall(r"<script|https?:|url\(|nan|inf\b", html)
 
