@@ -6,12 +6,12 @@ import logging
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, first_line, install_extra
 from advisor.reporting.files import REPORT_FILES
-from advisor.reporting.frames import evaluations_frame
-from advisor.store.jsonfile import NUMBERS, type_of
+from advisor.reporting.frames import ANSWER
+from advisor.store.jsonfile import NUMBERS, TEXT, type_of
 
 if TYPE_CHECKING:
     from advisor.reporting.view import RunView
@@ -74,7 +74,6 @@ def _metrics(view: RunView) -> Iterator[tuple[str, float]]:
     yield "front_size", float(len(view.decision.front))
     if view.decision.pick is None:
         return
-    row: Any = evaluations_frame(view, [view.decision.pick]).iloc[0].dropna()
-    for name, value in row.items():
-        if name.endswith((*NUMBERS, "_bytes")) and type_of(name) != "str":
+    for name, value in ANSWER.cells((view, view.decision.pick)).items():
+        if value is not None and name.endswith((*NUMBERS, "_bytes")) and type_of(name) != TEXT:
             yield f"pick.{name}", float(value)

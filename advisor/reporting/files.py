@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
@@ -25,7 +24,7 @@ from advisor.reporting.classes import class_blocks, metric_blocks
 from advisor.reporting.confidence import unknown_blocks
 from advisor.reporting.explanation import opening
 from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
-from advisor.reporting.frames import COLUMNS, AnswerRows, chosen, front_frame
+from advisor.reporting.frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import risks
 from advisor.reporting.view import RunView
@@ -201,16 +200,8 @@ def front_csv(view: RunView) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([_cell(value) for value in row] for row in front_frame(view).itertuples(index=False))
+    writer.writerows(map(text.spreadsheet, ANSWER.cells((view, each)).values()) for each in front_of(view))
     return buffer.getvalue()
-
-
-def _cell(value: Any) -> object:
-    import pandas as pd
-
-    if pd.isna(value):
-        return ""
-    return str(value).lower() if isinstance(value, bool) else text.spreadsheet(value)
 
 
 def front_parquet(view: RunView) -> bytes:
@@ -218,7 +209,7 @@ def front_parquet(view: RunView) -> bytes:
     from fastparquet import write
 
     with Scratch() as folder:
-        write(str(folder / PARQUET), front_frame(view), object_encoding="utf8")
+        write(str(folder / PARQUET), evaluations_frame(view, front_of(view)), object_encoding="utf8")
         return (folder / PARQUET).read_bytes()
 
 

@@ -7,13 +7,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import translate
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from advisor.core import units
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import METRICS, TOP1
-from advisor.store.jsonfile import COUNT, FLAG, TEXT, frame, type_of, value_at
+from advisor.store.jsonfile import COUNT, FLAG, TEXT, cell, frame, type_of, value_at
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,17 +60,14 @@ class Condition:
     sign: str
     values: tuple[float | bool | str, ...]
 
-    def passes(self, cells: pd.Series[Any]) -> pd.Series[bool]:
-        """Return for each cell of the column whether it passes; a missing value passes only ``!=``."""
-        if type_of(self.column) != TEXT and self.sign not in ("=", "!="):
-            passed: pd.Series[bool] = SIGNS[self.sign](cells, self.values[0]).fillna(False).astype(bool)
-            return passed
+    def passes(self, value: Any) -> bool:
+        """Return whether a value of the column passes; a missing one passes only ``!=``."""
         if type_of(self.column) == TEXT:
-            either = "|".join(translate(str(value)) for value in self.values)
-            found = cells.fillna("").str.fullmatch(either, case=False)
-        else:
-            found = cells.isin(self.values)
-        return ~found if self.sign == "!=" else found
+            either = "|".join(translate(str(each)) for each in self.values)
+            return bool(re.fullmatch(either, value or "", re.IGNORECASE)) is (self.sign == "=")
+        if self.sign in ("=", "!="):
+            return (value in self.values) is (self.sign == "=")
+        return value is not None and bool(SIGNS[self.sign](value, self.values[0]))
 
 
 @dataclass(frozen=True)
@@ -81,6 +79,11 @@ class Rows(Generic[T]):
 
     columns: tuple[str, ...]
     row: Callable[[T], Mapping[str, object]]
+
+    def cells(self, item: T) -> dict[str, Any]:
+        """Return the values of an item by column, as the columns hold them; None for a missing one."""
+        row = self.row(item)
+        return {column: cell(column, row.get(column)) for column in self.columns}
 
     def select(self, sort: str | None = None, filters: Sequence[str] | None = None) -> Selection[T]:
         """Return what ``--sort`` and ``--filter`` ask for, or raise a ``UsageError``.
@@ -110,18 +113,18 @@ class Selection(Generic[T]):
         """Return the items whose rows are shown, in their order; missing values come last."""
         if not self.order and not self.conditions:
             return tuple(items)
-        found = frame(self.rows.columns, map(self.rows.row, items))
-        for condition in self.conditions:
-            found = found[condition.passes(found[condition.column])]
-        if self.order:
-            names, ascending = zip(*self.order, strict=True)
-            found = found.sort_values(list(names), ascending=list(ascending), kind="stable", key=_folded)
-        return tuple(items[index] for index in found.index)
+        rows = [(self.rows.cells(item), item) for item in items]
+        rows = [row for row in rows if all(each.passes(row[0][each.column]) for each in self.conditions)]
+        for column, ascending in reversed(self.order):
+            found = [(_folded(cells[column]), (cells, item)) for cells, item in rows]
+            known = sorted((each for each in found if each[0] is not None), key=itemgetter(0), reverse=not ascending)
+            rows = [row for _, row in (*known, *(each for each in found if each[0] is None))]
+        return tuple(item for _, item in rows)
 
 
-def _folded(cells: pd.Series[Any]) -> pd.Series[Any]:
-    """Return texts without upper case, so that their order ignores it."""
-    return cells.str.casefold() if type_of(str(cells.name)) == TEXT else cells
+def _folded(value: Any) -> Any:
+    """Return a text without upper case, so that its order ignores it; other values as they are."""
+    return value.casefold() if isinstance(value, str) else value
 
 
 def _column(name: str, columns: Sequence[str], option: str) -> str:
@@ -271,8 +274,7 @@ def chosen(view: RunView, evaluations: Sequence[Evaluation], selection: AnswerRo
     return tuple(evaluation for _, evaluation in selection.of([(view, each) for each in evaluations]))
 
 
-def front_frame(view: RunView) -> pd.DataFrame:
+def front_of(view: RunView) -> tuple[Evaluation, ...]:
     """Return the front, fastest first: that of the answer, then the rest of the fronts of single devices."""
     decisions = (view.decision, *view.by_device.values())
-    rows = {each.configuration.key: each for decision in decisions for each in decision.front}
-    return evaluations_frame(view, tuple(rows.values()))
+    return tuple({each.configuration.key: each for decision in decisions for each in decision.front}.values())

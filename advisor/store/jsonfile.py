@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, require_extra
 from advisor.core.units import visible
 from advisor.store.yamlfile import MAX_DEPTH, read_text
 
@@ -163,6 +163,13 @@ def type_of(column: str) -> str:
     return NUMBER if column.endswith(NUMBERS) else TEXT
 
 
+def cell(column: str, value: Any) -> Any:
+    """Return a value as its column holds it, see :func:`type_of`; None for a missing one."""
+    if value is None or value != value:
+        return None
+    return {TEXT: str, NUMBER: float, COUNT: int, FLAG: bool}[type_of(column)](value)
+
+
 def value_at(value: Any, path: str) -> Any:
     """Return what a path of attributes, keys and indices leads to, such as ``latency.value``; None if a part lacks."""
     for name in path.split("."):
@@ -177,6 +184,7 @@ def value_at(value: Any, path: str) -> Any:
 
 def frame(columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> pd.DataFrame:
     """Return a table with these columns, typed by :func:`type_of`; None and a missing key are missing values."""
+    require_extra("pandas", "parquet", "a table of pandas needs pandas, which is not installed")
     import pandas as pd
 
     listed = list(rows)
