@@ -40,6 +40,7 @@ def test_the_wheel_holds_every_shipped_file(wheel: Path, project: Path) -> None:
         for path in (project / folder).rglob("*"):
             if path.is_file():
                 assert f"advisor/_data/{path.relative_to(project)}" in held
+    assert "advisor/_data/plotly.min.js" in held
 
 
 def test_a_search_from_the_wheel_finds_its_catalogue_and_gets_as_far_as_the_weights(

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from importlib.metadata import distribution
 from importlib.resources import files
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from advisor.core.confidence_facts import Mistake
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, require_extra
 from advisor.core.evaluation_facts import JudgedBox, JudgedImage
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
@@ -93,11 +93,13 @@ def asset(name: str) -> str:
 
 @cache
 def plotly_script() -> str:
-    """Return plotly.js of the plotly package; read as a file, because importing plotly takes longer than the page."""
-    spec = find_spec("plotly")
-    if spec is None or spec.origin is None:
-        raise ModuleNotFoundError("plotly is not installed: reinstall advisor with its dependencies")
-    return (Path(spec.origin).parent / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    """Return plotly.js: a wheel holds it (``tools/plotly_script.py``), a checkout has the package plotly."""
+    shipped = files("advisor") / "_data" / "plotly.min.js"
+    if shipped.is_file():
+        return shipped.read_text(encoding="utf-8")
+    require_extra("plotly", "build", "a checkout takes plotly.js from plotly, which is not installed")
+    script = distribution("plotly").locate_file("plotly/package_data/plotly.min.js")
+    return Path(str(script)).read_text(encoding="utf-8")
 
 
 def trusted(content: str) -> Markup:
