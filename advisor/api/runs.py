@@ -187,7 +187,8 @@ def _request(given: Mapping[str, Any]) -> Request:
     return with_files(resolve(options, file))
 
 
-PACKAGES = ("tensorflow", "keras", "ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
+PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
+TRAINING = ("tensorflow", "keras")
 MEMORY_BYTES = 4_000_000_000
 """A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
 
@@ -226,7 +227,7 @@ def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
     Args:
         run_model: also start a child process that loads the runtime (about a second).
     """
-    return (*_packages(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
+    return (*_packages(), *_training(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
 
 
 def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:
@@ -243,6 +244,15 @@ def _packages() -> Iterator[Check]:
             yield Check(package, State.OK, version(package))
         except PackageNotFoundError:
             yield Check(package, State.FAILED, "not installed", f"install it: pip install {package}")
+
+
+def _training() -> Iterator[Check]:
+    from advisor.core.errors import install_extra
+    from advisor.devices.profiles.runtimes import installed_version
+
+    found = [f"{package} {version}" for package in TRAINING if (version := installed_version(package))]
+    hint = f"advisor search needs it: {install_extra('train')}"
+    yield _check("training", len(found) == len(TRAINING), ", ".join(found) or "not installed", hint)
 
 
 def _machine() -> Iterator[Check]:

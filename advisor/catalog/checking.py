@@ -9,7 +9,7 @@ from pathlib import Path
 
 from advisor.catalog.cards import Card, Published
 from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
-from advisor.core.errors import AdvisorError, StageError, UsageError, nearest
+from advisor.core.errors import AdvisorError, StageError, UsageError, nearest, require_training
 from advisor.downloads.files import Cache, FetchOptions, WeightSource
 from advisor.isolation import CallLimits, ChildPool
 from advisor.store.files import sha256_file
@@ -85,6 +85,8 @@ def check_catalogue(
     file cannot be read, or holds a mistake that reading finds: the check would have to be made again. ``built`` is
     called with the name of each card whose graph was built.
     """
+    if build:
+        require_training("--build")
     mistakes: list[UsageError] = []
     files = list(_read(catalogue_paths(extra), mistakes))
     wrong = [_broken(error) for error in (*mistakes, *repeated_names(files))]

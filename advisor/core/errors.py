@@ -156,3 +156,8 @@ def require_extra(package: str, extra: str, message: str) -> None:
     """Refuse what needs an optional package that is not installed, without importing it: UsageError with a hint."""
     if find_spec(package) is None:
         raise UsageError(message, install_extra(extra))
+
+
+def require_training(what: str) -> None:
+    """Refuse what trains or converts models if TensorFlow is not installed: UsageError with a hint."""
+    require_extra("tensorflow", "train", f"{what} needs TensorFlow, which is not installed")

@@ -150,11 +150,13 @@ def calibrate(
         UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
         StageError: the device could not be measured. Nothing is kept.
     """
+    from advisor.core.errors import require_training
     from advisor.devices import calibration
     from advisor.devices.prediction import device_predictor
     from advisor.devices.profiles.listing import known_devices
     from advisor.devices.profiles.values import ConnectionSettings
 
+    require_training("a calibration, which converts models of the catalogue,")
     profile, target = known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
     stated = ConnectionSettings.from_options(

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from advisor.core.errors import require_training
 from advisor.core.evaluation import Evaluation
 from advisor.engine.afterwards import when_answered
 from advisor.engine.decide import answering
@@ -54,9 +55,10 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
 
     The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
     An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
-    longer reachable; finished evaluations are kept.
+    longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
     """
     started = time.monotonic()
+    require_training("a search")
     resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from advisor.api import State, benchmark, benchmark_device, check_data, compress, diagnose, doctor, profile
 from advisor.api.models import thread_counts
 from advisor.cli.main import app
-from advisor.core.errors import ExitCode, UsageError
+from advisor.core.errors import ExitCode, UsageError, install_extra
+from advisor.devices.profiles import runtimes
 from advisor.engine.compress import compress as work, question
 from advisor.engine.targets import benchmarking
 from advisor.measurement.latency import session
@@ -173,6 +174,13 @@ def test_this_machine_is_ready() -> None:
     assert states["python"] is State.OK
     assert states["ai-edge-litert"] is State.OK
     assert states["child process"] is State.OK
+
+
+def test_an_install_without_training_is_a_warning_that_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "installed_version", lambda _package: "")
+    training = next(check for check in doctor(run_model=False) if check.name == "training")
+    assert (training.state, training.found) == (State.WARNING, "not installed")
+    assert training.hint.endswith(install_extra("train"))
 
 
 def test_no_weights_are_a_warning_and_a_cache_that_cannot_be_written_is_named_with_its_way_out(

@@ -3,12 +3,22 @@
 Untrusted text never steers a terminal. Reasons for a pick, in words.
 """
 
+import sys
 import unicodedata
 
 import pytest
 from hypothesis import given, strategies as st
 
-from advisor.core.errors import ExitCode, UsageError, first_line, install_extra, last_line, message_of, require_extra
+from advisor.core.errors import (
+    ExitCode,
+    UsageError,
+    first_line,
+    install_extra,
+    last_line,
+    message_of,
+    require_extra,
+    require_training,
+)
 from advisor.core.relaxation import comparison
 from advisor.core.units import visible
 from tests.builders import evaluation
@@ -41,6 +51,14 @@ def test_a_missing_package_is_wrong_usage_and_the_hint_installs_it() -> None:
     with pytest.raises(UsageError, match="no such package") as raised:
         require_extra("a_package_that_is_missing", "ray", "no such package")
     assert (raised.value.hint, raised.value.exit_code) == (install_extra("ray"), ExitCode.USAGE)
+
+
+def test_training_is_refused_where_tensorflow_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_training("a search")
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    with pytest.raises(UsageError, match="a search needs TensorFlow, which is not installed") as raised:
+        require_training("a search")
+    assert raised.value.hint == install_extra("train")
 
 
 STEERING = {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}

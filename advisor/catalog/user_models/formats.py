@@ -57,6 +57,7 @@ class Format:
     original: Callable[[Path, int | None], Original] | None = None
     #: packages that the converter needs and that do not fit those of this environment; its child has them.
     packages: Packages | None = None
+    tensorflow: bool = False  #: whether its functions need TensorFlow
 
     def takes(self, file: Path) -> bool:
         """Return whether the file, which exists, is of this format by its name."""
@@ -162,11 +163,12 @@ def _session(model: ModelProto) -> Any:
 
 FORMATS = (
     Format(
-        "a .keras file", "Keras", ".keras", lambda file, _: keras_models.check_keras(file), keras_models.convert_keras
+        "a .keras file", "Keras", ".keras", lambda file, _: keras_models.check_keras(file), keras_models.convert_keras,
+        tensorflow=True,
     ),
     Format(
         "a SavedModel's folder", "TensorFlow", "", lambda file, _: keras_models.check_saved_model(file),
-        keras_models.convert_saved_model,
+        keras_models.convert_saved_model, tensorflow=True,
     ),
     Format("a .tflite file", "LiteRT", ".tflite", lambda file, _: read(file), lambda file, _: file.read_bytes()),
     Format(

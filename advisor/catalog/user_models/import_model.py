@@ -13,7 +13,7 @@ from advisor.catalog.cards import Card, Conversion, Preprocessing
 from advisor.catalog.catalogue import BACKGROUND, imagenet_labels, load_catalogue, user_catalogue_file, with_card
 from advisor.catalog.user_models.formats import format_of
 from advisor.catalog.user_models.master import ModelFacts
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import StageError, UsageError, require_training
 from advisor.core.tasks import TASKS
 from advisor.core.units import channel_values, show_bytes, show_seconds
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scratch
@@ -158,7 +158,10 @@ def inspect(file: Path, size: int | None = None, finished: bool = False) -> Iter
         UsageError: the file is missing, would run code of its own, exceeds a limit, or is not an image classifier or
             float detector.
     """
-    packages = format_of(file).packages
+    form = format_of(file)
+    if form.tensorflow:
+        require_training(f"converting {form.what}")
+    packages = form.packages
     paths = file.rglob("*") if file.is_dir() else (file,)
     given_bytes = sum(path.stat().st_size for path in paths if path.is_file())
     with Scratch() as folder:

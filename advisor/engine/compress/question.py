@@ -12,7 +12,7 @@ from advisor.compression.recipes.base import Needs, TrainingImages, require_plai
 from advisor.compression.user_model.samples import SampleParts, read_samples
 from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
-from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.core.errors import StageError, UnsupportedRecipe, UsageError, require_training
 from advisor.core.options import CompressKeywords, completed
 from advisor.datasets.dataset import class_order
 from advisor.datasets.images import InputSpec
@@ -109,6 +109,8 @@ def ask(
     chosen = () if judged_only else tuple(recipe(name) for name in dict.fromkeys(recipes) if name != FLOAT)
     if not chosen and not judged_only:
         raise UsageError("--recipe names only float32, which is the file itself", "for example --recipe int8,rounded")
+    if training := [one.name for one in chosen if one.needs >= Needs.TRAINING]:
+        require_training(f"--recipe {training[0]}")
     accelerator(options["accelerator"])
     graph, data = read(model), model.read_bytes()
     plain = data if judged_only else _plain(data, model.name)

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from advisor.core.training import recipe_of
 from advisor.datasets.dataset import Dataset, LabelledImage
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import HOLDOUT, UNGROUPED, Grouping, Split
+from advisor.devices.profiles.runtimes import installed_version
 from advisor.devices.profiles.values import DeviceTarget
 from advisor.downloads.files import WeightsFile
 from advisor.engine.pipeline.stage import MODEL, RESULT
@@ -322,5 +322,5 @@ def input_spec(card: Card) -> InputSpec:
 
 
 def versions(*packages: str) -> dict[str, str]:
-    """Return the installed versions, read without importing anything."""
-    return {package: version(package) for package in packages}
+    """Return the installed versions, read without importing anything; empty for a package that is not installed."""
+    return {package: installed_version(package) for package in packages}

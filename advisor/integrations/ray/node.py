@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
 
 from filelock import FileLock
 
 from advisor.core.errors import AdvisorError
+from advisor.devices.profiles.runtimes import installed_version
 from advisor.isolation import CallLimits, ChildPool, Pause
 from advisor.isolation.pool import POOLS
 from advisor.store.files import sha256_json
@@ -242,7 +242,7 @@ def measurement(
 
 def versions() -> dict[str, str]:
     """Return the package versions of this node."""
-    return {"advisor": __version__, **{package: version(package) for package in PACKAGES}}
+    return {"advisor": __version__, **{package: installed_version(package) for package in PACKAGES}}
 
 
 def spool() -> Path:
