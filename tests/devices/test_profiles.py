@@ -10,6 +10,7 @@ from advisor.core.forms import FORMS, form_of
 from advisor.devices.prediction import similar_form
 from advisor.devices.profiles import HOST, Profiles, load_profiles, read_profile
 from advisor.devices.profiles.loading import checked_profile
+from advisor.devices.profiles.runtimes import installed_version
 
 PROFILE = """\
 name: gadget
@@ -293,3 +294,11 @@ def test_a_forms_own_measurements_come_first() -> None:
 def test_a_form_of_which_nothing_is_known_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="'wheight_int8' .did you mean 'weight_int8'"):
         similar_form("wheight_int8", (), ("float32",))
+
+
+def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "gadget_cpu-1.2.dist-info").mkdir()
+    (tmp_path / "gadget_cpu-1.2.dist-info" / "METADATA").write_text("Name: gadget-cpu\nVersion: 1.2\n")
+    assert installed_version("gadget") == ""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert installed_version("gadget") == "1.2"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, lru_cache
@@ -71,11 +72,11 @@ def on_this_machine(runtime: str, here: DeviceProfile) -> str:
 
 
 def installed_version(package: str) -> str:
-    """Return the version of a package; empty if it is not installed."""
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
+    """Return the version of a package, or of its build for CPUs alone; empty if it is not installed."""
+    for name in (package, f"{package}-cpu"):
+        with suppress(PackageNotFoundError):
+            return version(name)
+    return ""
 
 
 def canonical(device: str) -> str:
