@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -62,6 +63,26 @@ def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_le
     assert 'href="benchmarks/results/answers.html"' in reevaluate
     assert (site / "benchmarks" / "results" / "answers.html").is_file()
     assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.integration
+def test_the_search_leaves_out_decisions_and_results(site: Path) -> None:
+    entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    found = {entry["location"].partition("#")[0] for entry in entries}
+    assert {"search.html", "decisions/index.html"} <= found
+    assert not [page for page in found if page.startswith(("decisions/0", "benchmarks/results/"))]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("query", ["hold-", "--budget"])
+def test_the_search_takes_words_with_hyphens(site: Path, browser: Browser, query: str) -> None:
+    page = new_context(browser).new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.goto((site / "index.html").as_uri() + f"?q={query}")
+    page.wait_for_selector(".md-search-result__item")
+    assert said == []
+    page.context.close()
 
 
 @pytest.mark.slow

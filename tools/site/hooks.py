@@ -28,8 +28,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: object) -> str:
     """Return the text with links that are right on the site; a link to a file that is not on it becomes text."""
-    if page.file.src_uri.startswith(("decisions/", "benchmarks/")):
-        page.meta["search"] = {"boost": 0.2}  # a search finds how to use the tool first
+    if page.file.src_uri.startswith(("decisions/0", "benchmarks/results/")):
+        page.meta["search"] = {"exclude": True}  # a search finds how to use the tool; two pages list these
     return links.mended(markdown, page.file.src_uri, lambda name: files.get_file_from_path(name) is not None)
 
 
