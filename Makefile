@@ -17,19 +17,24 @@ WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
 
-# $(call install,FILE): the pinned hashes, by uv if it is installed and finds all files, else by pip. uv runs in /, because
+# $(call install,FILE,OPTION OF PIP): the pinned hashes, by uv if it is installed and finds all files, else by pip. uv runs in /, because
 # it would refuse the constraint in pyproject.toml, which is for making the locks. The hashes say what may come from where.
 install = $(if $(UV),( cd / && $(UV) pip install -q --index-strategy unsafe-best-match --python "$(CURDIR)/$(BIN)/python" \
 	--no-deps --require-hashes -r "$(CURDIR)/$(1)" ) || { echo "uv could not install $(1); trying pip" >&2; false; } ||) \
-	$(PIP) install -qq --no-deps --require-hashes -r $(1)
+	$(PIP) install -qq $(2) --no-deps --require-hashes -r $(1)
 
-.PHONY: help search test-fast test test-slow lint format bench docs clean
+.PHONY: help search .data test-fast test test-slow lint format bench docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-search: $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
+search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--budget 50ms --data photos"
 	@$(BIN)/advisor search $(if $(findstring --budget,$(ARGS))$(findstring --resume,$(ARGS))$(findstring --request,$(ARGS)),,--budget 50ms) $(ARGS)
+
+.data: # a wrong folder is said at once, and not after the set-up; a command of the shell parses quotes
+	@set -- $(ARGS); while [ $$# -gt 0 ]; do case "$$1" in --data) data=$${2-};; --data=*) data=$${1#--data=};; esac; shift; done; \
+		test -z "$${data-}" -o -e "$${data-}" || { echo "error: --data: '$$data' does not exist" >&2; \
+		echo "hint:  name a folder with one sub-folder for each class, or a manifest" >&2; exit 2; }
 
 test-fast: $(VENV)/.dev ## Run the unit tests (under a minute)
 	@$(PYTEST) -m unit $(ARGS)
@@ -74,6 +79,7 @@ $(VENV)/.runtime: locks/runtime.txt pyproject.toml | $(BIN)/python
 	@touch $@
 
 $(VENV)/.dev: locks/dev.txt pyproject.toml | $(BIN)/python
-	@$(call install,locks/dev.txt)
+	@echo "installing what locks/dev.txt names"
+	@$(call install,locks/dev.txt,--no-compile)
 	@$(PIP) install -qq --no-deps --no-build-isolation -e .
 	@touch $@ $(VENV)/.runtime
