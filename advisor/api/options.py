@@ -1,5 +1,6 @@
 """The options of a search for their users: names that a shell completes, request files."""
 
+import os
 import textwrap
 from collections.abc import Iterator, Mapping
 from importlib import import_module
@@ -59,16 +60,18 @@ def write_request(file: str | Path, options: Mapping[str, Any], *, force: bool =
         raise UsageError(f"the folder '{path.parent}' does not exist", "create it, or give another folder")
     given = {name: value for name, value in options.items() if value is not None}
     resolve(given)
-    write_atomically(path, "\n".join(_lines(path.name, given)) + "\n")
+    write_atomically(path, "\n".join(_lines(path, given)) + "\n")
     return path
 
 
-def _lines(name: str, given: Mapping[str, Any]) -> Iterator[str]:
+def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
     from advisor.store.files import shipped_folder
 
-    # Editors read the schema that this comment names: they complete keys and mark mistakes.
-    yield f"# yaml-language-server: $schema={shipped_folder('schemas') / 'request.schema.json'}"
-    yield f"# Run it with: advisor search --request {name}. Options on the command line take precedence."
+    # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
+    # holds for everyone whose environment lies in the same place beside the file.
+    schema = (shipped_folder("schemas") / "request.schema.json").resolve()
+    yield f"# yaml-language-server: $schema={os.path.relpath(schema, path.resolve().parent)}"
+    yield f"# Run it with: advisor search --request {path.name}. Options on the command line take precedence."
     yield "schema_version: 1"
     for group in GROUPS:
         yield f"\n# ---- {group} ----"

@@ -210,7 +210,9 @@ def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_p
 def test_editors_find_the_schema_that_it_keeps(advisor: Advisor, tmp_path: Path) -> None:
     assert advisor("init", "--budget", "50ms").code == 0
     text = (tmp_path / "advisor.yaml").read_text()
-    schema = json.loads(Path(text.splitlines()[0].partition("$schema=")[2]).read_text())
+    named = text.splitlines()[0].partition("$schema=")[2]
+    assert not Path(named).is_absolute()
+    schema = json.loads((tmp_path / named).read_text())
     jsonschema.validate(yaml.safe_load(text), schema)
     assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
 
