@@ -212,8 +212,8 @@ def advise_threads(timing: ModelTiming, loaded: Sequence[LatencyResult] = ()) ->
         return (f"during a load on the other processors, {', '.join(times)}",) if times else ()
     contended = [count for count, row in alone.items() if row.contended]
     if contended:
-        counts = ", ".join(map(str, contended))
-        first = f"the machine was contended at {counts} threads: measure again on a quiet machine to compare counts"
+        counts = " and ".join(plural(count, "thread") for count in contended)
+        first = f"the machine was contended at {counts}: measure again on a quiet machine to compare counts"
     else:
         first = _fastest({count: row.rank_ms for count, row in alone.items()}, "without other load")
     return (first, _fastest(beside, "during a load on the other processors")) if beside else (first,)

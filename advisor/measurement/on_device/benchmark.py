@@ -113,7 +113,7 @@ def _predicted(
 ) -> list[DeviceRow]:
     if any(count != target.threads for count in threads):
         raise UsageError(
-            f"{profile.name}:{target.name} has {target.threads} threads: other counts cannot be predicted",
+            f"{profile.name}:{target.name} has {plural(target.threads, 'thread')}: other counts cannot be predicted",
             "remove --threads, or name another target: " + ", ".join(t.name for t in profile.targets),
         )
     rows = []

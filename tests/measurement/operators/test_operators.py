@@ -108,8 +108,10 @@ def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be profiled"):
+    with pytest.raises(UsageError, match="0 threads and 40 runs cannot be profiled"):
         profile(float_model, threads=0)
+    with pytest.raises(UsageError, match="1 thread and 0 runs cannot be profiled"):
+        profile(float_model, threads=1, runs=0)
 
 
 def test_preempted_runs_are_left_out() -> None:
@@ -163,6 +165,8 @@ def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> Non
     assert advise_threads(replace(timing, results=faster))[0].startswith("2 threads are 2.0x faster without other load")
     disturbed = (calm[0], replace(calm[1], contended=True))
     assert "contended at 2 threads" in advise_threads(replace(timing, results=disturbed))[0]
+    first = (replace(calm[0], contended=True), calm[1])
+    assert "contended at 1 thread:" in advise_threads(replace(timing, results=first))[0]
     assert advise_threads(replace(timing, results=calm[:1])) == ()
 
 
