@@ -323,7 +323,7 @@ def reevaluate(
         runs: folder of the runs.
         device: devices (``raspberry-pi-4``, or ``device:target``) to predict for.
         profiles: folders of your own device profiles. Without ``device``, all their devices are predicted for.
-        since_last: compare with the latest answer to each run instead of the run itself.
+        since_last: compare with the latest answer to each run instead of the run itself, and return only what is new.
         tell: called with a line about each step.
 
     Raises:
@@ -344,4 +344,4 @@ def reevaluate(
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
             write_all(load_view(RunFolder.open(result.run)), result.run)
-    return found
+    return tuple(result for result in found if result.new) if since_last else found

@@ -291,7 +291,7 @@ def reevaluate(
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
     Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
-    parent. Exit code 4: a recommendation changed or got worse. 3: a run has no result to answer from. 0: none changed.
+    parent. Exit code 4: a recommendation changed or got worse. 3: the run has no result to answer from. 0: none changed.
 
     Example: advisor reevaluate --all --device raspberry-pi-4
     """
@@ -316,7 +316,7 @@ def reevaluate(
         typer.echo(render_reevaluations(shown, form), nl=False)
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)
-    if any(result.comparison and result.comparison.incomplete for result in found):
+    if run is not None and any(result.error for result in found):
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 

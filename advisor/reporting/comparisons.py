@@ -89,6 +89,7 @@ def render_reevaluations(found: Sequence[Reevaluation], form: str) -> str:
     """Return the results as ``text`` or ``markdown``, ending in a line break."""
     changed, failed = sum(result.changed for result in found), sum(bool(result.error) for result in found)
     summary = f"{plural(len(found), 'answer')}: {changed} changed{f', {failed} skipped' if failed else ''}"
+    summary = summary if found else "no new answer"
     if form == "markdown":
         lines = [f"## advisor: {summary}", ""]
         for first, *rest in map(_lines, found):

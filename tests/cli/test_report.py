@@ -230,6 +230,20 @@ def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path)
     assert "nothing changed since" in said.out
 
 
+@pytest.mark.parametrize("command", ["compare {good} {early}", "reevaluate {early} --device raspberry-pi-4"])
+def test_a_run_without_a_result_ends_with_three(advisor: Advisor, tmp_path: Path, command: str) -> None:
+    good = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
+    early = write_run(tmp_path / "runs", [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}}).path
+    assert "before its first result" in ended(advisor(*command.format(good=good, early=early).split()), 3).out
+
+
+def test_since_the_last_time_only_what_is_new_is_listed(again: Advisor, run_of_reevaluate: Path) -> None:
+    said = ended(again("runs/latest", "--since-last", "--device", "raspberry-pi-4"), 4)
+    assert "on host" not in said.out
+    assert "1 answer: 1 changed" in said.out
+    assert ended(again("--all", "--since-last", "--device", "raspberry-pi-4")).out == "no new answer\n"
+
+
 def test_json_names_the_new_run_which_is_reported_like_any_other(
     again: Advisor, advisor: Advisor, run_of_reevaluate: Path
 ) -> None:

@@ -140,6 +140,11 @@ class Reevaluation(Written):
     error: str = ""
 
     @property
+    def new(self) -> bool:
+        """True where anything changed since the run, or its answer cannot be known."""
+        return bool(self.causes or self.error)
+
+    @property
     def changed(self) -> bool:
         """True where the recommendation changed, or got worse."""
         return self.comparison is not None and self.comparison.recommends_otherwise

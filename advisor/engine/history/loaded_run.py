@@ -131,8 +131,10 @@ class LoadedRun:
     @property
     def too_early(self) -> bool:
         """Whether its time limit or an interruption ended the search before its first result."""
-        stopped = section(self.manifest, "stopped").get("why", "interrupt" if "configurations" in self.manifest else "")
-        return stopped in ("time_limit", "interrupt") and all(e.status is Status.SKIPPED for e in self.evaluations)
+        killed = not self.manifest or "configurations" in self.manifest
+        stopped = section(self.manifest, "stopped").get("why", "interrupt" if killed else "")
+        searched = "reevaluated" not in self.manifest and stopped in ("time_limit", "interrupt")
+        return searched and all(e.status is Status.SKIPPED for e in self.evaluations)
 
 
 def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:

@@ -27,7 +27,7 @@ from advisor.engine.history.changes import (
     write_child,
 )
 from advisor.engine.history.compare import Reevaluation, compare
-from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine.history.loaded_run import TOO_EARLY, LoadedRun, input_spec, load_run
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine.pipeline.materials import Images, Materials, Role, versions
@@ -110,7 +110,9 @@ class Session:
 
     def _each(self, origin: Origin) -> Iterator[Reevaluation]:
         if origin.device == HOST:
-            yield self._on_host(origin)
+            yield (found := self._on_host(origin))
+            if found.error:
+                return
         for selector, profile, target in self.devices.targets:
             if origin.device in (HOST, selector):
                 yield self._on_device(origin, selector, TargetDevice(profile.name, profile, target))
@@ -150,6 +152,8 @@ class Session:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
         start = self._start_of(origin, HOST)
         run = load_run(start.path)
+        if run.too_early:
+            return Reevaluation(run.name, HOST, error=TOO_EARLY)
         changes = find_changes(run, lambda: self.devices.predictor)
         causes, remarks = changes.causes, changes.remarks
         if not changes.need_work:

@@ -54,9 +54,12 @@ def test_equal_runs_recommend_the_same(tmp_path: Path) -> None:
 STOPPED = {"stopped": {"why": "time_limit", "text": "stopped at --time-limit 9s"}}
 
 
-@pytest.mark.parametrize("manifest", [STOPPED, {"configurations": 3}], ids=["limit", "killed"])
-def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str, Any]) -> None:
-    found = compared(tmp_path, [], second={"manifest": manifest})
+@pytest.mark.parametrize("manifest", [STOPPED, {"configurations": 3}, None], ids=["limit", "killed", "refused"])
+def test_a_run_without_a_result_is_no_change(tmp_path: Path, manifest: dict[str, Any] | None) -> None:
+    one, two = write_run(tmp_path, name="before"), write_run(tmp_path, [], name="after", manifest=manifest)
+    if manifest is None:  # the search ended before it wrote one, for example for want of weights
+        (two.path / "manifest.json").unlink()
+    found = compare(load_run(one.path), load_run(two.path))
     assert found.result is ComparisonResult.INCOMPLETE
     assert found.incomplete
     assert not found.recommends_otherwise
@@ -127,7 +130,8 @@ def test_other_threads_are_no_other_choice(tmp_path: Path) -> None:
 
 
 def test_a_run_without_any_candidate_is_compared_too(tmp_path: Path) -> None:
-    assert compared(tmp_path / "a", [], []).result is ComparisonResult.SAME
+    neither = compared(tmp_path / "a", [], [])
+    assert (neither.result, neither.reason) == (ComparisonResult.SAME, "Neither run has a pick.")
     assert compared(tmp_path / "b", candidates(), []).result is ComparisonResult.CHANGED
 
 

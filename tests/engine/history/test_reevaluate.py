@@ -134,6 +134,19 @@ def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolde
     assert "request.yaml" in errors[0].error
 
 
+def test_a_search_that_ended_before_its_first_result_is_not_answered_again(run: RunFolder) -> None:
+    early = write_run(run.path.parent, [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}})
+    (found,) = reevaluate(early.path, on("raspberry-pi-4"))
+    assert found.error.startswith("The search ended before its first result")
+    assert found.run is None
+
+
+def test_a_file_that_no_added_device_runs_is_a_change_also_after_a_time_limit(run: RunFolder) -> None:
+    edited(run, stopped={"why": "time_limit"})
+    found = answered(reevaluate(run.path, on("coral-usb")), "coral-usb")
+    assert present(found.comparison).result is ComparisonResult.CHANGED
+
+
 def test_a_run_that_was_killed_while_it_was_written_is_none(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
