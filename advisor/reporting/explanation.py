@@ -87,11 +87,12 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
         yield "your device, as the budget was held against this machine (name it: --device)"
     if in_unknown_conditions(pick):
         yield "another visit, camera or day, as your images name none"
-    if without := view.manifest.get("without_weights"):
-        tried = {row.configuration.card for row in view.ok} - set(without)  # random weights may have been timed
-        planned = {*tried, *without, *(view.manifest.get("weights") or ())}
-        more = f"{len(without)} of them without weights here (advisor catalog fetch)"
-        yield f"{len(planned) - len(tried)} of {len(planned)} networks, {more}"
+    without = view.manifest.get("without_weights") or {}
+    tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
+    planned = {*tried, *without, *(view.manifest.get("weights") or ())}
+    if tried != planned:
+        more = f"; {len(without)} without weights here: advisor catalog fetch" if without else ""
+        yield f"{len(planned) - len(tried)} of {len(planned)} networks ({len(tried)} tried{more})"
 
 
 @cache

@@ -122,7 +122,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
     assert time.endswith(" on this machine (measured).")
     assert "your device, as the budget was held against this machine (name it: --device)" in unknown
-    assert "without weights here (advisor catalog fetch)" in unknown
+    assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch).")
     shown = said(view, 60)
     assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
     documents = render_markdown(view), unescape(render_html(view)), recommendation_json(view)
@@ -143,6 +143,15 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     (_, _, time, _) = opening(with_pick(view, card_facts=known.card_facts))
     assert re.match(r"About [\d.]+ ms on a Google Pixel 4 \((predicted|published)", time)
     assert "on a Samsung Galaxy S24 (" in time
+
+
+def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
+    view = judged_view()
+    card = next(row.configuration.card for row in view.ok if row != view.decision.pick)
+    tried = {row.configuration.card for row in view.ok} - {card}
+    unknown = opening(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
+    counted = f"1 of {len(tried) + 1} networks ({len(tried)} tried; 1 without weights here: advisor catalog fetch)."
+    assert unknown.endswith(counted)
 
 
 def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> None:

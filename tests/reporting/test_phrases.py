@@ -1,13 +1,15 @@
 """The order in which evaluations are shown."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
 from advisor.core.decision import decide
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine.pipeline.stage import StageName
-from advisor.reporting.phrases import funnel, ranked, shortlist
+from advisor.reporting.phrases import counts, funnel, ranked, shortlist
 from advisor.reporting.view import load_view
+from tests.builders import present
 from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 from tests.reporting.views import empty_view, infeasible_view, run_view
 
@@ -25,6 +27,15 @@ def test_shortlist_shows_a_tied_file_once_whatever_its_threads() -> None:
     rows = shortlist(run_view(threads=(1, 2, 4)))
     tied = [row.configuration for row in rows[1:5]]
     assert len({(row.card, row.compression) for row in tied}) == len(tied)
+
+
+def test_a_model_without_an_accuracy_is_not_said_to_miss_the_budget() -> None:
+    view = run_view()
+    untrained = replace(present(view.decision.pick), accuracy=None)
+    rows = tuple(untrained if row.configuration.key == view.pick_key else row for row in view.evaluations)
+    before, after = (re.search("(\\d+) do not", counts(each)) for each in (view, replace(view, evaluations=rows)))
+    assert present(before)[1] == present(after)[1]
+    assert ", 1 without an accuracy, " in counts(replace(view, evaluations=rows))
 
 
 def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
