@@ -7,6 +7,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -239,10 +240,10 @@ def _with_pick(run: str) -> tuple[LoadedRun, Evaluation]:
 def _size(photograph: Path) -> tuple[int, int]:
     """Return width and height of an upright photograph in pixels; UsageError if it cannot be read."""
     from advisor.datasets.boxes.reading import Frame
-    from advisor.datasets.images import READ_ERRORS, open_image, orientation, reason
+    from advisor.datasets.images import READ_ERRORS, open_image, orientation, read_bytes, reason
 
     try:
-        with open_image(photograph) as image:
+        with open_image(BytesIO(read_bytes(photograph)[0])) as image:
             image.load()
             return Frame(image.size, orientation(image)).upright
     except READ_ERRORS as error:

@@ -2,6 +2,7 @@
 
 import io
 import os
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ from PIL import Image
 from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Shares, Threshold
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Interval
-from advisor.exporting.photograph import Answerer, predict
+from advisor.datasets import images
+from advisor.exporting.photograph import Answerer, predict, predictions
 from advisor.store import RunFolder
 from advisor.tflite.metadata import write_metadata
 from tests.cli.conftest import called, ended
@@ -92,6 +94,21 @@ def test_the_command_answers_what_it_can_and_ends_with_3(colours: RunFolder, tmp
     assert found["found"][0]["score"] > 0.5
 
 
+def test_a_photograph_that_cannot_be_read_says_why(
+    colours: RunFolder, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phone, cut, pipe = (tmp_path / name for name in ("phone.heic", "cut.jpg", "pipe.jpg"))
+    shutil.copy(project / "tests" / "datasets" / "two_colours.heic", phone)
+    Image.effect_noise((64, 64), 90).save(cut)
+    cut.write_bytes(cut.read_bytes()[:-900])
+    os.mkfifo(pipe)
+    monkeypatch.setattr(images, "formats", lambda: images.FORMATS)  # as without the extra
+    why = [each.error for each in predictions(str(colours.path), [str(phone), str(cut), str(pipe)], "")]
+    assert "pip install 'ondevice-advisor[heic]'" in why[0]
+    assert "image file is truncated" in why[1]
+    assert "not a regular file" in why[2]
+
+
 def test_an_answer_below_the_threshold_is_unknown(colours: RunFolder, tmp_path: Path) -> None:
     (row,) = (each for each in colours.evaluations() if each.configuration.compression == "int8")
     none, asked = Interval(0.0, 0.0, 0.0), Guarantees(Shares(0.95))
@@ -122,7 +139,7 @@ def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "not a JPEG"), (b"GIF89a", "cannot be used"), (photograph()[:60], "cannot be used")]
+    ("content", "words"), [(b"", "the file is empty"), (b"note", "not a JPEG"), (b"GIF89a", "cannot be used"), (photograph()[:60], "cannot be used")]
 )
 def test_what_is_no_photograph_is_refused(answerer: Answerer, colours: RunFolder, content: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
