@@ -96,12 +96,6 @@ class Unfinished:
         )
 
 
-TOO_EARLY = (
-    "The search ended before its first result, so nothing is known about the limits yet: give it more time, or "
-    "continue it."
-)
-
-
 @dataclass(frozen=True)
 class LoadedRun:
     """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
@@ -129,12 +123,14 @@ class LoadedRun:
         return self.request.question
 
     @property
-    def too_early(self) -> bool:
-        """Whether its time limit or an interruption ended the search before its first result."""
+    def too_early(self) -> str:
+        """That its time limit or an interruption ended the search before its first result; empty if there is one."""
         killed = not self.manifest or "configurations" in self.manifest
         stopped = section(self.manifest, "stopped").get("why", "interrupt" if killed else "")
-        searched = "reevaluated" not in self.manifest and stopped in ("time_limit", "interrupt")
-        return searched and all(e.status is Status.SKIPPED for e in self.evaluations)
+        ended = {"time_limit": "Time ran out", "interrupt": "The search ended"}.get(stopped)
+        if ended is None or "reevaluated" in self.manifest or any(e.status != Status.SKIPPED for e in self.evaluations):
+            return ""
+        return f"{ended} before the first result: nothing is known about the limits. Give it more time, or continue it."
 
 
 def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
@@ -166,7 +162,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         by_device=answer.by_device,
         own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
     )
-    return replace(run, decision=replace(run.decision, reason=TOO_EARLY)) if run.too_early else run
+    return replace(run, decision=replace(run.decision, reason=run.too_early)) if run.too_early else run
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from advisor.engine.history.changes import (
     write_child,
 )
 from advisor.engine.history.compare import Reevaluation, compare
-from advisor.engine.history.loaded_run import TOO_EARLY, LoadedRun, input_spec, load_run
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine.pipeline.materials import Images, Materials, Role, versions
@@ -153,7 +153,7 @@ class Session:
         start = self._start_of(origin, HOST)
         run = load_run(start.path)
         if run.too_early:
-            return Reevaluation(run.name, HOST, error=TOO_EARLY)
+            return Reevaluation(run.name, HOST, error=run.too_early)
         changes = find_changes(run, lambda: self.devices.predictor)
         causes, remarks = changes.causes, changes.remarks
         if not changes.need_work:

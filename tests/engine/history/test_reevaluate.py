@@ -137,7 +137,7 @@ def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolde
 def test_a_search_that_ended_before_its_first_result_is_not_answered_again(run: RunFolder) -> None:
     early = write_run(run.path.parent, [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}})
     (found,) = reevaluate(early.path, on("raspberry-pi-4"))
-    assert found.error.startswith("The search ended before its first result")
+    assert found.error.startswith("Time ran out before the first result")
     assert found.run is None
 
 
