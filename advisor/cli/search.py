@@ -24,11 +24,18 @@ from advisor.cli.options import (
 )
 from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
 from advisor.core.errors import ExitCode, UsageError, nearest
+from advisor.core.names import EFFORTS
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 
 ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
+
+
+LIMITING = ("budget", "time_limit", "effort", "stop_below", "request", "resume")
+"""Options that say how far a search goes. Where nobody may be waiting, a search without any of them has EFFORT."""
+
+EFFORT = "standard"
 
 
 @takes(annotations_of(SEARCH))
@@ -51,10 +58,14 @@ def search(
     from advisor import api
     from advisor.reporting.frames import ANSWER
 
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not any(value is not None for value in options.values()):
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        if not terminal:
             raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
         options |= _asked()
+    elif not terminal and all(options[name] is None for name in LIMITING):
+        options["effort"] = EFFORT
+        note(f"neither --budget nor --time-limit is given: --effort {EFFORT} applies ({EFFORTS[EFFORT]})")
     check_place(log_to)
     rows = ANSWER.select(sort, only)
     run = api.search(**options, verbose=verbose, quiet=QUIET.get())

@@ -56,3 +56,11 @@ def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begin
     said = ended(advisor("search"), 2)
     assert "Task:" not in said.err
     assert "give a limit: --budget 50ms --effort standard" in said.err
+
+
+@pytest.mark.parametrize(("limit", "applies"), [((), True), (("--budget", "50ms"), False), (("--effort", "quick"), False)])
+def test_without_a_terminal_a_search_without_a_limit_gets_one(
+    advisor: Advisor, limit: tuple[str, ...], applies: bool
+) -> None:
+    said = ended(advisor("search", "--data", "missing", *limit), 2)
+    assert ("neither --budget nor --time-limit is given: --effort standard applies (10min)" in said.err) is applies
