@@ -79,6 +79,13 @@ def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:
     assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
 
 
+def test_the_table_is_grouped_by_kind(alone: Advisor) -> None:
+    tables = ended(alone("list")).out.split("\n\n")
+    kinds = [{line.split()[1] for line in table.splitlines() if "shipped" in line} for table in tables]
+    assert [kind for kind in kinds if len(kind) > 1] == []
+    assert {"phone", "board"} <= set().union(*kinds)
+
+
 def test_filters_leave_what_passes(alone: Advisor) -> None:
     said = alone("list", "--filter", "kind=board", "--filter", "cores=*CORTEX-a76*", "--json")
     found = said.document

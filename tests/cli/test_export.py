@@ -22,6 +22,11 @@ def test_the_candidates_are_listed_by_number_and_key(advisor: Advisor, run: Path
     assert [each["key"].split("/")[0] for each in listed] == ["best", "fast", "small"]
 
 
+def test_a_run_without_a_candidate_says_so(advisor: Advisor, tmp_path: Path) -> None:
+    write_run(tmp_path / "runs", [])
+    assert ended(advisor("export", "runs/latest", "--list")).out == "The run has no candidate with a file.\n"
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -16,6 +16,7 @@ from advisor.core.errors import (
     install_extra,
     last_line,
     message_of,
+    nearest,
     require_extra,
     require_training,
 )
@@ -35,6 +36,11 @@ from tests.builders import evaluation
 )
 def test_the_first_and_the_last_line_that_say_something(text: str, first: str, last: str) -> None:
     assert (first_line(text), last_line(text)) == (first, last)
+
+
+@pytest.mark.parametrize(("value", "meant"), [("nosuch", ""), ("achor", " (did you mean 'anchor'?)")])
+def test_only_a_name_that_is_close_is_suggested(value: str, meant: str) -> None:
+    assert nearest(value, ["anchor", "temperature"]) == meant
 
 
 def test_an_error_without_a_message_is_named_by_its_class() -> None:

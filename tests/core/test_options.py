@@ -138,6 +138,11 @@ def test_any_text_is_a_positive_number_or_a_usage_error(text: str) -> None:
         assert "--budget" in error.message
 
 
+@pytest.mark.parametrize(("latency", "shown"), [(0.001, "0.001 ms"), (0.0094, "0.0094 ms"), (0.0095, "0.01 ms")])
+def test_a_short_latency_is_not_shown_as_nothing(latency: float, shown: str) -> None:
+    assert units.show_ms(latency) == shown
+
+
 @given(st.floats(min_value=1e-3, max_value=1e9))
 def test_formatting_keeps_a_unit(value: float) -> None:
     assert units.show_ms(value).endswith("ms")

@@ -200,6 +200,17 @@ def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, c
     assert (division.notes(read.dataset), division.grouping.of, division.groups) == ((), (), tuple(range(40)))
 
 
+def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows(tmp_path: Path) -> None:
+    path = _manifest(make(tmp_path, cat=20, dog=20), groups=0)
+    for image in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
+        image.unlink()
+    read = survey(path)
+    division = divide(read, 0)
+    line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."
+    assert division.notes(read.dataset) == (line,)
+    assert Overview.of(read.dataset, division.split, division.grouping, (line,)).lines[-1] == line
+
+
 def test_the_users_own_split_is_kept_where_images_come_in_groups(tmp_path: Path) -> None:
     parts = ["train", "train", "val", "test"]
     read = survey(_manifest(make(tmp_path, cat=20, dog=20), 4, {"cat": parts, "dog": parts}))

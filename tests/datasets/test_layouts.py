@@ -259,3 +259,11 @@ def test_linked_folders_are_read_and_a_link_that_turns_back_is_not_followed(root
     listed = list_files(linked)
     assert len(listed.entries) == 24
     assert {entry.label for entry in listed.entries} == {"cat", "dog"}
+
+
+def test_a_linked_folder_of_a_class_is_read(root: Path, tmp_path: Path) -> None:
+    photos = tmp_path / "linkdir" / "photos"
+    photos.mkdir(parents=True)
+    for name in ("cat", "dog"):
+        (photos / name).symlink_to(root / name)
+    assert len(list_files(photos).entries) == 24
