@@ -291,7 +291,7 @@ def reevaluate(
     """Answer earlier runs again after a change of devices, runtime, this machine or the catalogue.
 
     Only missing figures are measured or predicted, and nothing is trained. Each new answer is a new run that names its
-    parent. Exit code 4: a recommendation changed or got worse. 3: the run has no result to answer from. 0: none changed.
+    parent. Exit code 4: a recommendation changed or got worse. 3: the run has no result. 0: none changed.
 
     Example: advisor reevaluate --all --device raspberry-pi-4
     """

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 import threading
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -32,7 +33,7 @@ ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
 
 
-LIMITING = ("budget", "time_limit", "effort", "stop_below", "request", "resume")
+LIMITING = ("budget", "time_limit", "effort", "max_trials", "stop_below", "request", "resume")
 """Options that say how far a search goes. Where nobody may be waiting, a search without any of them has EFFORT."""
 
 EFFORT = "standard"
@@ -58,14 +59,7 @@ def search(
     from advisor import api
     from advisor.reporting.frames import ANSWER
 
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
-    if not any(value is not None for value in options.values()):
-        if not terminal:
-            raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
-        options |= _asked()
-    elif not terminal and all(options[name] is None for name in LIMITING):
-        options["effort"] = EFFORT
-        note(f"neither --budget nor --time-limit is given: --effort {EFFORT} applies ({EFFORTS[EFFORT]})")
+    options |= _not_given(options)
     check_place(log_to)
     rows = ANSWER.select(sort, only)
     run = api.search(**options, verbose=verbose, quiet=QUIET.get())
@@ -81,6 +75,19 @@ def search(
         note(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min")
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _not_given(options: Mapping[str, object]) -> dict[str, object]:
+    """Return what to ask for where nothing is given, and a limit where nobody may be waiting and there is none."""
+    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    if not any(value is not None for value in options.values()):
+        if terminal:
+            return _asked()
+        raise UsageError("nothing says what to search for", "give a limit: --budget 50ms --effort standard")
+    if terminal or any(options[name] is not None for name in LIMITING):
+        return {}
+    note(f"neither --budget nor --time-limit is given: --effort {EFFORT} applies ({EFFORTS[EFFORT]})")
+    return {"effort": EFFORT}
 
 
 def _asked() -> dict[str, object]:

@@ -58,7 +58,9 @@ def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begin
     assert "give a limit: --budget 50ms --effort standard" in said.err
 
 
-@pytest.mark.parametrize(("limit", "applies"), [((), True), (("--budget", "50ms"), False), (("--effort", "quick"), False)])
+@pytest.mark.parametrize(
+    ("limit", "applies"), [((), True), (("--budget", "50ms"), False), (("--effort", "quick"), False)]
+)
 def test_without_a_terminal_a_search_without_a_limit_gets_one(
     advisor: Advisor, limit: tuple[str, ...], applies: bool
 ) -> None:

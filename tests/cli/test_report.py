@@ -235,7 +235,9 @@ def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path)
 def test_a_run_without_a_result_ends_with_three(advisor: Advisor, tmp_path: Path, command: str) -> None:
     good = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
     early = write_run(tmp_path / "runs", [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}}).path
-    assert re.search("before (its|the) first result", ended(advisor(*command.format(good=good, early=early).split()), 3).out)
+    assert re.search(
+        "before (its|the) first result", ended(advisor(*command.format(good=good, early=early).split()), 3).out
+    )
 
 
 def test_since_the_last_time_only_what_is_new_is_listed(again: Advisor, run_of_reevaluate: Path) -> None:

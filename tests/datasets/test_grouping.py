@@ -202,8 +202,8 @@ def test_single_images_are_split_as_before_and_nothing_is_said(tmp_path: Path, c
 
 def test_rows_whose_file_is_missing_are_counted_with_the_first_as_the_plan_shows(tmp_path: Path) -> None:
     path = _manifest(make(tmp_path, cat=20, dog=20), groups=0)
-    for image in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
-        image.unlink()
+    for gone in (first := min(tmp_path.glob("cat/*")), min(tmp_path.glob("dog/*"))):
+        gone.unlink()
     read = survey(path)
     division = divide(read, 0)
     line = f"2 listed images are not used; the first: '{first.name}': cannot be read: No such file or directory."

@@ -129,14 +129,6 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert all(line in document.replace("\\", "") for line in (right, time) for document in documents)
 
 
-def test_a_network_that_was_timed_with_random_weights_is_not_known() -> None:
-    view = judged_view()
-    cards = {row.configuration.card for row in view.ok}
-    manifest = {**view.manifest, "weights": {}, "without_weights": {min(cards): "no source answered"}}
-    said = opening(replace(view, manifest=manifest))[-1]
-    assert f"; 1 of {len(cards)} networks, 1 of them without weights here" in said
-
-
 def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     view = judged_view()
     known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))

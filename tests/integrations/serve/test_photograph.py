@@ -133,13 +133,25 @@ def test_found_objects_are_counted_and_drawn(kind: str, tmp_path: Path, request:
         predict(request.getfixturevalue(kind).path, [cells], to)
 
 
+def test_a_detector_does_not_decode_100_megapixels(detectors: RunFolder, tmp_path: Path) -> None:
+    Image.new("1", (10_000, 10_000)).save(tmp_path / "large.png")
+    (found,) = predict(detectors.path, [tmp_path / "large.png"], tmp_path / "drawn")
+    assert "above the limit of 80 megapixels" in found.error
+
+
 def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no objects to draw"):
         predict(colours.path, [tmp_path / "any.png"], tmp_path / "drawn")
 
 
 @pytest.mark.parametrize(
-    ("content", "words"), [(b"", "the file is empty"), (b"note", "not a JPEG"), (b"GIF89a", "cannot be used"), (photograph()[:60], "cannot be used")]
+    ("content", "words"),
+    [
+        (b"", "the file is empty"),
+        (b"note", "not a JPEG"),
+        (b"GIF89a", "cannot be used"),
+        (photograph()[:60], "cannot be used"),
+    ],
 )
 def test_what_is_no_photograph_is_refused(answerer: Answerer, colours: RunFolder, content: bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
