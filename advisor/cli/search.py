@@ -77,7 +77,7 @@ def search(
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 
-def _not_given(options: Mapping[str, object]) -> dict[str, object]:
+def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     """Return what to ask for where nothing is given, and a limit where nobody may be waiting and there is none."""
     terminal = sys.stdin.isatty() and sys.stderr.isatty()
     if not any(value is not None for value in options.values()):
@@ -90,7 +90,7 @@ def _not_given(options: Mapping[str, object]) -> dict[str, object]:
     return {"effort": EFFORT}
 
 
-def _asked() -> dict[str, object]:
+def _asked() -> dict[str, str]:
     """Ask for what matters most, and show the command that asks for the same."""
 
     def ask(question: str, default: str = "") -> str:
@@ -112,7 +112,7 @@ def _asked() -> dict[str, object]:
         del options["task"]
     words = (f"--{name} {shlex.quote(value)}" for name, value in options.items())
     typer.echo(f"The same without questions: {' '.join(('advisor search', *words))}", err=True)
-    return {name: [value] if name == "device" else value for name, value in options.items()}
+    return options
 
 
 @takes(annotations_of({name: option for name, option in PLAN.items() if option.kept}))
