@@ -231,7 +231,9 @@ def test_nothing_changed_ends_with_zero(again: Advisor, run_of_reevaluate: Path)
     assert "nothing changed since" in said.out
 
 
-@pytest.mark.parametrize("command", ["compare {good} {early}", "reevaluate {early} --device raspberry-pi-4"])
+@pytest.mark.parametrize(
+    "command", ["report {early}", "compare {good} {early}", "reevaluate {early} --device raspberry-pi-4"]
+)
 def test_a_run_without_a_result_ends_with_three(advisor: Advisor, tmp_path: Path, command: str) -> None:
     good = write_run(tmp_path / "runs", rows(), request=REQUEST, manifest=host_manifest({})).path
     early = write_run(tmp_path / "runs", [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}}).path
