@@ -40,7 +40,12 @@ def talked(cwd: Path, answers: dict[str, str]) -> str:
 def test_what_matters_most_is_asked_and_the_command_is_shown(tmp_path: Path) -> None:
     shown = talked(
         tmp_path,
-        {"Task:": "", "Folder of labelled images": "my photos", "Latency limit": "30ms", "Device to ship on": "pixel-4"},
+        {
+            "Task:": "",
+            "Folder of labelled images": "my photos",
+            "Latency limit": "30ms",
+            "Device to ship on": "pixel-4",
+        },
     )
     same = "The same without questions: advisor search --data 'my photos' --budget 30ms --device pixel-4"
     assert same in " ".join(shown.split())
