@@ -84,7 +84,8 @@ def _origin(latency: Quantity) -> str:
 def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what a reader may take for known and is not."""
     if view.only_here:
-        yield "your device, as the budget was held against this machine (name it: --device)"
+        held = "the budget was held against" if view.budget.latency_ms else "all was measured on"
+        yield f"your device, as {held} this machine (name it: --device)"
     if in_unknown_conditions(pick):
         yield "another visit, camera or day, as your images name none"
     without = view.manifest.get("without_weights") or {}

@@ -137,6 +137,12 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     assert "on a Samsung Galaxy S24 (" in time
 
 
+def test_without_a_budget_none_is_said_to_be_held() -> None:
+    view = judged_view()
+    unknown = opening(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
+    assert "your device, as all was measured on this machine (name it: --device)" in unknown
+
+
 def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
     view = judged_view()
     card = next(row.configuration.card for row in view.ok if row != view.decision.pick)
