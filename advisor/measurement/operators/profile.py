@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from advisor.core.errors import UsageError
+from advisor.core.units import plural
 from advisor.measurement import host
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.delegation import delegate, execution_order
@@ -80,7 +81,7 @@ def profile(
     """
     file = read_model(model)
     if threads < 1 or runs < 1:
-        raise UsageError(f"threads {threads}, runs {runs}: cannot be profiled", "both must be at least 1")
+        raise UsageError(f"{plural(threads, 'thread')} and {plural(runs, 'run')} cannot be profiled", "both begin at 1")
     names = tuple(dict.fromkeys(accelerators))
     compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
     wanted = [accelerator(name) for name in names if name not in compilers]

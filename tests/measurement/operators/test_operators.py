@@ -108,9 +108,9 @@ def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="threads 0, runs 40: cannot be profiled"):
+    with pytest.raises(UsageError, match="0 threads and 40 runs cannot be profiled"):
         profile(float_model, threads=0)
-    with pytest.raises(UsageError, match="threads 1, runs 0: cannot be profiled"):
+    with pytest.raises(UsageError, match="1 thread and 0 runs cannot be profiled"):
         profile(float_model, threads=1, runs=0)
 
 
