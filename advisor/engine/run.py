@@ -35,6 +35,7 @@ from advisor.engine.space.plan import Plan, record_unevaluated, skip_ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, find_weights, resolve_parts
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
+from advisor.isolation.agent import Load, LoadReading
 from advisor.isolation.resources import sweep
 from advisor.store import RunFolder, require_cache
 
@@ -57,7 +58,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
     longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
     """
-    started = time.monotonic()
+    started, load = time.monotonic(), Load()
     require_training("a search")
     resolved = resolve_parts(request, progress.say)
     require_cache()
@@ -77,18 +78,20 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     with contextlib.closing(executor), contextlib.ExitStack() as held:
         held.callback(run.hold().release)
         held.enter_context(progress.kept_in(run))
-        return _Search(resolved, run, executor, progress, started).result(held.pop_all())
+        return _Search(resolved, run, executor, progress, started, load.result()).result(held.pop_all())
 
 
 class _Search:
     """One search while it runs."""
 
     def __init__(
-        self, resolved: Resolved, run: RunFolder, executor: Executor, progress: Progress, started: float
-    ) -> None:
+        self, resolved: Resolved, run: RunFolder, executor: Executor, progress: Progress, started: float,
+        load: LoadReading,
+    ) -> None:  # fmt: skip
         self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
         self._started, self._stop = started, COMPLETE
-        self._calibration, self._durations = CostCalibration(), Durations()
+        self._calibration = CostCalibration(others=(load["others_cores"] or 0.0) / load["cores"])
+        self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
         cores, request = executor.machine.cores, resolved.request

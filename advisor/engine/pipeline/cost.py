@@ -134,6 +134,8 @@ SEARCHES = 7  # Number of searches whose median counts: one disturbed search, or
 LOADED = 1.6
 """Seconds of jobs over those on a quiet machine from which on other programs keep it busy."""
 
+MOST_OTHERS = 0.75  # Largest share of the cores that other programs are taken to keep: jobs get their turn
+
 RECENT_S = 5.0
 """Seconds of work after which the load that an earlier job met counts half. It is also the weight of a quiet machine at
 the start of a search."""
@@ -159,10 +161,13 @@ class StageWork(NamedTuple):
 
 
 class MachineLoad:
-    """How much longer jobs take now than on a quiet machine; recent jobs count most."""
+    """How much longer jobs take now than on a quiet machine; recent jobs count most.
 
-    def __init__(self) -> None:
-        self._usual_s = self._took_s = RECENT_S
+    ``others`` is the share (0-1) of the cores that other programs keep before the first job.
+    """
+
+    def __init__(self, others: float = 0.0) -> None:
+        self._usual_s, self._took_s = RECENT_S, RECENT_S / (1.0 - min(others, MOST_OTHERS))
 
     def note(self, usual_s: float, took_s: float) -> None:
         """Note work that takes ``usual_s`` wall seconds on a quiet machine, and took others."""
@@ -180,20 +185,20 @@ class CostCalibration:
 
     So a busy machine prices work like a quiet one; only measurements, which have the machine alone, count wall seconds.
     Searches on a quiet machine count before those that other work disturbed, however many of these there are. The JSON
-    ``file`` is by default one for each machine, in the cache.
+    ``file`` is by default one for each machine, in the cache. ``others`` is that of :class:`MachineLoad`.
 
     Attributes:
         pace: CPU seconds of each stage over its rough price.
         wall: wall seconds of each stage over its CPU seconds on a quiet machine: at most 1, as nothing else delays it.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, others: float = 0.0) -> None:
         self._file = file or cache_root() / f"cpu-{host.describe().fingerprint}.json"
         self._ratios = _read(self._file)
         self.pace: Mapping[StageName, float] = _with_trainings(self._medians("value"))
         self.wall: Mapping[StageName, float] = {name: min(1.0, wall) for name, wall in self._medians("wall").items()}
         self._worked: dict[Stage[Any], StageWork] = {}
-        self._load = MachineLoad()
+        self._load = MachineLoad(others)
 
     def _medians(self, field: str) -> dict[StageName, float]:
         return {

@@ -24,8 +24,8 @@ gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0 i
 TRAINING_WALL = 0.6
 """Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
 
-SURE = 3.0
-"""Factor on the expected seconds of a first result, before the machine has shown how busy it is."""
+SURE = 1.5
+"""Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
 
 FINISHING_MARGIN = 1.25
 """Factor on the expected seconds of compressing, scoring and timing a fine-tuned network before a time limit."""
@@ -102,7 +102,7 @@ class Prices:
         return found if found > LEAST_SHARE else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
-        """Return whether a step ends in time even on a busy machine."""
+        """Return whether a step ends in time although nothing has shown how fast this machine is."""
         limit = self._limit
         return limit is None or SURE * limit.observed() * self._wall_s(self.missing((step,))) <= limit.left_s()
 

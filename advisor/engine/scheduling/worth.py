@@ -155,8 +155,6 @@ class WorthRule:
         following = sorted(chains, key=lambda chain: -worth[chain])[:MOST]
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
-        if not self._made and not all(map(self.prices.is_sure, begun)):
-            return ()  # the timing of a first result waits for whatever runs beside it
         if not self._made and not begun:
             looks = self._sure([*looks, (0.0, plan.steps[0])], chains)
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
@@ -170,7 +168,7 @@ class WorthRule:
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
 
     def _sure(self, looks: list[Look], chains: Sequence[Chain]) -> list[Look]:
-        """Return the first steps that bring a result even on a busy machine; if there is none, the cheapest head."""
+        """Return the first steps that surely bring a result in time; if there is none, the cheapest head."""
         heads = [(0.0, chain.steps[0]) for chain in chains if not chain.steps[0].network.tuned]
         if not heads:
             return looks

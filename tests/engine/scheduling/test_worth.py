@@ -159,13 +159,10 @@ def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> No
     assert search.now <= 240.0 + 1e-6  # fine-tuning fills what is left: a sum of rounded seconds
 
 
-def test_the_first_step_ends_in_time_on_a_busy_machine_too_if_need_be_the_cheapest_alone() -> None:
+def test_the_first_step_surely_ends_in_time() -> None:
     needed = rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(OTHER, "head"), "float32")])
-    assert Search(left_s=3.5 * needed, cores=2).finish().heads[0] != WEAK
-    search = Search(left_s=1.5 * needed, cores=2)
-    search.start()
-    assert [each[0].card for each in search.began] == [WEAK]
-    assert len(search.finish().heads) > 1
+    first = [Search(left_s=times * needed, cores=2).finish().heads[0] for times in (1.3, 2.5)]
+    assert first[0] == WEAK != first[1]
 
 
 def test_without_time_nothing_begins() -> None:
