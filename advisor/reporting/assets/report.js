@@ -279,7 +279,7 @@
       const limit = raw === null ? null : raw / plot.scale;
       const drawn = layout(plot.axis, points, plot.xOf, limit, data.log[plot.axis], plot.unit, plot.title(), look);
       if (target.clientWidth < NARROW && !printing) Object.assign(drawn, {showlegend: false, dragmode: false});
-      if (printing) Object.assign(drawn, {width: 345, height: 240, autosize: false});
+      if (printing) Object.assign(drawn, {width: 345, height: 240, autosize: false, legend: {...drawn.legend, y: -0.4}});
       await Plotly.react(target, traces(points, plot.xOf, look), drawn, CONFIG);
       const steps = undominated(points.filter((row) => row.front), plot.xOf);
       const named = labels(target, [...steps, ...points.filter((row) => row.pick && !steps.includes(row))], plot.xOf, look);
