@@ -17,7 +17,7 @@ from advisor.reporting.view import RunView
 TITLE = "What you ship today"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
-REFERENCES = ("pixel-4", "galaxy-s24")
+REFERENCES = {"pixel-4": "a mid-range phone", "galaxy-s24": "a flagship"}
 """Phones for which the pick is predicted where the question names no device: the CPU of one that is as fast as a
 mid-range phone, and the NPU of a flagship."""
 
@@ -66,11 +66,11 @@ def _right(view: RunView, pick: Evaluation) -> str:
 def _time(view: RunView, pick: Evaluation) -> str:
     """Return the latency on the device of the question; beside this machine, that of two phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
-    phones = on_reference_phones(view)
-    titled = [(f"a {title}", latency) for title, latency in phones.items()]
+    phones = _on_reference_phones(view)
     device = pick.configuration.target.device
-    titled.append(("this machine" if device == HOST else device, pick.latency))
-    parts = [f"{show_ms(each.value)} on {where} ({_origin(each)})" for where, each in titled]
+    here = f"{'this machine' if device == HOST else device} ("
+    known = {**phones, here: pick.latency}
+    parts = [f"{show_ms(each.value)} on {where}{_origin(each)})" for where, each in known.items()]
     return f"{'About ' if phones else ''}{', '.join(parts)}."
 
 
@@ -84,10 +84,10 @@ def _origin(latency: Quantity) -> str:
 def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     """Say what a reader may take for known and is not."""
     if view.only_here:
-        held = "the budget was held against" if view.budget.latency_ms else "all was measured on"
-        yield f"your device, as {held} this machine (name it: --device)"
+        held = "the budget was checked" if view.budget.latency_ms else "all was measured"
+        yield f"the latency on your device, as {held} on this machine (name yours: --device)"
     if in_unknown_conditions(pick):
-        yield "another visit, camera or day, as your images name none"
+        yield "the accuracy on another visit, camera or day, as your images name none"
     without = view.manifest.get("without_weights") or {}
     tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
@@ -98,21 +98,23 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
 
 @cache
 def _on_phones() -> Callable[[Evaluation], dict[str, Quantity]]:
-    """Return what predicts a file's latency by the title of each reference phone; its model is fitted once."""
+    """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
     from advisor.engine.targets.device_prediction import DevicePredictor
     from advisor.engine.targets.target_devices import select_devices
 
-    predictor, devices = DevicePredictor(), select_devices(REFERENCES, (), "--device")
+    predictor, devices = DevicePredictor(), select_devices(tuple(REFERENCES), (), "--device")
+    words = [f"{kind} ({device.profile.title}: " for kind, device in zip(REFERENCES.values(), devices, strict=True)]
 
     def predicted(file: Evaluation) -> dict[str, Quantity]:
-        rows = [(device.profile.title, row) for device in devices for row in predictor.evaluate([file], device, None)]
-        return {title: row.latency for title, row in rows if row.latency and row.status is Status.OK}
+        of_each = zip(words, (predictor.evaluate([file], device, None) for device in devices), strict=True)
+        rows = [(phone, row) for phone, found in of_each for row in found]
+        return {phone: row.latency for phone, row in rows if row.latency and row.status is Status.OK}
 
     return predicted
 
 
-def on_reference_phones(view: RunView) -> dict[str, Quantity]:
-    """Return the predicted latency of the pick by the title of each reference phone.
+def _on_reference_phones(view: RunView) -> dict[str, Quantity]:
+    """Return the predicted latency of the pick by the words for each reference phone, up to where it is from.
 
     Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
     """

@@ -187,7 +187,7 @@ def _budget(limits: Budget, evaluation: Evaluation) -> Risk | None:
         return Risk(BUDGET, Level.HIGH, f"{show_ms(latency.value)} on {device} is over {show_ms(limit)}.")
     level = Level.SOME if room < TIGHT or latency.provenance is not Provenance.MEASURED else Level.LOW
     if device == HOST:
-        said = f"The budget was held against this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
+        said = f"The budget was checked on this machine, which leaves {100 * room:.0f} % of {show_ms(limit)}."
         return Risk("Not your device", Level.SOME, f"{said} Name the device to ship on: --device.")
     return Risk(BUDGET, level, f"{100 * room:.0f} % of {show_ms(limit)} is left on {device} ({latency.provenance}).")
 

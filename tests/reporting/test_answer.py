@@ -121,7 +121,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     held = present(pick.holdout_accuracy)
     assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
     assert time.endswith(" on this machine (measured).")
-    assert "your device, as the budget was held against this machine (name it: --device)" in unknown
+    assert "the latency on your device, as the budget was checked on this machine (name yours: --device)" in unknown
     assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch).")
     shown = said(view, 60)
     assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
@@ -133,14 +133,14 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     view = judged_view()
     known = replace(present(view.decision.pick), card_facts=CardFacts(params=4.7e6, macs=385e6, input_size=224))
     (_, _, time, _) = opening(with_pick(view, card_facts=known.card_facts))
-    assert re.match(r"About [\d.]+ ms on a Google Pixel 4 \((predicted|published)", time)
-    assert "on a Samsung Galaxy S24 (" in time
+    assert re.match(r"About [\d.]+ ms on a mid-range phone \(Google Pixel 4: (predicted|published)", time)
+    assert "on a flagship (Samsung Galaxy S24: " in time
 
 
 def test_without_a_budget_none_is_said_to_be_held() -> None:
     view = judged_view()
     unknown = opening(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
-    assert "your device, as all was measured on this machine (name it: --device)" in unknown
+    assert "the latency on your device, as all was measured on this machine (name yours: --device)" in unknown
 
 
 def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
