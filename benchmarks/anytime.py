@@ -63,8 +63,8 @@ REMARKS = (
     "On cards without a result, or that were never the pick so far: their share in the seconds of all stages that "
     "ended, from the run's `durations_by_card`. A stage that the limit ended is not in it.",
     "Script: MobileNetV2 in plain Keras, on all images that the search learns from, validation included.",
-    "The named machine measured the advisor's rows, but for draw 1 of 10 minutes. An AMD EPYC with as many cores "
-    "measured that one and the script.",
+    "An Intel Xeon with as many cores measured the advisor's rows of 2 and 5 minutes, and those of 10 minutes for "
+    "grocery and draw 0; the named machine measured the others.",
     f"Prior order: {len(CARDS)} cards by published accuracy, each a search of its own with one cache.",
 )
 
