@@ -106,6 +106,10 @@ class Prices:
         limit = self._limit
         return limit is None or SURE * limit.observed() * self._wall_s(self.missing((step,))) <= limit.left_s()
 
+    def may_end(self, step: FormStep) -> bool:
+        """Return whether a step ends in time if other programs stop."""
+        return self._limit is None or self._wall_s(self.missing((step,))) <= self._limit.left_s()
+
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""
         share, stages = self.share(steps), self.missing(steps)

@@ -151,7 +151,7 @@ class WorthRule:
         worth |= {chain: self._worth(chain, pick, base) for chain in chains}
         plan = max(worth, key=lambda chain: worth[chain], default=None)
         if plan is None:
-            return ()
+            return () if self._made or begun else self._cheapest()
         following = sorted(chains, key=lambda chain: -worth[chain])[:MOST]
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
@@ -174,6 +174,12 @@ class WorthRule:
             return looks
         sure = [each for each in looks if not each[1].network.tuned and self.prices.is_sure(each[1])]
         return sure or [min(heads, key=lambda each: self.prices.seconds((each[1],)))]
+
+    def _cheapest(self) -> tuple[FormStep, ...]:
+        """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
+        heads = [self._floats(each) for each in self._forms if not (each.tuned or recipe_of(each.training).first_look)]
+        found = [each for each in heads if each not in self._closed and self.prices.may_end(each)]
+        return tuple(sorted(found, key=lambda each: self.prices.seconds((each,)))[:1])
 
     def course(self) -> Iterator[tuple[FormStep, ...]]:
         """Yield the steps to the end of the search, if every result is as expected."""
