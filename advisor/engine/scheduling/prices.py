@@ -53,6 +53,7 @@ class TimeLimit:
     left_s: Callable[[], float]
     observed: Callable[[], float] = lambda: 1.0
     wall: Mapping[StageName, float] = field(default_factory=dict)
+    whole_s: Callable[[], float] | None = None  # seconds left with those for the hold-out; None for the same
 
 
 class Prices:
@@ -107,8 +108,9 @@ class Prices:
         return limit is None or SURE * limit.observed() * self._wall_s(self.missing((step,))) <= limit.left_s()
 
     def may_end(self, step: FormStep) -> bool:
-        """Return whether a step ends in time if other programs stop."""
-        return self._limit is None or self._wall_s(self.missing((step,))) <= self._limit.left_s()
+        """Return whether a step ends in time if other programs stop, without time for the hold-out."""
+        limit = self._limit
+        return limit is None or self._wall_s(self.missing((step,))) <= (limit.whole_s or limit.left_s)()
 
     def lasts_s(self, steps: Sequence[FormStep]) -> float:
         """Return the seconds by the clock that steps take, of fine-tuning only the share that ends in time."""

@@ -115,7 +115,7 @@ class SearchLoop:
     def _rule_of(self, plan: Plan) -> WorthRule:
         """Return the rule of this search, which knows what is left of its time."""
         question, least = self._question, self._execution.least_gain(self._question)
-        limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall)
+        limit = TimeLimit(lambda: self._evaluating_left() or 0.0, self._observed, self._wall, self._time_left)
         limited = limit if self._execution.time_limit_s else None
         rule = WorthRule(plan, question.preference, question.limits, least, limited)
         rule.prices.finished = self.finished
