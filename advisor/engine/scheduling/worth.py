@@ -156,7 +156,7 @@ class WorthRule:
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
         if not self._made and not begun:
-            looks = self._sure([*looks, (0.0, plan.steps[0])], chains)
+            looks = self._sure([*looks, (0.0, plan.steps[0])])
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:
             return (looks[0][1],)
@@ -167,13 +167,10 @@ class WorthRule:
             return () if first in begun else (first,)
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
 
-    def _sure(self, looks: list[Look], chains: Sequence[Chain]) -> list[Look]:
+    def _sure(self, looks: list[Look]) -> list[Look]:
         """Return the first steps that surely bring a result in time; if there is none, the cheapest head."""
-        heads = [(0.0, chain.steps[0]) for chain in chains if not chain.steps[0].network.tuned]
-        if not heads:
-            return looks
         sure = [each for each in looks if not each[1].network.tuned and self.prices.is_sure(each[1])]
-        return sure or [min(heads, key=lambda each: self.prices.seconds((each[1],)))]
+        return sure or [(0.0, each) for each in self._cheapest()] or looks
 
     def _cheapest(self) -> tuple[FormStep, ...]:
         """Return the cheapest head that ends in time on a quiet machine: a first result is worth the attempt."""
