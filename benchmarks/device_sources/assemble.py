@@ -17,15 +17,16 @@ from benchmarks.device_sources.readers import READERS
 from benchmarks.device_sources.rows import Sourced
 
 _CORES = re.compile(r"(\d+) x (.+) @ (\d+)")
-_FOREIGN = ("ncnn", "mnn", "paddle-lite", "opencv-dnn", "onnxruntime", "tensorflow-mobile")
+_FOREIGN = ("ncnn", "mnn", "paddle-lite", "armnn", "opencv-dnn", "onnxruntime", "tensorflow-mobile")
 """Runtimes that do not run ``.tflite`` files, and that no vendor made for its accelerator."""
 
 _ODD = (
-    "little", "armv7", "armhf", "reference", "slim", "nnapi", "unstated-threads", "hosted", "page", "nnapi-page",
+    "little", "armv7", "armhf", "reference", "ruy", "slim", "nnapi", "unstated-threads", "hosted", "page", "nnapi-page",
 )  # fmt: skip
 LICENCES = {
     "Tencent/ncnn": "BSD-3-Clause",
     "google/XNNPACK": "BSD-3-Clause",
+    "mlcommons/inference_results": "Apache-2.0",
     "quic/ai-hub-models": "BSD-3-Clause",
     "tensorflow/docs-l10n": "Apache-2.0, text CC-BY-4.0",
 }
@@ -139,7 +140,7 @@ def _litert(spec: Mapping[str, Any], rows: Collection[str]) -> dict[str, dict[st
     return {
         f"tflite-cpu-x{threads}": {
             "name": f"tflite-cpu-x{threads}", "runtime": "tflite", "accelerator": "cpu", "threads": threads,
-            "precisions": ["float32", "int8"],
+            "precisions": ["float32", "int8"], "kernels": "xnnpack",
         }
         for threads in _LITERT_THREADS
         if threads <= cores and f"tflite-cpu-x{threads}" not in rows
@@ -157,6 +158,8 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
         target["version"] = versions.most_common(1)[0][0]
     target["threads"] = first.threads
     target["precisions"] = [precision for precision in PRECISIONS if precision in taken]
+    if first.kernels:
+        target["kernels"] = first.kernels
     return target
 
 

@@ -230,7 +230,7 @@ def xnnpack(folder: Path) -> Iterator[Sourced]:
             row, name, row["precision"], graph="end2end_bench", runtime_version=version + "+armhf" * narrow
         )
         kind = "armhf" if narrow and device == "Raspberry Pi 4" else ""
-        yield Sourced("xnnpack_readme", device, "tflite", "cpu", threads, figure, version, kind)
+        yield Sourced("xnnpack_readme", device, "tflite", "cpu", threads, figure, version, kind, kernels="xnnpack")
 
 
 def performance_page(folder: Path) -> Iterator[Sourced]:
@@ -243,6 +243,29 @@ def performance_page(folder: Path) -> Iterator[Sourced]:
         threads = threads_of(row) if unit == "cpu" else 1
         kind = "nnapi-page" if unit == "npu" else "page"
         yield Sourced("tflite_performance_measurement", row["device"], "tflite", unit, threads, figure, "", kind)
+
+
+_MLPERF_RUNTIME = re.compile(r"(TFLite|ArmNN) ([\d.]+) \((\w+)\)")
+
+
+def mlperf_mobile(folder: Path) -> Iterator[Sourced]:
+    """MLPerf Inference, mostly its open division: medians. The figures fit all cores, which the table gives as threads.
+
+    A Raspberry Pi 4 at 1500 MHz is another device than one at 1800. Rows with limited cooling or power are flagged.
+    """
+    for row in read_table(folder, "mlperf_inference_mobile"):
+        match = _MLPERF_RUNTIME.fullmatch(row["runtime"])
+        if match is None:
+            raise ValueError(f"mlperf_inference_mobile: unknown runtime '{row['runtime']}'")
+        runtime, version, kernels = match.groups()
+        clock = re.search(r"\d+ MHz", row["notes"])
+        figure = measurement(row, row["model"], row["precision"], statistic="median", graph=row["variant"])
+        sourced = Sourced(
+            "mlperf_inference_mobile", f"{row['device']} {clock[0]}" if clock else row["device"], runtime.lower(),
+            row["accelerator"].lower(), threads_of(row), figure, version, "ruy" if kernels == "ruy" else "",
+            kernels="ruy" if kernels == "ruy" else "",
+        )  # fmt: skip
+        yield sourced.flagged("limited") if "cooling or power limited" in row["notes"] else sourced
 
 
 READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
@@ -266,4 +289,5 @@ READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
     "qengineering_rpi4": qengineering,
     "xnnpack_readme": xnnpack,
     "tflite_performance_measurement": performance_page,
+    "mlperf_inference_mobile": mlperf_mobile,
 }

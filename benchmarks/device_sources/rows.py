@@ -34,6 +34,7 @@ class Sourced:
         runtime: runtime, accelerator, threads, version, variant: the target (``variant`` tells apart what they do not,
             such as the little cores).
         release: version that tells two targets apart, empty if ``version`` does.
+        kernels: what the build computes with, empty if the table does not tell.
         measurement: the figure; its ``target`` is filled in once the target's name is known.
     """
 
@@ -46,6 +47,7 @@ class Sourced:
     version: str = ""
     variant: str = ""
     release: str = ""
+    kernels: str = ""
 
     @property
     def target_name(self) -> str:

@@ -10,7 +10,7 @@ from advisor.core.codec import parse
 from advisor.core.errors import UsageError
 from advisor.devices.latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
 from advisor.devices.latency.placement import place, with_releases
-from advisor.devices.latency.table import Column, Floats, inverse, other_release, reference_of
+from advisor.devices.latency.table import Column, Floats, comparable_builds, inverse, other_release, reference_of
 from advisor.store.jsonfile import read_json
 
 SCALES = (0.02, 0.05, 0.1, 0.2, 0.4)
@@ -138,12 +138,13 @@ def _cover(gram: Floats, scale: float) -> Floats:
 
 
 def _prior(reference: Column, column: Column) -> float:
+    same_runtime = reference.runtime == column.runtime and comparable_builds(reference, column)
     return (
         _SAME_KIND * (reference.kind == column.kind)
         + _SAME_PRECISION * (reference.precision == column.precision)
-        + _SAME_RUNTIME * (reference.runtime == column.runtime)
+        + _SAME_RUNTIME * same_runtime
         + _SAME_DEVICE * (reference.device == column.device and reference.kind == column.kind)
-        - _OTHER_RELEASE * (reference.runtime == column.runtime and other_release(reference, column))
+        - _OTHER_RELEASE * (same_runtime and other_release(reference, column))
     )
 
 
@@ -176,6 +177,8 @@ CALIBRATION_FILE = "prediction_calibration.json"
 ANCHOR_STEPS = (0, 3, 7, 15)
 """Steps of the number of models measured on the target: none, up to 3, up to 7, up to 15, more."""
 
+ENOUGH = 4  # This many measured models replace what is not known of the runtime's release
+
 SUPPORT = ("model", "family", "none")
 """The most similar model that was measured: the same one, another one of its family, or neither."""
 
@@ -197,8 +200,10 @@ def regime_of(kind: str, reference: str, measured: int, support: str) -> str:
     """Return the key of the errors of similar predictions.
 
     ``kind`` is that of the target, ``reference`` one of :data:`advisor.devices.latency.table.REFERENCES`, ``measured``
-    the number of models measured on the target, ``support`` one of :data:`SUPPORT`.
+    the number of models measured on the target, ``support`` one of :data:`SUPPORT`. From :data:`ENOUGH` measured models
+    on, another version of the runtime tells as much as the same one: they contain what the release changed.
     """
+    reference = "same" if reference == "version" and measured >= ENOUGH else reference
     return f"{kind}/{reference}/{int(np.searchsorted(ANCHOR_STEPS, measured))}-{support}"
 
 

@@ -175,6 +175,12 @@ class Column:
     # figures of the processor (:func:`advisor.devices.latency.table.target_vector`), or empty
     speed: tuple[float, ...] = ()
     core: str = ""  # design of the fastest core that runs, or empty
+    kernels: str = ""  # what the runtime's build computes with on a CPU, or empty
+
+    @property
+    def build(self) -> tuple[str, str]:
+        """The runtime, whatever its package and release, and its kernels."""
+        return runtime_family(self.runtime), self.kernels
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +220,7 @@ def column_of(profile: DeviceProfile, target: DeviceTarget, precision: str) -> C
         silicon(profile),
         target_vector(profile, target, precision) or (),
         next((core.name for core, _ in running_cores(profile, target)), ""),
+        target.kernels,
     )
 
 
@@ -273,7 +280,7 @@ def reference_of(column: Column, others: Iterable[Column]) -> str:
     kind = [other for other in others if other.kind == column.kind]
     if column.core and all(other.core != column.core for other in kind):
         return "core"
-    runtime = [each for each in kind if runtime_family(each.runtime) == runtime_family(column.runtime)]
+    runtime = [each for each in kind if comparable_builds(each, column)]
     if not runtime:
         return "runtime"
     versions = {_release(each.version) for each in runtime} - {""}
@@ -304,8 +311,14 @@ def other_release(one: Column, other: Column) -> bool:
     return bool(one.version and other.version) and distance(one.version, other.version) > 0
 
 
+def comparable_builds(one: Column, other: Column) -> bool:
+    """Return whether two targets may have one build of one runtime: kernels that are not stated may be any."""
+    same = runtime_family(one.runtime) == runtime_family(other.runtime)
+    return same and (one.kernels == other.kernels or not (one.kernels and other.kernels))
+
+
 def related_releases(other: Column, column: Column) -> bool:
     """Return whether two targets are releases of one runtime on the same silicon."""
     same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
-    same = same and runtime_family(other.runtime) == runtime_family(column.runtime) and other.speed == column.speed
+    same = same and other.build == column.build and other.speed == column.speed
     return same and other_release(other, column)

@@ -3,6 +3,7 @@
 from advisor.devices.profiles.loading import Profiles, load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.values import (
     HOST,
+    KERNELS,
     MEASURABLE_RUNTIMES,
     MICRO_RUNTIME,
     NAME_PATTERN,
@@ -16,6 +17,7 @@ from advisor.devices.profiles.values import (
 
 __all__ = [
     "HOST",
+    "KERNELS",
     "MEASURABLE_RUNTIMES",
     "MICRO_RUNTIME",
     "NAME_PATTERN",

@@ -15,6 +15,7 @@ from advisor.devices.connections.agent import check_destination, check_interpret
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.runtimes import core_named
 from advisor.devices.profiles.values import (
+    KERNELS,
     KINDS,
     NAME_PATTERN,
     Cluster,
@@ -173,6 +174,7 @@ class TargetSchema(_Strict):
     threads: Annotated[int, Field(ge=1, le=1024)] = 1
     precisions: Annotated[list[Annotated[str, _listed(PRECISIONS)]], Field(min_length=1)]
     operators: list[Text] = []
+    kernels: Annotated[str, _listed(KERNELS)] = ""
 
 
 class ConnectionSchema(_Strict):

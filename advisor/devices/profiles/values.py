@@ -42,6 +42,9 @@ def runtime_remark(device: str, runtime: str) -> str:
     return f"{device}: the latencies are those of {name}, which does not run .tflite files; take them as a guide"
 
 
+KERNELS = ("xnnpack", "ruy", "reference")
+"""Kernels with which builds of TensorFlow Lite compute on a CPU; the same network takes up to 1.9 times as long in some."""
+
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
     "int8": ("int8",),
@@ -88,6 +91,7 @@ class DeviceTarget:
     operators: tuple[str, ...] = ()
     #: the only forms of files that it runs; empty if its precisions decide
     forms: tuple[str, ...] = field(default=(), repr=False)
+    kernels: str = ""  #: what its build computes with on a CPU, one of :data:`KERNELS`; empty if it is not known
 
     def of(self, device: str) -> Target:
         """Return the target that evaluations on ``device`` carry."""
