@@ -145,8 +145,8 @@ Indices = NDArray[np.intp]
 PECULIARITY = 5.0
 """Weight of the observed differences between columns, relative to differences that the models' features allow."""
 
-SHARES = 0.5
-"""Weight of each share of a model's time on an NPU. On other processors the shares did not improve predictions."""
+SHARES = {"npu": 0.5, "cpu": 0.3}
+"""Weight of each share of a model's time by kind of processor; on others the shares did not improve predictions."""
 
 COUNTS = 4  # Number of a model's features that are counts: log MACs, log parameters, log input size, log layers
 
@@ -176,7 +176,7 @@ class Contrasts:
         shares = _shares(base.filled.T[:, peers], base.table.features[:, :COUNTS])
         shares = shares[~np.isnan(base.table.values[peers]).all(axis=0)]
         centre, scale = np.nanmean(shares, axis=0), np.maximum(np.nanstd(shares, axis=0), 1e-6)
-        return cls(peers, levels, centre, scale, SHARES if column.kind == "npu" else 0.0)
+        return cls(peers, levels, centre, scale, SHARES.get(column.kind, 0.0))
 
     def coordinates(self, estimates: Floats, counts: Floats, peculiarity: float = PECULIARITY) -> Floats:
         """Return the coordinates (n, p + s) of models in these directions; their inner products are a covariance.
@@ -211,7 +211,8 @@ def peers_of(base: Base, column: Column, candidates: Indices) -> Indices:
     form = column.kind, column.precision
     alike = [i for i in candidates if (table.columns[i].kind, table.columns[i].precision) == form]
     alike = [i for i in alike if counts[i] >= _MEASURED_ENOUGH]
-    same = [i for i in alike if table.columns[i].runtime == column.runtime]
+    package = column.runtime, column.kernels
+    same = [i for i in alike if (table.columns[i].runtime, table.columns[i].kernels) == package]
     release = [i for i in same if not other_release(table.columns[i], column)]
     chosen = next((found for found in (release, same, alike) if len(found) >= _PEERS), [])
     return np.array(chosen, dtype=np.intp)
