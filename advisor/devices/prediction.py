@@ -55,6 +55,12 @@ def measured_latency(table: LatencyTable, target: DeviceTarget, rows: Sequence[M
     return MeasuredLatency(milliseconds, rows[0].source_repo, deviation, furthest > 0)
 
 
+UNLIKE = 10.0
+"""Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
+
+_MEASURED = 2  # With this many measured networks, a target is compared with itself
+_OFTEN = 0.2  # Networks that this share of the targets of a kind has measured can be had everywhere
+
 CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
 
 _SIMILAR = {name: form for name, form in FORMS.items() if name == form.name != form.like}
@@ -89,6 +95,8 @@ class Prediction:
     regime: str
     outside: float  # distance (log) of the model's size from the measured sizes; 0 if it is within
     calibration: Calibration = field(repr=False)  # the known errors of predictions
+    # why no latency can be promised: no known device is comparable, and what to measure; empty if one is
+    unlike: str = ""
 
     def probability(self, budget_ms: float) -> float:
         """Return the probability that the latency is at most ``budget_ms`` (above 0)."""
@@ -242,21 +250,33 @@ class Predictor:
         regime = regime_of(posterior.column.kind, posterior.reference, count, SUPPORT[found.support[index]])
         low, high = self._calibration.bounds(regime, level)
         mean, below, above = (float(side[index]) for side in (found.mean, found.deviation, found.above))
-        wide = f"; {WIDE}" if self._calibration.is_wide(regime) else ""
         names = ", ".join(known.contradicting)
         doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
         like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
-        quantity = Quantity(
-            float(np.exp(mean)),
-            "ms",
-            Provenance.PREDICTED,
-            float(np.exp(mean + low * (above if low > 0 else below))),
-            float(np.exp(mean + high * (above if high > 0 else below))),
-            level,
-            count,
-            f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}{wide}",
-        )
-        return Prediction(quantity, mean, below, above, regime, float(found.outside[index]), self._calibration)
+        least, most = (float(np.exp(mean + side * (above if side > 0 else below))) for side in (low, high))
+        unlike = self._unlike(known) if self._is_unlike(known, regime, mean, below, above) else ""
+        source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}"
+        source += f"; {unlike}" if unlike else ""
+        value = Quantity(float(np.exp(mean)), "ms", Provenance.PREDICTED, least, most, level, count, source)
+        return Prediction(value, mean, below, above, regime, float(found.outside[index]), self._calibration, unlike)
+
+    def _is_unlike(self, known: _Known, regime: str, mean: float, below: float, above: float) -> bool:
+        """Return whether no known device is comparable with the target."""
+        if len(known.posterior.seen) >= _MEASURED:
+            return False
+        if known.posterior.beyond or self._calibration.is_wide(regime):
+            return True
+        low, high = self._calibration.bounds(regime, 0.8)
+        return bool(high * (above if high > 0 else below) - low * (above if low > 0 else below) > np.log(UNLIKE))
+
+    def _unlike(self, known: _Known) -> str:
+        """Return what to say of a target like no other: the networks whose measurement tells most about it."""
+        base, column = self._base, known.posterior.column
+        kind = [i for i, each in enumerate(base.table.columns) if each.kind == column.kind]
+        often = (~np.isnan(base.table.values[kind or slice(None)])).mean(axis=0)
+        common = np.flatnonzero(often >= min(_OFTEN, float(np.sort(often)[-_MEASURED])))
+        names = [base.table.models[i] for i in choose(base, column, [int(i) for i in common], _MEASURED)]
+        return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} (advisor devices calibrate)"
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:

@@ -35,6 +35,9 @@ LICENCES = {
 _RELEASE = re.compile(r"\d+(?:[.-]\d+)*")
 _JOBS = ("stm32_modelzoo", "mlperf_tiny", *ai_hub.TABLES)
 _LITERT_THREADS = (1, 4)
+_LITERT_RELEASE = "2.3.0"
+"""What pip installs of LiteRT today, with XNNPACK's kernels; XNNPACK's own figures are of another release."""
+
 _LITERT_KINDS = ("board", "module")
 _PREFERRED = ("tflite", "qnn", "stedgeai", "stm32cube.ai", "tinyengine", "tflite-micro", "paddle-lite", "mnn", "ncnn")
 
@@ -116,12 +119,16 @@ def profile_yaml(name: str, spec: Mapping[str, Any], rows: Mapping[str, Sequence
     data["targets"] = [targets[target] for target in sorted(targets)]
     data["default_target"] = _default_target(data["targets"], rows)
     repositories = {row.measurement.source_repo for own in rows.values() for row in own}
-    data["sources"] = sorted(f"{each} ({LICENCES[each]})" if each in LICENCES else each for each in repositories)
+    data["sources"] = sorted(f"{each} ({licence})" if (licence := _licence(each)) else each for each in repositories)
     text: str = yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
     return (
         "# Made by benchmarks/make_device_profiles.py from benchmarks/device_specs.yaml; the figures are in the CSV.\n"
         + text
     )
+
+
+def _licence(repository: str) -> str:
+    return next((licence for name, licence in LICENCES.items() if repository.startswith(name)), "")
 
 
 def _cluster(text: str) -> dict[str, Any]:
@@ -140,7 +147,7 @@ def _litert(spec: Mapping[str, Any], rows: Collection[str]) -> dict[str, dict[st
     return {
         f"tflite-cpu-x{threads}": {
             "name": f"tflite-cpu-x{threads}", "runtime": "tflite", "accelerator": "cpu", "threads": threads,
-            "precisions": ["float32", "int8"], "kernels": "xnnpack",
+            "version": _LITERT_RELEASE, "precisions": ["float32", "int8"], "kernels": "xnnpack",
         }
         for threads in _LITERT_THREADS
         if threads <= cores and f"tflite-cpu-x{threads}" not in rows
@@ -154,7 +161,9 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
     if first.runtime == "tflite" and first.accelerator == "cpu":
         taken |= {"float32", "int8"}  # LiteRT's kernels run both, measured or not
     target: dict[str, Any] = {"name": name, "runtime": first.runtime, "accelerator": first.accelerator}
-    if versions:
+    if first.kernels == "xnnpack":
+        target["version"] = _LITERT_RELEASE
+    elif versions:
         target["version"] = versions.most_common(1)[0][0]
     target["threads"] = first.threads
     target["precisions"] = [precision for precision in PRECISIONS if precision in taken]

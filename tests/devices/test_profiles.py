@@ -110,7 +110,7 @@ def test_the_jobs_of_sa7255p_are_its_own(profiles: Profiles) -> None:
 
 def test_pis_and_pixels_have_litert_targets(profiles: Profiles) -> None:
     named = [profile for name, profile in profiles.items() if name.startswith(("raspberry-pi", "pixel"))]
-    assert len(named) == 12
+    assert len(named) == 13
     for profile in named:
         targets = {target.name: target for target in profile.targets}
         for threads in (1, 4) if profile.name != "raspberry-pi-zero-w" else (1,):

@@ -57,6 +57,13 @@ def place(base: Base, column: Column, candidates: Indices) -> tuple[Floats, floa
     return combination, float(base.smooth[similar].mean(axis=1).std()) * _UNKNOWN_FACTOR
 
 
+def beyond(base: Base, column: Column, candidates: Indices) -> bool:
+    """Return whether a target's generation of accelerators is earlier or later than those of all ``candidates``."""
+    known = _comparable(base, column, candidates) if column.kind != "cpu" else ()
+    speeds = np.array([base.table.columns[i].speed for i in known])
+    return len(known) > 0 and bool(((column.speed < speeds.min(axis=0)) | (column.speed > speeds.max(axis=0))).any())
+
+
 def _comparable(base: Base, column: Column, candidates: Indices) -> Indices:
     """Return the columns whose speed can be compared with the target's; none if there are too few.
 

@@ -9,7 +9,7 @@ import numpy as np
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
 from advisor.devices.latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
-from advisor.devices.latency.placement import place, with_releases
+from advisor.devices.latency.placement import beyond, place, with_releases
 from advisor.devices.latency.table import Column, Floats, comparable_builds, inverse, other_release, reference_of
 from advisor.store.jsonfile import read_json
 
@@ -28,6 +28,7 @@ _SAME_RUNTIME = 5.0
 _SAME_PRECISION = 5.0
 _SAME_DEVICE = 4.0
 _OTHER_RELEASE = 5.0
+_UNMEASURED = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,7 @@ class LatencyPosterior:
     spread: float  # standard deviation (log) between the predictions of the resembled columns
     reference: str  # how comparable the known columns are (:func:`advisor.devices.latency.table.reference_of`)
     doubts: Floats  # (n,) probability that each measurement is wrong (:func:`advisor.devices.latency.base.agreeing`)
+    beyond: bool = False  # whether its accelerator is of an earlier or a later generation than all known ones
 
     def predict(self, estimates: Floats, counts: Floats, towards: Floats, itself: Floats) -> tuple[Floats, Floats]:
         """Return means and variances (queries,) of the log latency.
@@ -94,6 +96,7 @@ def _condition(
     gram = base.gram[np.ix_(seen, seen)] + seen_contrasts @ seen_contrasts.T
     residuals = values[None] - base.filled[np.ix_(candidates, seen)]
     prior = np.array([_prior(base.table.columns[i], column) for i in candidates])
+    prior -= _UNMEASURED * np.isnan(base.table.values[np.ix_(candidates, seen)]).sum(axis=1)
     coefficients, level = np.zeros(len(seen)), 0.0
     shares, doubts = np.zeros((len(candidates), len(SCALES))), np.ones(len(seen))
     for weight, kept in agreeing(prior, residuals, [_cover(gram, scale) for scale in SCALES]):
@@ -164,6 +167,7 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
         base, column, none, np.abs(combination) / max(np.abs(combination).sum(), 1e-9), combination, np.zeros(0), 0.0,
         0.0, Contrasts(none, np.zeros(0), np.zeros(0), np.ones(0)), empty, empty, max(spread, LEAST_SPREAD),
         _reference(base, column, candidates, len(releases)), np.zeros(0),
+        not releases and beyond(base, column, candidates),
     )  # fmt: skip
 
 
@@ -184,7 +188,7 @@ SUPPORT = ("model", "family", "none")
 
 LEAST = 30  # A regime with fewer hidden measurements has no quantiles of its own: no device is comparable
 
-WIDE = "wide: no comparable device"
+WIDE = "no comparable device"
 
 LEVELS = tuple(np.round([0.005, *np.linspace(0.02, 0.98, 49), 0.995], 4))  # Levels of the stored quantiles
 

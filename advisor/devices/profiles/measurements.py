@@ -23,7 +23,7 @@ FLAGS = {
     "throughput": "1000 / frames per second of a pipeline, not the latency of one image",
     "fallback": "part of the model ran on another processor than the target's",
     "slow_state": "the same model is 2.2 times faster through the vendor's other runtime: a throttled or contended run",
-    "limited": "the source limited the device's cooling or power",
+    "limited": "the source limited the cooling or power of the device, or all its networks show that",
     "spiky": "the average is over 1.5 times the minimum",
     "sparse": "pruned weights run by sparse kernels",
     "with_image_handling": "includes decoding and resizing the image",

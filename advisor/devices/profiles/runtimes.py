@@ -123,7 +123,7 @@ def host_profile() -> DeviceProfile:
     """Return the profile of this machine: its processor, its memory, and the installed LiteRT runtime."""
     cores = usable_cores()
     targets = tuple(
-        DeviceTarget(f"cpu-x{threads}", _RUNTIME, "cpu", threads, version(_RUNTIME), PRECISIONS)
+        DeviceTarget(f"cpu-x{threads}", _RUNTIME, "cpu", threads, version(_RUNTIME), PRECISIONS, kernels="xnnpack")
         for threads in sorted({1, min(4, cores), cores})
     )
     return DeviceProfile(

@@ -43,7 +43,7 @@ def runtime_remark(device: str, runtime: str) -> str:
 
 
 KERNELS = ("xnnpack", "ruy", "reference")
-"""Kernels with which builds of TensorFlow Lite compute on a CPU; the same network takes up to 1.9 times as long in some."""
+"""Kernels with which builds of TensorFlow Lite compute on a CPU: one network may take 1.9 times as long with others."""
 
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
