@@ -17,12 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.forms import Traits
 from advisor.devices.latency.features import ModelFeatures, load_features
+from advisor.devices.latency.posterior import read_calibration
 from advisor.devices.latency.table import Column, LatencyTable, build_table, runtime_family
 from advisor.devices.prediction import fit_predictor
 from advisor.devices.profiles import HOST, load_profiles, shipped_profiles
-from benchmarks.latency_protocols import further, judging, protocols, regimes
+from benchmarks.latency_protocols import further, judging, picks, protocols, regimes
 from benchmarks.latency_protocols.page import SILICON, SOURCE, markdown
 from benchmarks.latency_protocols.protocols import OURS, Score, Scores, Selector
 from benchmarks.make_device_profiles import write_calibration
@@ -157,7 +159,9 @@ def _wrong(draws: int) -> Part:
 
 def _none(draws: int) -> Part:
     del draws
-    pools = {"CPUs (ncnn float32)": cpu, **{f"NPUs ({form})": npu(FORMS[form]) for form in FORMS}}
+    pools: dict[str, Selector] = {"CPUs (ncnn float32)": cpu}
+    pools |= {f"CPUs (LiteRT {form})": litert(FORMS[form]) for form in FORMS}
+    pools |= {f"NPUs ({form})": npu(FORMS[form]) for form in FORMS}
     of_all = [(pool, protocols.no_anchors(_table(), pools[pool])) for pool in pools]
     return {"rows": [row for pool, scores in of_all for row in _rows(f"no anchors, {pool}", scores)]}
 
@@ -177,6 +181,19 @@ def _intervals(draws: int) -> Part:
         "unseen": [asdict(each) for each in regimes.unseen_sources(shown)],
         "speed": _speed(),
     }
+
+
+def _picks(draws: int) -> Part:
+    del draws
+    published = {name.removesuffix("_torchvision").removesuffix("_onnx"): c for name, c in load_catalogue().items()}
+    accuracy = {name: found for name, card in published.items() if (found := card.top1()) is not None}
+    groups: dict[str, Callable[[Column], bool]] = {
+        "CPUs (LiteRT)": lambda column: column.kind == "cpu" and runtime_family(column.runtime) == "litert",
+        "CPUs (all)": lambda column: column.kind == "cpu",
+        "NPUs": lambda column: column.kind == "npu",
+    }
+    found = picks.picks(_table(), accuracy, read_calibration(shipped_profiles()), groups)
+    return {"picks": [asdict(each) for each in found]}
 
 
 def _judging(draws: int) -> Part:
@@ -251,6 +268,7 @@ PARTS: Mapping[str, Callable[[int], Part]] = {
     "none": _none,
     "family": _family,
     "intervals": _intervals,
+    "picks": _picks,
     "judging": _judging,
 }
 """The parts by name, each from the number of anchor sets to draw."""

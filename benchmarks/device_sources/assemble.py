@@ -162,7 +162,7 @@ def _target(name: str, rows: Sequence[Sourced]) -> dict[str, Any]:
         taken |= {"float32", "int8"}  # LiteRT's kernels run both, measured or not
     target: dict[str, Any] = {"name": name, "runtime": first.runtime, "accelerator": first.accelerator}
     if first.kernels == "xnnpack":
-        target["version"] = _LITERT_RELEASE
+        target["version"] = _LITERT_RELEASE + "+armhf" * (first.variant == "armhf")
     elif versions:
         target["version"] = versions.most_common(1)[0][0]
     target["threads"] = first.threads

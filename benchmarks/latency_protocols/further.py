@@ -1,5 +1,6 @@
 """Protocols of a new target with few targets like it, of a wrong measurement, and of a target's next release."""
 
+import warnings
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
@@ -27,6 +28,8 @@ def few_alike(table: LatencyTable, chosen: Selector, anchors: Sequence[int], dra
         if not chosen(column) or len(known) < max(anchors) + _LEAST:
             continue
         base = fit_base(hide(table, [i for i, c in enumerate(table.columns) if c.silicon == column.silicon])[0])
+        form = column.kind, column.precision, column.build
+        pool = base.table.values[[(c.kind, c.precision, c.build) == form for c in base.table.columns]]
         generator = np.random.default_rng(fold_of(repr(column), 2**32))
         for count in anchors:
             sets = [(f"k={count}", np.sort(generator.choice(known, count, replace=False))) for _ in range(draws)]
@@ -36,12 +39,21 @@ def few_alike(table: LatencyTable, chosen: Selector, anchors: Sequence[int], dra
                 scores[name, OURS].add(_from(base, column, seen, values[seen], rest), values[rest])
                 alone = baselines.features_alone(table.features, seen, values[seen], rest)
                 scores[name, FEATURES].add(alone, values[rest])
+                if len(pool):
+                    scores[name, NEAREST].add(_nearest(pool, seen, values[seen], rest), values[rest])
         found = [
             _from(base, column, np.setdiff1d(known, [m]), values[np.setdiff1d(known, [m])], np.array([m]))
             for m in known
         ]
         scores["all others", OURS].add(np.concatenate(found), values[known])
     return dict(scores)
+
+
+def _nearest(pool: Floats, seen: Indices, values: Floats, rest: Indices) -> Floats:
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        found = baselines.nearest_times_ratio(pool, seen, values, rest)
+    return np.where(np.isnan(found), values.mean(), found)
 
 
 def wrong_anchor(table: LatencyTable, chosen: Selector, count: int, factors: Sequence[float], draws: int = 2) -> Scores:

@@ -80,7 +80,7 @@ def judging_rows(folder: Path, table: LatencyTable) -> list[Judged]:
             for row in csv.DictReader(file):
                 if row["accelerator"].startswith("CPU"):
                     variant = "arm64" if "ARM64" in row["soc"] else ""
-                    column = _column(row["device"], row["threads"], row["precision"], variant)
+                    column = _column(name, row["device"], row["threads"], row["precision"], variant)
                     cells[name, column][MODELS[row["model"]]] = float(np.log(float(row["latency_ms"])))
     return [
         Judged(
@@ -93,11 +93,12 @@ def judging_rows(folder: Path, table: LatencyTable) -> list[Judged]:
     ]
 
 
-def _column(device: str, threads: str, precision: str, variant: str) -> Column:
+def _column(source: str, device: str, threads: str, precision: str, variant: str) -> Column:
     soc, cores = CORES[device]
     count = int(threads) if threads.isdigit() else cores[0].count
     form = "float32" if precision == "float32" else "int8"
-    target = DeviceTarget(f"litert-cpu-x{count}{variant}", "ai-edge-litert", "cpu", count)
+    kernels = "xnnpack" if source == TABLES[0] else ""
+    target = DeviceTarget(f"litert-cpu-x{count}{variant}", "ai-edge-litert", "cpu", count, kernels=kernels)
     profile = DeviceProfile(device, device, "board", soc, (target,), target.name, cores=cores)
     return column_of(profile, target, form)
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from advisor.devices.latency.base import Base, Indices, fit_base
-from advisor.devices.latency.model import Estimate, estimate, queries_of_known
+from advisor.devices.latency.model import Estimate, choose, estimate, queries_of_known
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import Column, Floats, LatencyTable, reference_of, related_releases, runtime_family
 
@@ -144,8 +144,12 @@ def _hidden_targets(
         generator = np.random.default_rng(fold_of(repr(table.columns[index]), 2**32))
         for count in anchors:
             if len(choice) >= count + _EVALUATED:
-                seen = np.sort(generator.permutation(choice)[:count])
-                yield predict_hidden(table, base, index, seen, np.setdiff1d(measured, seen))
+                sets = [generator.permutation(choice)[:count]]
+                # ``devices calibrate`` chooses what it measures; others measure what they have.
+                sets += [choose(base, table.columns[index], [int(m) for m in choice], count)] if count else []
+                for each in sets:
+                    seen = np.sort(np.array(each, dtype=np.intp))
+                    yield predict_hidden(table, base, index, seen, np.setdiff1d(measured, seen))
 
 
 def _hidden_families(table: LatencyTable, base: Base, left: Indices, families: Sequence[int]) -> Iterator[Errors]:

@@ -1,6 +1,7 @@
 """How the published tables become device profiles: names of models, and rows of a slow state."""
 
 from dataclasses import replace
+from pathlib import Path
 
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.devices.profiles.measurements import Measurement
@@ -8,6 +9,7 @@ from benchmarks.device_sources.assemble import named
 from benchmarks.device_sources.clean import flag_slow_states
 from benchmarks.device_sources.names import common, input_side
 from benchmarks.device_sources.outliers import Placed, slower_releases, unexplained
+from benchmarks.device_sources.readers import mlperf_mobile
 from benchmarks.device_sources.rows import Sourced
 from tools.checks.profile_rows import problems_of
 
@@ -102,4 +104,27 @@ def test_the_check_names_what_a_row_lacks() -> None:
     assert found(replace(good, graph="", runtime_version="")) == [
         "d.csv: npu u: the row has no graph",
         "d.csv: npu u: the row has no runtime_version",
+    ]
+
+
+def test_a_build_and_a_clock_make_targets_and_devices_of_mlperf(tmp_path: Path) -> None:
+    header = (
+        "source_repo,source_path,model,variant,precision,runtime,device,soc,accelerator,threads,latency_ms,"
+        "peak_memory_bytes,model_size_bytes,top1,top5,macs,params,notes\n"
+    )
+    row = "r,p,mobilenet_v1_1.0_224,v,int8,{},{},s,CPU,4,10,,,,,,,system={}; {}\n"
+    (tmp_path / "mlperf_inference_mobile.csv").write_text(
+        header
+        + row.format("TFLite 2.7.1 (ruy)", "Raspberry Pi 4", "rpi4-tflite-v2.7.1-ruy", "1800 MHz")
+        + row.format("ArmNN 21.02 (neon)", "Raspberry Pi 4", "rpi4-armnn", "1500 MHz; cooling or power limited: flag")
+        + row.format("TFLite 2.3.0 (ruy)", "Jetson AGX Xavier", "xavier-tflite-v2.3.0-ruy", "threads not stated")
+    )
+    found = [
+        (each.device, each.target_name, each.version, each.kernels, each.measurement.flag)
+        for each in mlperf_mobile(tmp_path)
+    ]
+    assert found == [
+        ("Raspberry Pi 4 1800 MHz", "tflite-cpu-x4-ruy", "2.7.1", "ruy", ""),
+        ("Raspberry Pi 4 1500 MHz", "armnn-cpu-x4", "21.02", "", "limited"),
+        ("Jetson AGX Xavier", "tflite-cpu-x4-ruy", "2.3.0", "ruy", "limited"),
     ]

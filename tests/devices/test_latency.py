@@ -259,6 +259,46 @@ def test_the_reference_is_the_worst_of_what_is_missing() -> None:
     assert reference_of(replace(known, version="", core=""), [known]) == "same"
 
 
+def test_another_build_is_another_runtime_and_an_unstated_one_may_be_any() -> None:
+    ruy = Column("d1", "x", "float32", "tflite", "2.7.1", "cpu", "s1", kernels="ruy")
+    assert reference_of(replace(ruy, kernels="xnnpack"), [ruy]) == "runtime"
+    assert reference_of(replace(ruy, kernels=""), [ruy]) == "same"
+
+
+def test_four_measured_models_replace_what_is_not_known_of_the_release() -> None:
+    assert [regime_of("cpu", "version", count, "model") for count in (3, 4)] == [
+        "cpu/version/1-model",
+        "cpu/same/2-model",
+    ]
+    assert regime_of("cpu", "core", 4, "model") == "cpu/core/2-model"
+
+
+def test_a_reference_that_measured_the_same_models_counts_more(made: LatencyTable) -> None:
+    """Two copies of a target fit it equally well; one of them is known by three models only."""
+    known = np.flatnonzero(~np.isnan(made.values[0]))
+    values = np.vstack([made.values, made.values[0], made.values[0]])
+    values[-1, known[3:]] = np.nan
+    copies = tuple(replace(made.columns[0], device=f"copy{i}", silicon=f"copy{i}") for i in range(2))
+    table = replace(made, columns=(*made.columns, *copies), values=values)
+    seen = known[4:10]
+    shares = posterior_of(fit_base(table), made.columns[0], seen, made.values[0, seen], excluded=[0]).shares
+    assert shares[-2] > 0.5
+    assert shares[-1] < 0.1 * shares[-2]
+
+
+def test_an_accelerator_outside_the_known_generations_is_beyond_them(table: LatencyTable) -> None:
+    column = next(c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32"))
+    none, base = np.array([], dtype=np.intp), fit_base(table)
+    excluded = [i for i, c in enumerate(table.columns) if c.silicon == column.silicon]
+    beyond = {
+        generation: posterior_of(
+            base, replace(column, silicon="new", speed=(generation,)), none, np.zeros(0), excluded=excluded
+        ).beyond
+        for generation in (66.0, 75.0, 85.0)
+    }
+    assert beyond == {66.0: True, 75.0: False, 85.0: True}
+
+
 def test_a_calibration_reads_back(tmp_path: Path) -> None:
     calibration = calibration_of("hash", {regime_of("cpu", "same", 0, "model"): scored([0.0, 1.0])})
     (tmp_path / CALIBRATION_FILE).write_text(json.dumps(asdict(calibration)))

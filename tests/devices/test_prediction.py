@@ -131,6 +131,22 @@ def test_a_new_device_is_predicted_from_its_cores_and_sharpened_by_measurements(
     assert abs(after.latency.value / truth - 1) < 0.15
 
 
+def test_a_target_like_no_other_names_two_networks_until_they_are_measured(
+    predictor: Predictor, profiles: Profiles, nets: Nets
+) -> None:
+    phone = profiles["galaxy-s24"]
+    target = phone.target("tflite-npu")
+    old = replace(phone, name="old-phone", soc="Old", npu="Hexagon v66", measurements=())
+    rows = [row for row in phone.measurements if row.target == target.name and row.usable and row.model != nets[0].name]
+    measured = replace(old, measurements=tuple(row for row in rows if row.precision == "int8")[:2])
+    before, after = (predictor.predict(device, target, "int8", nets[:1])[0] for device in (old, measured))
+    assert before.unlike.startswith("no comparable device: measure two networks on it, such as ")
+    named = before.unlike.partition("such as ")[2].partition(" (")[0].split(" and ")
+    assert len(set(named) & {row.model for each in profiles.values() for row in each.measurements}) == 2
+    assert before.unlike in before.latency.source
+    assert not after.unlike
+
+
 def test_a_users_own_measurement_is_given_as_measured(predictor: Predictor, nets: Nets) -> None:
     device = team_device(Measurement("cpu-x4", nets[0].name, "float32", 12.0, source_repo=CALIBRATED))
     latency = predictor.predict(device, device.target(), "float32", nets[:1])[0].latency

@@ -181,6 +181,7 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
         ("[float32, int8]", "[float32, int9]", 16, "did you mean 'int8'"),
         ("[float32, int8]", "[]", 16, "at least 1"),
         ("accelerator: cpu", "accelerator: cpux", 14, "did you mean 'cpu'"),
+        ("accelerator: cpu", "kernels: xnpack", 14, "did you mean 'xnnpack'"),
         ("default_target: tflite-cpu-x4", "default_target: tflite-cpu-x8", 17, "did you mean 'tflite-cpu-x4'"),
         ("name: gadget", "name: widget", 1, "differs from the file's"),
         ("name: gadget", "name: '../gadget'", 1, "pattern"),
@@ -302,3 +303,23 @@ def test_the_build_of_a_package_for_cpus_counts_as_the_package(tmp_path: Path, m
     assert installed_version("gadget") == ""
     monkeypatch.syspath_prepend(str(tmp_path))
     assert installed_version("gadget") == "1.2"
+
+
+def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> None:
+    board = profiles["raspberry-pi-4"]
+    said = board.build_remark(board.target())
+    assert said.startswith(
+        "raspberry-pi-4: TensorFlow Lite 2.3.0 with XNNPACK, 64-bit, as pip install ai-edge-litert gives;"
+    )
+    assert "raspberry-pi-4:tflite-cpu-x4-ruy" in said
+    assert "raspberry-pi-4:tflite-cpu-x1" not in said
+    assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))
+    assert not board.build_remark(board.target("ncnn-cpu-x4"))
+
+
+def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:
+    board = profiles["raspberry-pi-4"]
+    builds = {
+        board.target(name).of("x").runtime for name in ("tflite-cpu-x4", "tflite-cpu-x4-armhf", "tflite-cpu-x4-ruy")
+    }
+    assert builds == {"tflite==2.3.0+xnnpack", "tflite==2.3.0+armhf+xnnpack", "tflite==2.7.1+ruy"}

@@ -45,6 +45,8 @@ def runtime_remark(device: str, runtime: str) -> str:
 KERNELS = ("xnnpack", "ruy", "reference")
 """Kernels with which builds of TensorFlow Lite compute on a CPU: one network may take 1.9 times as long with others."""
 
+_TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy", "reference": "reference kernels"}
+
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
     "int8": ("int8",),
@@ -94,8 +96,9 @@ class DeviceTarget:
     kernels: str = ""  #: what its build computes with on a CPU, one of :data:`KERNELS`; empty if it is not known
 
     def of(self, device: str) -> Target:
-        """Return the target that evaluations on ``device`` carry."""
-        runtime = f"{self.runtime}=={self.version}" if self.version else self.runtime
+        """Return the target that evaluations on ``device`` carry; its kernels are a part of the version."""
+        version = "+".join(filter(None, (self.version, self.kernels)))
+        runtime = f"{self.runtime}=={version}" if version else self.runtime
         return Target(device, runtime, self.accelerator, self.threads)
 
     def incompatibility(self, form: str) -> str:
@@ -141,6 +144,21 @@ class DeviceProfile:
                 f"{self.name} has no target '{wanted}'{nearest(wanted, targets)}", f"targets: {', '.join(targets)}"
             )
         return targets[wanted]
+
+    def build_remark(self, target: DeviceTarget) -> str:
+        """Return which build of TensorFlow Lite the latencies of a CPU target belong to; empty if it is not known."""
+        if not target.kernels or self.name == HOST:
+            return ""
+        wide = self.isa.startswith(("armv8", "armv9", "x86-64")) and "armhf" not in target.version
+        bits = "64-bit" if wide else "32-bit"
+        installed = ", as pip install ai-edge-litert gives" if target.kernels == KERNELS[0] and wide else ""
+        others = [
+            f"{self.name}:{each.name}"
+            for each in self.targets
+            if (each.threads, bool(each.kernels), each.name != target.name) == (target.threads, True, True)
+        ]
+        named = f"; a network may take 1.9 times as long with another build: {', '.join(others)}" if others else ""
+        return f"{self.name}: TensorFlow Lite {target.version} with {_TITLES[target.kernels]}, {bits}{installed}{named}"
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""

@@ -123,13 +123,13 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
 
 
 def remark_of(device: TargetDevice) -> str:
-    """Return a remark if latencies are those of another runtime, or if arenas are computed for want of an extra."""
+    """Return which build latencies belong to, or that they are another runtime's, or that arenas are only computed."""
     if device.runtime is not None:
         return ""
     interpreter = interpreter_of(device.target.runtime)
     other_runtime = runtime_remark(f"{device.profile.name}:{device.target.name}", device.target.runtime)
     if other_runtime or interpreter is None or interpreter.available():
-        return other_runtime
+        return other_runtime or device.profile.build_remark(device.target)
     return f"{device.label}: files are not run in {interpreter.NAME}, arenas are computed; {interpreter.INSTALL}"
 
 

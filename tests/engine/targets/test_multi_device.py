@@ -31,7 +31,7 @@ def stored(
     assert with_images.code == 0, with_images.err
     options = {
         "candidates": [SMALLEST, SLOW], "data": str(photos), "training": ["head"], "compressions": ["int8"],
-        "budget": "14ms", "device": ",".join(DEVICES), "must_run_on": [DEVICES[0]],
+        "budget": "10ms", "device": ",".join(DEVICES), "must_run_on": [DEVICES[0]],
         "out": str(tmp_path_factory.mktemp("elsewhere")),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -70,7 +70,7 @@ def test_one_model_for_all_and_a_pick_a_device(stored: LoadedRun) -> None:
     print_answer(load_view(stored.folder), said)
     text = " ".join(said.file.getvalue().split())  # type: ignore[attr-defined]
     assert "Pick for all devices" in text
-    assert "sure to meet 14.0 ms" in text
+    assert "sure to meet 10.0 ms" in text
 
 
 def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:
@@ -97,4 +97,4 @@ def test_what_could_hardly_meet_the_budget_leaves_before_it_is_trained(stored: L
     if not slow:
         skip_or_fail(f"the weights of {SLOW} cannot be fetched")
     assert {(row.status, row.stage) for row in slow} == {(Status.SKIPPED, "predict")}
-    assert "under 1 % sure to meet 14.0 ms: not trained" in slow[0].reason
+    assert "under 1 % sure to meet 10.0 ms: not trained" in slow[0].reason

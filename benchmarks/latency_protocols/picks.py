@@ -1,0 +1,122 @@
+"""What a pick costs that must meet its budget with 90 %: does it meet it, and how many points does it give away?
+
+A silicon is hidden with all its targets. On each of its targets, the most accurate network (published top-1) is picked
+among those that meet a budget with 90 %, for budgets over the range of the target's latencies.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.model import choose, estimate, queries_of_known
+from advisor.devices.latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
+from advisor.devices.latency.table import Column, LatencyTable
+from benchmarks.latency_protocols.baselines import Floats, Indices
+from benchmarks.latency_protocols.validation import fold_of, hide
+
+SURE, BUDGETS, LEAST = 0.9, 9, 12
+CONDITIONS = ("k=0", "k=5", "k=5, chosen of all")
+
+
+@dataclass(frozen=True)
+class Picks:
+    """What happened with the picks of one kind of targets.
+
+    Attributes:
+        group: the targets.
+        condition: how many networks were measured on each, and how they were chosen.
+        budgets: number of budgets that a network meets.
+        picks: those with a pick.
+        met: share of the picks that met the budget.
+        stated: mean of their stated probabilities.
+        lost: mean points of top-1 below the most accurate network that meets it.
+        distance: the largest distance of stated and true probability, in tenths, over all networks.
+    """
+
+    group: str
+    condition: str
+    budgets: int
+    picks: int
+    met: float
+    stated: float
+    lost: float
+    distance: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Tried:
+    """The networks that were not measured on one target, and one budget: (n,) arrays."""
+
+    chances: Floats
+    truth: Floats  # log milliseconds
+    accuracy: Floats
+    budget: float  # log milliseconds
+
+
+def picks(
+    table: LatencyTable,
+    accuracy: Mapping[str, float],
+    calibration: Calibration,
+    groups: Mapping[str, Callable[[Column], bool]],
+) -> list[Picks]:
+    """Return a row for each group of targets and condition; ``accuracy`` is top-1 in % by network."""
+    rated = np.array([accuracy.get(name, np.nan) for name in table.models])
+    enough = (~np.isnan(table.values) & ~np.isnan(rated)).sum(axis=1) >= LEAST
+    tried: dict[tuple[str, str], list[_Tried]] = defaultdict(list)
+    for silicon in sorted({c.silicon for i, c in enumerate(table.columns) if enough[i]}):
+        own = [i for i, c in enumerate(table.columns) if c.silicon == silicon]
+        base = fit_base(hide(table, own)[0])
+        for index in (i for i in own if enough[i]):
+            names = [name for name, chosen in groups.items() if chosen(table.columns[index])]
+            for condition in CONDITIONS if names else ():
+                for each in _tried(table, base, index, rated, condition, calibration):
+                    for name in names:
+                        tried[name, condition].append(each)
+    return [_summary(group, condition, found) for (group, condition), found in tried.items()]
+
+
+def _tried(
+    table: LatencyTable, base: Base, index: int, rated: Floats, condition: str, calibration: Calibration
+) -> Iterator[_Tried]:
+    column, values = table.columns[index], table.values[index]
+    known = np.flatnonzero(~np.isnan(values) & ~np.isnan(rated))
+    seen = _seen(base, column, known, condition)
+    rest = np.setdiff1d(known, seen)
+    posterior = posterior_of(base, column, seen, values[seen])
+    found = estimate(posterior, queries_of_known(posterior.base, rest))
+    regimes = [regime_of(column.kind, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
+    for budget in np.linspace(*np.quantile(values[rest], [0.05, 0.95]), BUDGETS):
+        errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
+        chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
+        yield _Tried(chances, values[rest], rated[rest], float(budget))
+
+
+def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices:
+    if condition == CONDITIONS[0]:
+        return np.array([], dtype=np.intp)
+    if condition == CONDITIONS[1]:
+        generator = np.random.default_rng(fold_of(repr(column), 2**32))
+        return np.asarray(np.sort(generator.choice(known, 5, replace=False)))
+    return np.sort(np.array(choose(base, column, [int(i) for i in known], 5), dtype=np.intp))
+
+
+def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:
+    met, stated, lost, possible = [], [], [], 0
+    for each in tried:
+        within = each.truth <= each.budget
+        possible += bool(within.any())
+        sure = np.flatnonzero(each.chances >= SURE)
+        if within.any() and len(sure):
+            pick = int(sure[np.argmax(each.accuracy[sure])])
+            met.append(bool(within[pick]))
+            stated.append(float(each.chances[pick]))
+            lost.append(float(each.accuracy[within].max() - each.accuracy[pick]))
+    chances = np.concatenate([each.chances for each in tried])
+    true = np.concatenate([each.truth <= each.budget for each in tried])
+    bins = np.minimum((chances * 10).astype(int), 9)
+    distances = [abs(chances[bins == b].mean() - true[bins == b].mean()) for b in np.unique(bins)]
+    means = [float(np.mean(each)) for each in (met, stated, lost)]
+    return Picks(group, condition, possible, len(met), *means, float(max(distances)))
