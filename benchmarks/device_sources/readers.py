@@ -1,9 +1,11 @@
 """One reader a table: each knows its table's traps and no other."""
 
+import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from advisor.devices.profiles.measurements import Measurement
 from benchmarks.device_sources import ai_hub, names
 from benchmarks.device_sources.rows import Row, Sourced, measurement, notes, read_table, threads_of, variant
 
@@ -270,6 +272,23 @@ def mlperf_mobile(folder: Path) -> Iterator[Sourced]:
         yield sourced.flagged("limited") if limited else sourced
 
 
+_HERE = Path(__file__).with_name("measured_here.csv")
+
+
+def measured_here(folder: Path) -> Iterator[Sourced]:
+    """Networks of the catalogue that this project timed with LiteRT 2.3.0 on an idle machine, 2026-11-21."""
+    del folder
+    with _HERE.open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            figure = Measurement(
+                "", row["model"], row["precision"], float(row["latency_ms"]), "median", source_repo="advisor",
+                source_path="benchmarks/device_sources/measured_here.csv", graph="catalogue", runtime_version="2.3.0",
+            )  # fmt: skip
+            yield Sourced(
+                "measured_here", row["device"], "tflite", "cpu", int(row["threads"]), figure, "2.3.0", kernels="xnnpack"
+            )
+
+
 READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
     ai_hub.FIRST: ai_hub.release_0_46,
     ai_hub.SECOND: ai_hub.release_0_65,
@@ -292,4 +311,5 @@ READERS: Mapping[str, Callable[[Path], Iterator[Sourced]]] = {
     "xnnpack_readme": xnnpack,
     "tflite_performance_measurement": performance_page,
     "mlperf_inference_mobile": mlperf_mobile,
+    "measured_here": measured_here,
 }

@@ -152,6 +152,24 @@ def test_an_x86_processor_is_named_with_its_vectors_and_clock(monkeypatch: pytes
     assert vector[:2] == pytest.approx((math.log(32 * 2.596), math.log(2.596)))
 
 
+@pytest.mark.parametrize(
+    ("vendor", "family", "flags", "core"),
+    [
+        ("AuthenticAMD", "25", "sse2 avx2 avx512f avx512_vnni", "Zen 4"),
+        ("AuthenticAMD", "25", "sse2 avx2", "AVX2"),
+        ("GenuineIntel", "6", "sse2 avx2 avx512f avx512_vnni amx_int8", "AVX-512 VNNI"),
+        ("GenuineIntel", "6", "sse2 avx2 avx_vnni", "AVX2 VNNI"),
+    ],
+)
+def test_the_arithmetic_of_an_x86_processor_follows_from_its_flags(
+    vendor: str, family: str, flags: str, core: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    stated = f"vendor_id\t: {vendor}\ncpu family\t: {family}\nmodel name\t: Maker X\nflags\t\t: {flags}\n"
+    with_cpuinfo(monkeypatch, tmp_path, stated)
+    assert host.host_profile().cores[0].core == f"Maker X ({core})"
+    assert host.find_core(f"Maker X ({core})") is not None
+
+
 def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     with_cpuinfo(monkeypatch, tmp_path, BOARD_OF_HOST)
     assert host.processor_name() == "BCM2835"

@@ -117,6 +117,16 @@ def profiles_here() -> dict[str, DeviceProfile]:
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _RUNTIME = "ai-edge-litert"
+_ZEN_4 = ("AuthenticAMD", "25")
+"""Vendor and family of Zen 3 and Zen 4. Of these only Zen 4 has AVX-512, at half the width of a register."""
+
+_VECTORS = (
+    ("avx512_vnni", "AVX-512 VNNI"),
+    ("avx512f", "AVX-512"),
+    ("avx_vnni", "AVX2 VNNI"),
+    ("avx2", "AVX2"),
+    ("sse2", "SSE"),
+)
 
 
 def host_profile() -> DeviceProfile:
@@ -159,8 +169,11 @@ def _max_mhz() -> int | None:
 
 def _vectors() -> str:
     """Return the vector extension of an x86 processor as a suffix; empty if it is not known."""
-    flags = next((set(value.split()) for key, value in _cpuinfo() if key == "flags"), set())
-    for flag, name in (("avx512f", "AVX-512"), ("avx2", "AVX2"), ("sse2", "SSE")):
+    stated = dict(_cpuinfo()[::-1])
+    flags = set(stated.get("flags", "").split())
+    if "avx512f" in flags and (stated.get("vendor_id"), stated.get("cpu family")) == _ZEN_4:
+        return " (Zen 4)"
+    for flag, name in _VECTORS:
         if flag in flags:
             return f" ({name})"
     return ""
