@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from statistics import NormalDist
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.features import ModelFeatures, Models, load_features
 from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
-from advisor.devices.latency.operator_times import NetworkTimes, network_times, operators_of
+from advisor.devices.latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
 from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import (
     NOISE,
@@ -28,7 +29,7 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.table import LatencyTable, build_table, column_of, distance
+from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of, distance
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import SOURCE, Measurement
@@ -59,7 +60,6 @@ UNLIKE = 10.0
 """Ratio of the ends of an 80 % interval above which no known device is comparable: it says nothing about a budget."""
 
 _MEASURED = 2  # With this many measured networks, a target is compared with itself
-_OFTEN = 0.2  # Networks that this share of the targets of a kind has measured can be had everywhere
 
 CALIBRATED = "calibrated"  # ``source_repo`` of measurements that a user made with ``advisor devices calibrate``
 
@@ -254,7 +254,7 @@ class Predictor:
         doubted = f"; contradicting the others, so hardly used: {names}" if names else ""
         like = posterior.base.table.columns[int(np.argmax(posterior.shares))]
         least, most = (float(np.exp(mean + side * (above if side > 0 else below))) for side in (low, high))
-        unlike = self._unlike(known) if self._is_unlike(known, regime, mean, below, above) else ""
+        unlike = self._unlike(posterior.column) if self._is_unlike(known, regime, mean, below, above) else ""
         source = f"{count or 'no'} models measured on it, most like {like.device}:{like.target}{doubted}"
         source += f"; {unlike}" if unlike else ""
         value = Quantity(float(np.exp(mean)), "ms", Provenance.PREDICTED, least, most, level, count, source)
@@ -269,13 +269,12 @@ class Predictor:
         low, high = self._calibration.bounds(regime, 0.8)
         return bool(high * (above if high > 0 else below) - low * (above if low > 0 else below) > np.log(UNLIKE))
 
-    def _unlike(self, known: _Known) -> str:
-        """Return what to say of a target like no other: the networks whose measurement tells most about it."""
-        base, column = self._base, known.posterior.column
-        kind = [i for i, each in enumerate(base.table.columns) if each.kind == column.kind]
-        often = (~np.isnan(base.table.values[kind or slice(None)])).mean(axis=0)
-        common = np.flatnonzero(often >= min(_OFTEN, float(np.sort(often)[-_MEASURED])))
-        names = [base.table.models[i] for i in choose(base, column, [int(i) for i in common], _MEASURED)]
+    @lru_cache(maxsize=64)  # noqa: B019 - a predictor lives as long as its process
+    def _unlike(self, column: Column) -> str:
+        """Return what to say of a target like no other: the catalogue's networks that tell most about it."""
+        models = self._base.table.models
+        ours = [i for i, name in enumerate(models) if name in model_operators()]
+        names = [models[i] for i in choose(self._base, column, ours, _MEASURED)]
         return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} (advisor devices calibrate)"
 
 

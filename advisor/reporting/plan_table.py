@@ -146,6 +146,8 @@ def _images(view: PlanView) -> Iterator[str]:
 
 def _cost(view: PlanView) -> str:
     count, execution = sum(not forecast.filtered for forecast in view.forecasts), view.request.execution
+    if not count:
+        return "Nothing would be trained: no candidate is left."
     planned = f"{plural(count, 'configuration')} of {plural(len(view.cards), 'card')}"
     text = f"Cost: about {show_seconds(view.price_s)} for {planned}"
     if execution.time_limit_s is not None and view.price_s > execution.time_limit_s:
