@@ -65,7 +65,8 @@ REMARKS = (
     "Script: MobileNetV2 in plain Keras, on all images that the search learns from, validation included.",
     "An Intel Xeon with as many cores measured the advisor's rows of 2 and 5 minutes, and those of 10 minutes for "
     "grocery and draw 0; the named machine measured the others.",
-    f"Prior order: {len(CARDS)} cards by published accuracy, each a search of its own with one cache.",
+    f"Prior order: {len(CARDS)} cards by published accuracy, each a search of its own with one cache. Other programs "
+    "took a part of the machine then, so compare its rows by CPU seconds.",
 )
 
 

@@ -12,9 +12,11 @@ among those that one card can have within the limit. ``trashnet`` and ``grocery`
 import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
+from unittest.mock import patch
 
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
@@ -25,6 +27,7 @@ from advisor.core.metrics import BALANCED
 from advisor.core.quantity import Provenance, Quantity, wilson
 from advisor.core.training import DEFAULT, HEAD
 from advisor.engine.pipeline.graph import ALWAYS
+from advisor.engine.scheduling import belief, losses, prices, worth
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.prices import TimeLimit
 from advisor.engine.scheduling.worth import WorthRule
@@ -41,6 +44,12 @@ RULE, PRIOR, HEADS = "rule", "prior order", "heads"
 FLOAT, INT8 = ALWAYS
 SHIPS = 4 / 3
 """Seconds of both trainings over those of the compared one: that of the file that ships has a third of the epochs."""
+
+CONSTANTS = (
+    "TYPICAL_ERROR", "DIFFICULTY_SD", "SLOPE", "SLOPE_SD", "CARD_SD", "FAMILY_SD", "SHAPE_SD", "TUNED_SLOPE",
+    "OWN_SHARE", "FILE_SD", "NOISE", "DIFFERENT", "NO_ANSWER", "DROP_SD", "UNMEASURED_SD",
+)  # fmt: skip
+"""What the rule believes before a search, and how it values an answer."""
 
 HEADER = ("set, limit and method", "set", "limit s", "method", "pick", "test %", "behind hindsight", "CPU s")
 REMARKS = (
@@ -216,7 +225,35 @@ def main() -> None:
     steps = table.read()
     sets = [name for name in (*CHOOSE, *JUDGE) if sum(of == name for of, _ in steps) > 1]
     rows = [row for name in sets for limit_s in LIMITS_S for row in replayed(name, Recorded(name, steps), limit_s)]
-    print(keep(NAME, TITLE, HEADER, rows, (*REMARKS, *summary(rows))), flush=True)
+    varied = sensitivity({name: Recorded(name, steps) for name in CHOOSE})
+    print(keep(NAME, TITLE, HEADER, rows, (*REMARKS, *summary(rows), varied)), flush=True)
+
+
+def sensitivity(sets: Mapping[str, Recorded]) -> str:
+    """Return how far the rule is behind hindsight on some sets if one of its constants is half or twice as large."""
+    best = {(name, limit_s): in_hindsight(recorded, limit_s) for name, recorded in sets.items() for limit_s in LIMITS_S}
+
+    def behind() -> float:
+        points = []
+        for (name, limit_s), most in best.items():
+            search = Search(sets[name], limit_s)
+            by_rule(search)
+            points.append(most - search.pick()[1])
+        return statistics.mean(points)
+
+    as_it_is, found = behind(), {}
+    for name, factor in product(CONSTANTS, (0.5, 2.0)):
+        owners = [module for module in (belief, worth, prices, losses) if hasattr(module, name)]
+        with ExitStack() as patches:
+            for module in owners:
+                patches.enter_context(patch.object(module, name, getattr(module, name) * factor))
+            found[name, factor] = behind()
+    (least, _), (most, _) = min(found, key=lambda key: found[key]), max(found, key=lambda key: found[key])
+    return (
+        f"Each of {len(CONSTANTS)} constants of the rule at half and at twice its value, on the sets that choose: "
+        f"{min(found.values()):.2f} ({least}) to {max(found.values()):.2f} ({most}) points behind hindsight, "
+        f"{as_it_is:.2f} as it is."
+    )
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:

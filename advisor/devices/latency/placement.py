@@ -25,9 +25,10 @@ _ENOUGH_SILICON = 5
 _UNKNOWN_FACTOR = 1.2
 
 _LINEAR, _LOCAL, _LOCAL_RADIUS = 0.5, 0.5, 1.75
-_RUNTIME, _BUILD, _SILICON, _NOISE, _LEVEL = 0.1, 0.4, 0.22, 0.31, 3.0
+_RUNTIME, _BUILD, _SILICON, _SCALING, _NOISE, _LEVEL = 0.1, 0.4, 0.22, 0.2, 0.3, 3.0
 """Deviations (log) of a CPU's level: by its speed, by similar speeds, by its runtime's package, by its runtime and
-kernels, by its silicon, of its own, and of all targets together. Speeds are in standard deviations of the measured
+kernels, by its silicon, by its silicon at one number of threads (cores share its bandwidth), of its own, and of all
+targets together. Speeds are in standard deviations of the measured
 targets'. Chosen by the likelihood of hidden silicon, without the sources that judge."""
 
 _RIDGE = 1.0
@@ -113,8 +114,11 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     """Return the covariance (left, right) of the levels of CPUs at standardised speeds."""
     squares = ((left[:, None] - right[None]) ** 2).sum(axis=-1)
     out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
-    shares = (_RUNTIME**2, _BUILD**2, _SILICON**2)
-    names = [np.array([(c.runtime, "/".join(c.build), c.silicon) for c in side]).T for side in (ones, others)]
+    shares = (_RUNTIME**2, _BUILD**2, _SILICON**2, _SCALING**2)
+    names = [
+        np.array([(c.runtime, "/".join(c.build), c.silicon, f"{c.silicon} {c.speed[2:3]}") for c in side]).T
+        for side in (ones, others)
+    ]
     for share, mine, theirs in zip(shares, *names, strict=True):
         out += share * (mine[:, None] == theirs[None])
     return out
