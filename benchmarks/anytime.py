@@ -45,7 +45,7 @@ ADVISOR, SCRIPT, PRIOR = "advisor", "script", "prior"
 NETWORK = "mobilenet_v2_1.0_224"
 """The network of the script: that of a team that takes the first one of Keras."""
 
-LEAST_S = 60.0
+LEAST_S = 30.0
 """Seconds that must be left for prior order to begin another card."""
 
 STEPS = 500

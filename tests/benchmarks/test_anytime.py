@@ -127,11 +127,11 @@ def test_prior_order_takes_the_best_published_card_first_and_keeps_the_best_pick
         return Searched(finished(place / f"run-{len(asked)}", {"accuracy": accuracy}, {}, []), 30.0, 20.0)
 
     monkeypatch.setattr(anytime, "search", search)
-    reached = list(in_prior_order(Case("set", tmp_path), 65.0, tmp_path))
+    reached = list(in_prior_order(Case("set", tmp_path), 75.0, tmp_path))
     assert asked == [
-        ("efficientnet_lite1_240", "head", "65s"),
-        ("efficientnet_lite1_240", "finetune_cached", "45s"),
-        ("efficientnet_lite0_224", "head", "25s"),
+        ("efficientnet_lite1_240", "head", "75s"),
+        ("efficientnet_lite1_240", "finetune_cached", "55s"),
+        ("efficientnet_lite0_224", "head", "35s"),
     ]
     assert [(each.cpu_s, each.run and each.run.name) for each in reached] == [
         (0.0, None), (30.0, "run-1"), (60.0, "run-1"), (90.0, "run-1"),
