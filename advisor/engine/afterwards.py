@@ -211,7 +211,7 @@ async def _on_all(work: _Work, pick: Evaluation, here: bool) -> OnAllImages:
     work.say("making the file that learns from all images")
     with contextlib.ExitStack() as held:
         if trains:  # the search has ended its own trainers
-            pool = held.enter_context(contextlib.closing(POOLS[Pool.TRAINERS](work.run.log_file)))
+            pool = held.enter_context(contextlib.closing(POOLS[Pool.TRAINERS](work.run.place(work.run.log_file.name))))
             walker.workers = replace(walker.workers, pools={**walker.workers.pools, Pool.TRAINERS: pool})
         made = await work.result(stages.on_all)
         scope, seconds = scope_of(pick), stages.scored.cost_s

@@ -70,7 +70,7 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         if request.execution.time_limit_s is not None:
             refuse_too_short(resolved)
         check_storage(request.execution.storage)
-    executor = executor_for(request.execution, lambda: None if verbose else run.log_file)
+    executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
     if not resume:
         run = RunFolder.create(request.folder, request.run_name)
         keep_inputs(run, request.question)

@@ -22,7 +22,7 @@ import psutil
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation.process import ENDS_IN_S, ENDS_WITH_PARENT, ChildProcess, Pause
-from advisor.isolation.resources import VARIABLE, Scratch
+from advisor.isolation.resources import VARIABLE, Scratch, no_follow
 
 _POLL_S = 0.2
 
@@ -155,18 +155,18 @@ def _cpu_s(process: psutil.Process) -> float:
 
 def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess, Connection[Any, Any]]:
     ours, theirs = socketpair()
-    output = log.open("ab") if log else None
+    output = no_follow(str(log), os.O_WRONLY | os.O_APPEND | os.O_CREAT) if log else None
     try:
         process = ChildProcess(
             [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
             environment={**os.environ, **environment},
-            output=output or sys.stderr.fileno(),
+            output=sys.stderr.fileno() if output is None else output,
             descriptors=[theirs.fileno()],
         )
     finally:
         theirs.close()
-        if output:
-            output.close()
+        if output is not None:
+            os.close(output)
     return process, Connection(ours.detach())
 
 

@@ -40,6 +40,11 @@ def _within_cgroup(root: Path = _CGROUP) -> int:
     return 1 << 62
 
 
+def no_follow(path: str, flags: int) -> int:
+    """Open a file and return its descriptor, also as an ``opener`` of :func:`open`; OSError if it is a link."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
 class MemoryGate:
     """Lets a job start if the memory that it is expected to take is free.
 

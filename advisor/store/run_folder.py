@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -19,6 +20,7 @@ from filelock import FileLock, Timeout
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
 from advisor.core.units import plural
+from advisor.isolation.resources import no_follow
 from advisor.store.files import (
     copy_atomically,
     full_disk,
@@ -73,8 +75,8 @@ class RunFolder:
     def open(cls, path: Path) -> RunFolder:
         """Open an existing run.
 
-        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an entry of the folder
-        is a pipe or a device, or leads out of the folder: nothing may be written through such an entry.
+        UsageError if it is not a run folder, its request is damaged, or its schema is newer; or an entry at any level
+        is a pipe or a device, or leads out of the folder: nothing may be read or written through such an entry.
         """
         request = path / "request.yaml"
         if not request.is_file() and (path / "artifacts").is_dir():
@@ -85,11 +87,13 @@ class RunFolder:
             raise UsageError(
                 f"'{path}' is not a run folder (no request.yaml)", "runs are under runs/, the newest at runs/latest"
             )
-        for entry in path.iterdir():
-            if not _inside(entry) and os.path.lexists(entry):  # files that a running search replaces are gone
+        root = path.resolve()
+        for entry in (Path(top, name) for top, folders, files in os.walk(root) for name in (*folders, *files)):
+            if not _inside(entry, root) and os.path.lexists(entry):  # files that a running search replaces are gone
+                name = entry.relative_to(root)
                 raise UsageError(
-                    f"the run folder '{path}' is damaged: {entry.name} is neither a file nor a folder in it",
-                    f"remove {entry.name}, or restore it",
+                    f"the run folder '{path}' is damaged: {name} is neither a file nor a folder in it",
+                    f"remove {name}, or restore it",
                 )
         version = _mapping(request).get("schema_version", 0)
         if not isinstance(version, int):
@@ -99,17 +103,40 @@ class RunFolder:
                 f"'{path}' was written by a newer advisor (schema {version}, this one reads {SCHEMA_VERSION})",
                 "upgrade advisor to open it",
             )
-        return cls(path.resolve())
+        return cls(root)
+
+    def place(self, name: str) -> Path:
+        """Return the path of a file of the run to write to, with its folder made; every writer into a run asks here.
+
+        UsageError if the name leads out of the run, or the file or a folder above it is a link.
+        """
+        parts = Path(name).parts
+        if Path(name).is_absolute() or ".." in parts:
+            raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "restore the run folder")
+        for count in range(1, len(parts) + 1):
+            if (part := self.path.joinpath(*parts[:count])).is_symlink():
+                link = part.relative_to(self.path)
+                raise UsageError(
+                    f"the run folder '{self.path}' is damaged: {link} is a link, and nothing is written through it",
+                    f"remove {link}, or restore it",
+                )
+        path = self.path / name
+        path.parent.mkdir(exist_ok=True)
+        return path
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file of the run as a whole, see :func:`advisor.store.files.write_atomically`."""
+        write_atomically(self.place(name), content)
 
     def hold(self) -> FileLock:
         """Return the lock of the run, acquired; release it at the end. UsageError if another process uses the run."""
-        holder = self.path / ".holder"
+        holder, _ = self.place(".holder"), self.place(".lock")
         try:
             self._lock.acquire(timeout=0)
         except Timeout:
             who = holder.read_text(encoding="utf-8") if holder.is_file() else "another process"
             raise UsageError(f"'{self.path}' is in use by {who}", "wait until it ends, or start a new run") from None
-        holder.write_text(f"process {os.getpid()}", encoding="utf-8")
+        write_atomically(holder, f"process {os.getpid()}")
         for folder in filter(Path.is_dir, (self.path, self.artefacts)):
             remove_unfinished(folder)
         return self._lock
@@ -119,7 +146,8 @@ class RunFolder:
 
         The lock is tried only if its last holder lives: a search that begins must not find it taken.
         """
-        if not all(_inside(self.path / name) for name in (".holder", ".lock")):
+        files = self.path / ".holder", self.path / ".lock"
+        if not all(file.is_file() and not file.is_symlink() for file in files):
             return False
         try:
             holder = (self.path / ".holder").read_text(encoding="utf-8")
@@ -136,7 +164,7 @@ class RunFolder:
     def write_request(self, request: Mapping[str, Any]) -> None:
         """Write the resolved request; this happens once, before any work."""
         text = yaml.safe_dump({"schema_version": SCHEMA_VERSION, **request}, sort_keys=False, allow_unicode=True)
-        write_atomically(self.path / "request.yaml", text)
+        self.write("request.yaml", text)
 
     def read_request(self) -> dict[str, Any]:
         """Return the resolved request."""
@@ -145,7 +173,7 @@ class RunFolder:
     def write_json(self, name: str, value: dict[str, Any]) -> None:
         """Write a JSON document with its ``schema_version``."""
         document = {"schema_version": SCHEMA_VERSION, **value}
-        write_atomically(self.path / name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
+        self.write(name, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return a JSON document of the run; see :func:`advisor.store.jsonfile.read_document`."""
@@ -155,7 +183,7 @@ class RunFolder:
         """Add one evaluation; one that took work is on the disk then. StageError if the disk is full."""
         line = json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) + "\n"
         try:
-            with self.evaluations_file.open("ab+") as file:
+            with open(self.place(self.evaluations_file.name), "ab+", opener=no_follow) as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(max(size - 1, 0))
                 torn = file.read(1) not in (b"", b"\n")  # the last line has no end
@@ -193,9 +221,9 @@ class RunFolder:
         """
         import numpy as np
 
-        values, file = np.asarray(answers), answers_file(name)
-        (self.path / file).parent.mkdir(exist_ok=True)
-        np.save(self.path / file, values.astype(np.int32 if values.dtype.kind in "iu" else np.float32))
+        values, file, content = np.asarray(answers), answers_file(name), io.BytesIO()
+        np.save(content, values.astype(np.int32 if values.dtype.kind in "iu" else np.float32))
+        self.write(file, content.getvalue())
         return file
 
     def keep_artefact(self, source: Path, name: str) -> Path:
@@ -207,17 +235,18 @@ class RunFolder:
 
         A file of that name that has other content, because a process was killed while it wrote it, is replaced.
         """
-        target = self.path / name
-        target.parent.mkdir(exist_ok=True)
+        target = self.place(name)
         same = target.is_file() and (source.samefile(target) or sha256_file(source) == sha256_file(target))
         if not same:
             copy_atomically(source, target)
         return target
 
 
-def _inside(entry: Path) -> bool:
-    """Return whether an entry of a run folder is a file or a folder that does not lead out of it."""
-    return (entry.is_file() or entry.is_dir()) and entry.resolve().is_relative_to(entry.parent.resolve())
+def _inside(entry: Path, root: Path) -> bool:
+    """Return whether an entry of the run folder ``root`` is a file or a folder that does not lead out of it."""
+    if not (entry.is_file() or entry.is_dir()):
+        return False
+    return not entry.is_symlink() or entry.resolve().is_relative_to(root)
 
 
 def _new_folder(out: Path, name: str) -> Path:

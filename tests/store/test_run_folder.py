@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -133,12 +134,66 @@ def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_pat
         RunFolder.open(run.path)
 
 
+@pytest.mark.parametrize("name", ["answers/a.npy", "artifacts/new/a.tflite", "answers"])
+def test_a_link_out_of_the_run_is_found_at_every_level(run: RunFolder, tmp_path: Path, name: str) -> None:
+    (tmp_path / "precious").mkdir()
+    (run.path / name).parent.mkdir(exist_ok=True)
+    (run.path / name).symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match=rf"is damaged: {name} is neither a file nor a folder in it"):
+        RunFolder.open(run.path)
+
+
+def test_a_pipe_is_found_at_every_level(run: RunFolder) -> None:
+    os.mkfifo(run.artefacts / "a.tflite")
+    with pytest.raises(UsageError, match=r"artifacts/a\.tflite is neither a file nor a folder in it"):
+        RunFolder.open(run.path)
+
+
 def test_a_file_that_a_running_search_replaces_does_not_damage_the_run(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    listed = [*run.path.iterdir(), run.path / ".progress.json-1-gone"]
-    monkeypatch.setattr(Path, "iterdir", lambda _path: iter(listed))
+    walked = [(str(run.path), [], ["request.yaml", ".progress.json-1-gone"])]
+    monkeypatch.setattr(os, "walk", lambda _path: iter(walked))
     assert RunFolder.open(run.path).path == run.path
+
+
+WRITERS: dict[str, Callable[[RunFolder], object]] = {
+    "evaluations.jsonl": lambda run: run.append(evaluation()),
+    "manifest.json": lambda run: run.write_json("manifest.json", {}),
+    "request.yaml": lambda run: run.write_request({}),
+    "answers/a.npy": lambda run: run.keep_answers("a", [1]),
+    "artifacts/a.tflite": lambda run: run.keep_artefact(run.path / "request.yaml", "a.tflite"),
+    ".holder": lambda run: run.hold().release(),
+    ".lock": lambda run: run.hold().release(),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_nothing_is_written_through_a_link_that_came_after_the_run_was_opened(
+    run: RunFolder, tmp_path: Path, name: str
+) -> None:
+    (tmp_path / "precious").write_text("keep")
+    (run.path / name).parent.mkdir(exist_ok=True)
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match=f"{name} is a link"):
+        WRITERS[name](run)
+    assert (tmp_path / "precious").read_text() == "keep"
+
+
+def test_nothing_is_written_into_a_folder_that_is_a_link(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (run.path / "answers").symlink_to(tmp_path / "precious")
+    with pytest.raises(UsageError, match="answers is a link"):
+        run.keep_answers("a", [1])
+    assert not [*(tmp_path / "precious").iterdir()]
+
+
+@pytest.mark.parametrize("before", ["../", "/"])
+def test_a_name_that_leads_out_of_the_run_is_refused(run: RunFolder, tmp_path: Path, before: str) -> None:
+    with pytest.raises(UsageError, match="leads out of the run folder"):
+        run.share(run.path / "request.yaml", f"{before}{tmp_path}/a.tflite")
+    assert not (tmp_path / "a.tflite").exists()
 
 
 def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> None:

@@ -22,7 +22,7 @@ from advisor.engine.targets.device_prediction import DevicePredictor, environmen
 from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, select_devices, select_targets
 from advisor.measurement import host
 from advisor.store import RunFolder
-from advisor.store.files import sha256_json, write_atomically
+from advisor.store.files import sha256_json
 from advisor.version import __version__
 
 ENVIRONMENTS = "targets"
@@ -222,7 +222,7 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     for source in (parent.folder.path, *child.sources):
         _share_files(source, run, child.evaluations)
     lines = [json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) for evaluation in child.evaluations]
-    write_atomically(run.evaluations_file, "".join(f"{line}\n" for line in lines))
+    run.write(run.evaluations_file.name, "".join(f"{line}\n" for line in lines))
     device = parent.request.written["device"] if child.device == HOST else child.device
     run.write_request({**parent.request.written, "device": device})
     return run

@@ -19,7 +19,6 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
-from advisor.store.files import write_atomically
 from advisor.store.yamlfile import read_yaml
 
 INPUTS, CATALOGS, LABELS = "inputs.json", "catalogs", "labels.json"
@@ -33,8 +32,7 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
     for number, path in enumerate(question.catalog):
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
         values = {**read_yaml(path).values, "folder": _text(path.absolute().parent)}
-        (run.path / CATALOGS).mkdir(exist_ok=True)
-        write_atomically(run.path / name, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        run.write(name, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
     run.write_json(INPUTS, {"folder": _text(Path.cwd()), "catalogs": copies})
 
 

@@ -41,14 +41,14 @@ def check_storage(storage: str) -> None:
 def open_storage(storage: str, run: RunFolder) -> Iterator[tuple[BaseStorage, str]]:
     """Open the storage of a run's study; yield it with the study's name."""
     if storage == JOURNAL:
-        yield journal(run.study_file), STUDY
+        yield journal(run.place(run.study_file.name)), STUDY
         return
     stored = STUDY if storage == SQLITE else run.read_json("study.json").get("study")
     name = stored if isinstance(stored, str) else ""
     if not name:  # folders on two machines may have the same name
         name = f"{run.path.name}-{uuid.uuid4().hex[:8]}"
         run.write_json("study.json", {"study": name})
-    database = _database(f"sqlite:///{run.path / 'study.sqlite'}" if storage == SQLITE else storage)
+    database = _database(f"sqlite:///{run.place('study.sqlite')}" if storage == SQLITE else storage)
     try:
         yield database, name
     finally:
