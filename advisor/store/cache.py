@@ -15,7 +15,7 @@ from platformdirs import user_cache_path
 
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation.process import TimedOut, run_program
-from advisor.store.files import full_disk, is_full_disk, sha256_json
+from advisor.store.files import changed_file, full_disk, is_full_disk, is_unchanged, sha256_json, write_hashes
 
 _MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
@@ -59,7 +59,7 @@ class ArtifactCache:
         make: Callable[[Path], None],
         waits: Callable[[str], None] = lambda _: None,
     ) -> Path:
-        """Return the folder with the stage's result; call ``make(folder)`` if it does not exist.
+        """Return the folder with the stage's result; call ``make(folder)`` if it does not exist or has changed.
 
         ``stage`` is the name and version of the stage, such as ``convert-1``; ``inputs`` is every input that the result
         depends on, as JSON values. If two processes need the same result, only one makes it; ``waits`` is called with
@@ -67,8 +67,6 @@ class ArtifactCache:
         full.
         """
         folder = self.folder(stage, inputs)
-        if folder.is_dir():
-            return folder
         try:
             return filled(folder, make, waits)
         except (OSError, StageError) as error:
@@ -78,11 +76,17 @@ class ArtifactCache:
 
 
 def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:
-    """Return a folder; ``make`` fills it in a temporary place if it does not exist, see :meth:`ArtifactCache.get`."""
+    """Return a folder; ``make`` fills it in a temporary place if it does not exist or has changed.
+
+    See :meth:`ArtifactCache.get`.
+    """
+    if is_unchanged(folder):
+        return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with _held(folder, waits):
-        if folder.is_dir():
+        if folder.is_dir() and changed_file(folder) is None:
             return folder
+        shutil.rmtree(folder, ignore_errors=True)
         for left in folder.parent.glob(f"{_MAKING}{escape(folder.name)}-*"):
             shutil.rmtree(left, ignore_errors=True)  # its maker was killed: the lock is ours
         unfinished = Path(tempfile.mkdtemp(prefix=f"{_MAKING}{folder.name}-", dir=folder.parent))
@@ -91,6 +95,7 @@ def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], No
             for file in unfinished.iterdir():
                 if file.is_file():
                     file.chmod(0o444)  # runs contain hard links to these files, so nobody may change them
+            write_hashes(unfinished, folder)
             unfinished.rename(folder)
         except BaseException:
             shutil.rmtree(unfinished, ignore_errors=True)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
+import logging
 import os
 import re
 import shutil
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+
+_log = logging.getLogger(__name__)
 
 _CODES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _MESSAGES = re.compile(
@@ -92,6 +96,60 @@ def sha256_file(path: Path) -> str:
     """Return the SHA-256 of a file in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _hashes(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.sha256")
+
+
+def write_hashes(folder: Path, place: Path) -> None:
+    """Write the hash of each file of a result, which is or will be at ``place`` in the cache, next to this place.
+
+    Python writes bytecode later, and links are no files of the result.
+    """
+    files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
+    write_atomically(_hashes(place), json.dumps(hashes, indent=0, sort_keys=True))
+
+
+def changed_file(folder: Path) -> Path | None:
+    """Return a file of a cached result whose content is not what was written, None if there is none.
+
+    The result of an older version has no hashes, and counts as unchanged.
+    """
+    if not (kept := _hashes(folder)).exists():
+        return None
+    try:
+        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(kept.read_bytes()).items()):
+            if not file.is_file() or sha256_file(file) != sha256:
+                return file
+    except (OSError, ValueError, AttributeError, TypeError):
+        return kept
+    return None
+
+
+def is_unchanged(folder: Path) -> bool:
+    """Return whether a cached result is there with the content that was written; a file that has changed is named.
+
+    The result of an older version gets its hashes here: making all results again would cost hours.
+    """
+    if not folder.is_dir():
+        return False
+    if (changed := changed_file(folder)) is not None:
+        _log.warning("%s has changed since it was cached: the result is made again", changed)
+        return False
+    if not _hashes(folder).exists():
+        with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
+            write_hashes(folder, folder)
+    return True
+
+
+def cached_sha256(file: Path) -> str:
+    """Return the SHA-256 of a file of a result: as it was written to the cache, computed if it is not there."""
+    try:
+        return str(json.loads(_hashes(file.parent).read_bytes())[file.name])
+    except (OSError, ValueError, LookupError, TypeError):
+        return sha256_file(file)
 
 
 def sha256_json(value: object) -> str:
@@ -210,5 +268,5 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
         return []
     if names.shape != (len(rows), _NAME_BYTES) or rows.ndim != 2 or rows.dtype != np.float32:
         return []
-    keys = [name.tobytes() for name in names]
-    return [(key, rows[position]) for position, key in enumerate(keys) if key in wanted]
+    found = [(name.tobytes(), row) for name, row in zip(names, rows, strict=True) if name.tobytes() in wanted]
+    return found if found and is_unchanged(folder) else []

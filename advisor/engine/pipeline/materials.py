@@ -23,7 +23,7 @@ from advisor.engine.pipeline.stage import MODEL, RESULT
 from advisor.engine.question.values import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
-from advisor.store.files import sha256_file, sha256_json
+from advisor.store.files import cached_sha256, sha256_json
 
 Object = tuple[int, float, float, float, float]
 """The label of a box, and its top, left, bottom and right in shares of the upright image."""
@@ -282,7 +282,7 @@ class FloatModel:
     @classmethod
     def within(cls, folder: Path) -> FloatModel:
         """Return the file that a stage left in its folder."""
-        return cls(folder / MODEL, sha256_file(folder / MODEL))
+        return cls(folder / MODEL, cached_sha256(folder / MODEL))
 
 
 @dataclass(frozen=True)
@@ -302,7 +302,7 @@ class Artefact:
         """Return the file that a stage left in its folder, with its figures and notes."""
         figures = dict(read_result(folder))
         notes, path = figures.pop("notes", {}), folder / MODEL
-        return cls(path, sha256_file(path), path.stat().st_size, figures, notes)
+        return cls(path, cached_sha256(path), path.stat().st_size, figures, notes)
 
     @classmethod
     def at(cls, path: Path, sha256: str) -> Artefact:

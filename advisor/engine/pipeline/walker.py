@@ -36,6 +36,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.isolation import Children, Pause, Scratch
 from advisor.isolation.process import UNWANTED
+from advisor.store.files import changed_file, is_unchanged
 
 Result = TypeVar("Result")
 Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
@@ -123,12 +124,11 @@ class _StageRun:
         for cached in cached_folders(self.stage, self.materials, self.results):
             if again:
                 shutil.rmtree(cached, ignore_errors=True)
-            if not cached.is_dir():
-                continue
-            with contextlib.suppress(*DAMAGED):
-                made = await self._read(cached)
-                self._tell(EventKind.CACHED)
-                return made
+            if await asyncio.to_thread(is_unchanged, cached):
+                with contextlib.suppress(*DAMAGED):
+                    made = await self._read(cached)
+                    self._tell(EventKind.CACHED)
+                    return made
             shutil.rmtree(cached, ignore_errors=True)
         holders: list[str] = []
 
@@ -309,7 +309,7 @@ class Lookup:
         with contextlib.suppress(AdvisorError, *DAMAGED):
             folders = cached_folders(stage, self._materials, Results(before))
             folder = next((folder for folder in folders if folder.is_dir()), None)
-            return None if folder is None else cast("object", stage.read(folder))
+            return None if folder is None or changed_file(folder) is not None else cast("object", stage.read(folder))
         return None
 
 

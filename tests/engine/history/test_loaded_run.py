@@ -176,6 +176,7 @@ def _aged(cache: Path, warm: Path) -> Path:
         if read(data).inputs[0].dtype == "int8":
             form.chmod(0o644)
             form.write_bytes(of_a_newer_runtime(data))
+            Path(f"{form.parent}.sha256").unlink()
     return cache
 
 

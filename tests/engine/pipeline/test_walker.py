@@ -94,7 +94,7 @@ def test_what_an_earlier_search_kept_is_not_made_again(tmp_path: Path) -> None:
     assert kinds(events) == [("convert", "cached"), ("cut", "cached"), ("join", "started"), ("join", "done")]
 
 
-@pytest.mark.parametrize("content", [None, b"\xff"])
+@pytest.mark.parametrize("content", [None, b"\xff", b"converted cut by another"])
 def test_a_damaged_result_counts_as_missing_and_is_made_again(tmp_path: Path, content: bytes | None) -> None:
     walk(CUT, materials(tmp_path))
     for file in tmp_path.rglob("cut-1/*/text"):

@@ -32,7 +32,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages import jobs
 from advisor.isolation import CallLimits
-from advisor.store.files import sha256_file
+from advisor.store.files import cached_sha256
 from advisor.tflite.metadata import Metadata
 
 STAND_IN_CROPS = 2  # Crops to calibrate a graph of random values on; any ranges will do
@@ -230,7 +230,7 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             "artefact": results[source].sha256,
-            "scores": sha256_file(results[scored]),
+            "scores": cached_sha256(results[scored]),
             "labels": list(materials.part(Role.VALIDATION).labels),
             **versions("numpy", "scipy"),
         }

@@ -36,7 +36,7 @@ from advisor.engine.pipeline.stages.backbone import features, identity
 from advisor.engine.pipeline.stages.head import fitted
 from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
-from advisor.store.files import sha256_file, sha256_json
+from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune import FINETUNING, VERSION, WEIGHTS, Finetuning, TuningImages, epochs_done, tune
 from advisor.training.finetune.hyperparameters import Trials
@@ -114,7 +114,7 @@ def _finetuned(
             "groups": list(materials.part(role).groups),
             "view": input_spec(card).key,
             "knobs": asdict(hyperparameters(materials, results)),
-            "after": sha256_file(results[compared].path.with_name(WEIGHTS)) if compared else "",
+            "after": cached_sha256(results[compared].path.with_name(WEIGHTS)) if compared else "",
             "version": VERSION,
             "levels": LEVELS_VERSION,
             **versions("tensorflow", "keras", "numpy", "pillow"),

@@ -29,7 +29,7 @@ from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, 
 from advisor.engine.pipeline.stages import jobs, unknown_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
-from advisor.store.files import sha256_file, sha256_json
+from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
 from advisor.training.features import AS_IT_IS, CAPTURED
@@ -62,7 +62,7 @@ class TrainedHead:
         """Return the head in a stage's folder."""
         file, result, answers = folder / HEAD_FILE, read_result(folder), folder / jobs.ANSWERS_FILE
         facts = parse(HeadFacts, result) if result else None
-        return cls(file, sha256_file(file), facts, answers if answers.is_file() else None)
+        return cls(file, cached_sha256(file), facts, answers if answers.is_file() else None)
 
     @property
     def chosen(self) -> HeadFacts:
@@ -207,7 +207,7 @@ class WithUnknown:
     def within(cls, folder: Path) -> WithUnknown:
         """Return what the stage left in its folder."""
         file = folder / MODEL
-        return cls(Artefact.at(file, sha256_file(file)), parse(UnknownFacts, read_result(folder)))
+        return cls(Artefact.at(file, cached_sha256(file)), parse(UnknownFacts, read_result(folder)))
 
 
 def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, cost_s: float) -> Stage[Path]:
@@ -251,7 +251,7 @@ def with_unknown(
         spec = chosen(results)
         return {
             "artefact": results[source].sha256,
-            "files": sha256_json([sha256_file(file) for file in files]),
+            "files": sha256_json([cached_sha256(file) for file in files]),
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
