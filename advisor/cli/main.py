@@ -19,6 +19,7 @@ from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCo
 from advisor.cli.output import print_document, progress
 from advisor.cli.search import data_app, init, plan, search
 from advisor.core.errors import AdvisorError, ExitCode
+from advisor.core.names import without_password
 from advisor.core.units import visible
 from advisor.version import __version__
 
@@ -188,6 +189,6 @@ def _complain(message: str, hint: str) -> None:
 
 
 def _readable(message: str) -> str:
-    """Return a message without characters that steer a terminal, and with very long values cut in the middle."""
-    text = visible(message)
+    """Return a message without passwords and characters that steer a terminal, very long ones cut in the middle."""
+    text = visible(without_password(message))
     return text if len(text) <= LONGEST else f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Never
 import typer
 
 from advisor.core.errors import AdvisorError, ExitCode
+from advisor.core.names import without_password
 from advisor.core.units import visible
 
 if TYPE_CHECKING:
@@ -192,10 +193,11 @@ def log_run_to(run: Path, place: str | None) -> None:
         return
     from advisor import api
 
+    shown = without_password(place)
     try:
-        with progress(f"logging to {place}"):
+        with progress(f"logging to {shown}"):
             logged = api.log_to(run, place)
-        note(f"logged to {place} as {logged}")
+        note(f"logged to {shown} as {logged}")
     except AdvisorError as error:  # the answer is there: only its copy is missing
         typer.echo(f"error: {error.message}\nhint:  {error.hint}", err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error

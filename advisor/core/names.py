@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.units import percent, share
@@ -92,8 +92,14 @@ CONFIDENCES = (0.5, 0.99)
 
 CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
 
-_SECRETS = ("password", "sslpassword", "passfile")
-_ADDRESS = re.compile(r"postgres(?:ql)?(?:\+\w+)?://\S+")
+_SCHEME = r"[a-z][a-z0-9+.-]{0,30}"  # bounded: a text of a million letters takes no longer
+_ADDRESS = re.compile(rf"({_SCHEME})://((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
+_PORT = re.compile(r":\d{1,5}\W*$")
+_NAMES = r"[\w.-]{0,30}(?:passw|passfile|token|secret|signature|credential|api_?key|access_?key)[\w.-]{0,30}|sig"
+_SECRET, _SECRET_WITH_SPACE = (
+    re.compile(rf"([?&])(?:(?:{_NAMES})=[{value}]*(?:&|(?![{value}])))+", re.IGNORECASE)
+    for value in (r"^&#\s", r"^&#\n")
+)
 
 
 def require_known(option: str, value: str, valid: tuple[str, ...]) -> str:
@@ -150,12 +156,38 @@ def check_storage(storage: str, option: str = "--storage") -> str:
 
 
 def without_password(text: str) -> str:
-    """Return ``text`` without the passwords of the database addresses in it."""
-    return _ADDRESS.sub(lambda match: _plain(match.group()), text)
+    """Return ``text`` without the secrets of the addresses in it, for all that is kept or shown.
+
+    Passwords and parameters such as ``token=`` are left out; of a web address the user too, who may be a token.
+    """
+    return _ADDRESS.sub(_plain, text) if "://" in text else text
 
 
-def _plain(address: str) -> str:
-    parts = urlsplit(address)
-    user, at, server = parts.netloc.rpartition("@")
-    query = urlencode([(key, value) for key, value in parse_qsl(parts.query) if key not in _SECRETS], safe="/")
-    return urlunsplit(parts._replace(netloc=f"{user.partition(':')[0]}{at}{server}", query=query))
+def without_passwords(value: Any) -> Any:
+    """Return a JSON value whose texts have no secrets, see :func:`without_password`."""
+    if isinstance(value, Mapping):
+        return {key: without_passwords(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_passwords(each) for each in value]
+    return without_password(value) if isinstance(value, str) else value
+
+
+def _plain(address: re.Match[str]) -> str:
+    """Return an address without secrets.
+
+    A password may hold a space, ``/``, ``?`` or ``@`` as it is, and then ends at the last ``@``. A colon before a port
+    begins no password in a web address, which may have an ``@`` in its path.
+    """
+    scheme, rest = address.groups()
+    web, authority = scheme.lower() in ("http", "https"), re.split(r"[\s/?#]", rest, maxsplit=1)[0]
+    end = authority.rfind("@")
+    if ":" in authority and (not web or (end < 0 and not _PORT.search(authority))):
+        end = rest.rfind("@")
+    user = "" if web or end < 0 else rest[:end].partition(":")[0] + "@"
+    secret = _SECRET if web else _SECRET_WITH_SPACE
+    return f"{scheme}://{user}{secret.sub(_joint, rest[end + 1 :])}"
+
+
+def _joint(parameters: re.Match[str]) -> str:
+    """Return what stands between the parameters before and behind those that were left out."""
+    return parameters[1] if parameters[0].endswith("&") else ""

@@ -22,9 +22,10 @@ from urllib.parse import urlsplit
 import requests
 from filelock import FileLock
 
+from advisor.core.names import without_password
 from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check
 from advisor.downloads.tool_config import package_index
-from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, redacted
+from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
 from advisor.store.files import UNREADABLE_ZIP
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
@@ -79,7 +80,7 @@ class Download:
         have = self._have()
         part = {"Range": f"bytes={have}-", "If-Range": self._version()} if have else {}
         with self.client.get(self.url, {"Accept-Encoding": "identity", **part}, deadline) as response:
-            status, said = response.status_code, f"{redacted(self.url)}: the server"
+            status, said = response.status_code, f"{without_password(self.url)}: the server"
             if status in _TRY_AGAIN:
                 raise Interrupted(f"{said} answers {status}")
             if status == 416 and response.headers.get("Content-Range") == f"bytes */{have}":
@@ -90,7 +91,7 @@ class Download:
             if status == 206 and not have:
                 raise Unavailable(f"{said} sends a part, the whole was asked for")
             if status not in (200, 206):
-                raise Unavailable(f"{said} answers {status}")
+                raise Unavailable(refused(self.url, status))
             self._receive(response, have if status == 206 else 0, deadline)
 
     def _continues(self, response: requests.Response, have: int) -> bool:
@@ -104,7 +105,7 @@ class Download:
         return first == have and last == total - 1 and announced_bytes(response) in (None, total - have)
 
     def _receive(self, response: requests.Response, start: int, deadline: Deadline) -> None:
-        length, done, said = announced_bytes(response), start, redacted(self.url)
+        length, done, said = announced_bytes(response), start, without_password(self.url)
         total = None if length is None else start + length
         if total is not None and total > self.most_bytes:
             raise Unavailable(f"{said}: {total} bytes are announced, more than the {self.most_bytes} of such a file")
@@ -238,7 +239,7 @@ def _fetch_alone(client: Client, url: str, wanted: MemberFile, part: Path, optio
     most_bytes = wanted.size_bytes or MAX_DOWNLOAD_BYTES
     Download(client, url, part, partial(options.report, wanted.name), most_bytes).run()
     try:
-        check(part, wanted, redacted(url))
+        check(part, wanted, without_password(url))
     except HashMismatch:
         # The file is kept for inspection; the next call starts again.
         part.replace(part.with_name(f"{wanted.key}.rejected"))

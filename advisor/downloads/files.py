@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from filelock import FileLock
 
 from advisor.core.errors import UsageError
+from advisor.core.names import without_password
 from advisor.store.cache import cache_root
 from advisor.store.files import sha256_file, write_atomically
 
@@ -102,7 +103,7 @@ class WeightSource:
     def label(self) -> str:
         """The source in a few words, for tables and errors."""
         if self.kind in ("url", "file"):
-            return self.url or self.file.path
+            return without_password(self.url) or self.file.path
         return f"{self.kind}:{self.package}=={self.version}"
 
 
@@ -152,7 +153,8 @@ class FetchOptions:
             return None
         path = Path(text.removeprefix("file://")).expanduser()
         if not path.exists():
-            raise UsageError(f"the mirror '{text}' does not exist", "a mirror is a folder, a file or an http(s) URL")
+            shown = without_password(text)
+            raise UsageError(f"the mirror '{shown}' does not exist", "a mirror is a folder, a file or an http(s) URL")
         return path
 
     def report(self, name: str, done: int, total: int | None) -> None:

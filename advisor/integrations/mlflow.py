@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from importlib.util import find_spec
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, first_line, install_extra
+from advisor.core.names import without_password
 from advisor.reporting.files import REPORT_FILES
 from advisor.reporting.frames import ANSWER
 from advisor.store.jsonfile import NUMBERS, TEXT, type_of
@@ -37,7 +40,8 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
     try:
         mlflow.set_tracking_uri(address)
         mlflow.set_experiment(EXPERIMENT)
-        with mlflow.start_run(run_name=view.name) as entry:
+        # MLflow prints the address of the entry, with its password
+        with redirect_stdout(StringIO()), mlflow.start_run(run_name=view.name) as entry:
             mlflow.log_params(dict(_parameters(view)))
             mlflow.log_metrics(dict(_metrics(view)))
             mlflow.set_tag("advisor.reason", view.decision.reason)
@@ -48,10 +52,10 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
                 mlflow.log_artifacts(str(bundle), "bundle")
             return str(entry.info.run_id)
     except Exception as error:  # a store can fail in any way
-        problem = first_line(str(error)) or type(error).__name__
-        raise UsageError(
-            f"--log-to: {problem}", f"try again: advisor report {folder} --log-to mlflow:{address}"
-        ) from error
+        problem = first_line(without_password(str(error))) or type(error).__name__
+        shown = without_password(address)
+        again = f"advisor report {folder} --log-to mlflow:{shown}{', with its password' * (shown != address)}"
+        raise UsageError(f"--log-to: {problem}", f"try again: {again}") from error
 
 
 def _parameters(view: RunView) -> Iterator[tuple[str, str]]:

@@ -13,7 +13,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, evaluation_from_json, evaluation_to_json
 from advisor.core.evaluation_facts import CardFacts, FileFacts, ImageAnswers
 from advisor.core.forms import FORMS, Form, form_of
-from advisor.core.names import check_storage, without_password
+from advisor.core.names import check_storage, without_password, without_passwords
 from advisor.core.quantity import Provenance, Quantity
 from tests.builders import configuration, evaluation
 
@@ -157,10 +157,28 @@ def test_a_measured_precision_is_its_own_form() -> None:
         ("--storage=postgresql://me:p%40w@host:5/db?host=/run/x", "--storage=postgresql://me@host:5/db?host=/run/x"),
         ("postgres://host/db?user=me&password=pw", "postgres://host/db?user=me"),
         ("journal", "journal"),
+        ("postgresql://me:p w@host/db", "postgresql://me@host/db"),
+        ("postgresql://me:12/3@host/db", "postgresql://me@host/db"),
+        ("postgresql://host/db?password=p w&user=me", "postgresql://host/db?user=me"),
+        ("mlflow:postgresql+psycopg://me:p@w@host/db", "mlflow:postgresql+psycopg://me@host/db"),
+        ("mlflow:http://me:pw@host:5000/a", "mlflow:http://host:5000/a"),
+        ("--mirror=https://token@host/a", "--mirror=https://host/a"),
+        ("http://me:p w/#?@host", "http://host"),
+        ("http://h/a?x=1&access_token=t&y=2 failed", "http://h/a?x=1&y=2 failed"),
+        ("https://h/a?sig=t", "https://h/a"),
+        ("http://me:pw@a and\nhttp://me:pw@b", "http://a and\nhttp://b"),
+        ("http://host:80/npm/@scope/a, me@mail", "http://host:80/npm/@scope/a, me@mail"),
+        ("sqlite:////home/a:b@c/x.db", "sqlite:////home/a:b@c/x.db"),
+        ("user@host:/data", "user@host:/data"),
     ],
 )
 def test_passwords_are_taken_out_of_addresses(written: str, shown: str) -> None:
     assert without_password(written) == shown
+
+
+def test_passwords_are_taken_out_of_every_text_of_a_document() -> None:
+    document = {"url": "http://me:pw@h", "cards": [{"weights": ("ftp://me:pw@h", 1, None)}]}
+    assert without_passwords(document) == {"url": "http://h", "cards": [{"weights": ["ftp://me@h", 1, None]}]}
 
 
 @pytest.mark.parametrize("storage", ["journal", "sqlite", "postgresql://me@host/db"])

@@ -13,10 +13,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from advisor.core.errors import AdvisorError, StageError, UsageError, install_extra, message_of, nearest
+from advisor.core.names import without_password
 from advisor.core.units import show_bytes
 from advisor.downloads.delivery import MAX_DOWNLOAD_BYTES, client_for, home_transport
 from advisor.downloads.files import Unavailable
-from advisor.downloads.transport import MOST_S, PATIENCE_S, redacted
+from advisor.downloads.transport import MOST_S, PATIENCE_S
 from advisor.isolation import NETWORK, WRITES_BELOW, CallLimits, ChildPool, Scratch
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
@@ -60,7 +61,7 @@ def local_source(file: str | Path, size: int | None = None) -> Iterator[LocalMod
         yield LocalModel(Path(file))
         return
     handle, _, wanted = str(file).partition(HASH)
-    shown = redacted(handle)
+    shown = without_password(handle)
     try:
         with resolved(handle) as found:
             sha256 = folder_sha256(found)
@@ -88,7 +89,7 @@ def folder_sha256(folder: Path) -> str:
 def resolved(handle: str) -> Iterator[Path]:
     """Yield the folder of a handle's SavedModel for the block, and remove it afterwards."""
     if importlib.util.find_spec(PACKAGE) is None:
-        raise Unavailable(f"{redacted(handle)}: TensorFlow Hub needs {install_extra('hub')}")
+        raise Unavailable(f"{without_password(handle)}: TensorFlow Hub needs {install_extra('hub')}")
     with client_for(handle):
         pass  # a server that is not there costs one short wait
     with Scratch() as folder:
@@ -96,7 +97,7 @@ def resolved(handle: str) -> Iterator[Path]:
             try:
                 model = Path(pool.call(f"{__name__}:download", handle, limits=HUB_LIMITS))
             except StageError as error:
-                raise Unavailable(f"{redacted(handle)}: {error.message}") from error
+                raise Unavailable(f"{without_password(handle)}: {error.message}") from error
         yield model
 
 

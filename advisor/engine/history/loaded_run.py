@@ -13,6 +13,7 @@ from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
+from advisor.core.names import without_passwords
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.core.units import show_time
 from advisor.datasets.images import InputSpec
@@ -32,7 +33,7 @@ def keep_inputs(run: RunFolder, question: Question) -> None:
     for number, path in enumerate(question.catalog):
         copies[_text(path)] = name = f"{CATALOGS}/{number}.yaml"
         values = {**read_yaml(path).values, "folder": _text(path.absolute().parent)}
-        run.write(name, yaml.safe_dump(values, sort_keys=False, allow_unicode=True))
+        run.write(name, yaml.safe_dump(without_passwords(values), sort_keys=False, allow_unicode=True))
     run.write_json(INPUTS, {"folder": _text(Path.cwd()), "catalogs": copies})
 
 

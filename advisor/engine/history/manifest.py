@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
-from advisor.core.names import without_password
+from advisor.core.names import without_passwords
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.materials import Images, versions
@@ -38,8 +38,8 @@ SHOWN = 5
 
 
 def card_hash(card: Card) -> str:
-    """Return the hash of everything that the catalogue says of the card."""
-    return sha256_json(json.loads(json.dumps(asdict(card), default=str)))
+    """Return the hash of everything that the catalogue says of the card, without passwords in addresses."""
+    return sha256_json(without_passwords(json.loads(json.dumps(asdict(card), default=str))))
 
 
 def write_images(run: RunFolder, images: Images) -> None:
@@ -71,7 +71,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
     }
     return {
         "advisor": __version__,
-        "command_line": [without_password(argument) for argument in sys.argv],
+        "command_line": without_passwords(sys.argv),
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
         "host": host.describe().to_json(),

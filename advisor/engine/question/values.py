@@ -14,7 +14,7 @@ from advisor.core.confidence_facts import Guarantees, Shares
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, METRICS, TOP1, Costs, Preference
-from advisor.core.names import ADVISOR, ALL_BUT_HOLDOUT, JOURNAL, LOCAL, require_known, without_password
+from advisor.core.names import ADVISOR, ALL_BUT_HOLDOUT, JOURNAL, LOCAL, require_known, without_passwords
 from advisor.core.options import PLAN, Table, flag
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
@@ -186,15 +186,14 @@ class Options:
 
     def to_dict(self) -> dict[str, object]:
         """Return the keys and values of a request file; passwords are left out."""
-        values = {**self.values, "storage": without_password(self["storage"])}
-        return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
+        return {key: without_passwords(value) for key, value in self.values.items()}
 
 
 REQUEST_OPTIONS = tuple(name for name, option in PLAN.items() if option.kept)
 """Names of the options of a request file."""
 
 FREE_ON_RESUME = tuple(name for name in REQUEST_OPTIONS if PLAN[name].free)
-"""Options that a resumed run may change: they do not change what is asked. ``storage`` may add a password."""
+"""Options that a resumed run may change: they do not change what is asked. An address may get its password again."""
 
 QUESTION_OPTIONS = tuple(name for name in REQUEST_OPTIONS if not PLAN[name].free)
 """Names of the options that make up the question."""

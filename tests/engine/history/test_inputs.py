@@ -106,3 +106,17 @@ def test_a_copy_outside_of_the_run_is_not_taken(run: RunFolder, started: Path) -
     run.write_json("inputs.json", {"folder": str(started), "catalogs": {"team.yaml": "../../secret.yaml"}})
     request = resolve({"catalog": ["team.yaml"]})
     assert located(request, run).question.catalog == (Path("team.yaml"),)
+
+
+def test_the_copy_of_a_catalogue_has_no_password_and_the_same_cards(started: Path) -> None:
+    values = yaml.safe_load((started / "team.yaml").read_text())
+    own = {**values["cards"][0]["weights"][0], "kind": "url", "url": "https://me:pw@host/own.h5?token=abc"}
+    (started / "team.yaml").write_text(yaml.safe_dump({**values, "cards": [{**values["cards"][0], "weights": [own]}]}))
+    run = RunFolder.create(started / "runs", "run")
+    keep_inputs(run, resolve({"catalog": ["team.yaml"]}).question)
+    copy = run.path / CATALOGS / "0.yaml"
+    assert "pw" not in copy.read_text()
+    assert "abc" not in copy.read_text()
+    one, other = (load_catalogue([path])["own_net"] for path in (started / "team.yaml", copy))
+    assert one.weights[0].url != other.weights[0].url == "https://host/own.h5"
+    assert card_hash(one) == card_hash(other)

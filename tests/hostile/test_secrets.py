@@ -1,0 +1,83 @@
+"""A secret in any address, option or variable is in nothing that is kept or shown."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+
+from tests.catalog.user_models.models import labels_file, network, tflite
+from tests.cli.conftest import Advisor, Said, advisor, ended, fork_server
+
+pytestmark = pytest.mark.integration
+__all__ = ["advisor", "fork_server"]
+
+SECRET = "Hush4"
+USER = f"http://me:{SECRET}"
+VARIABLES = {
+    "PIP_INDEX_URL": f"{USER}@127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": f"{USER}@127.0.0.1:9/more",
+    "HF_TOKEN": SECRET, "HF_ENDPOINT": f"{USER}@127.0.0.1:9", "PGPASSWORD": SECRET, "HTTP_PROXY": "",
+    "MLFLOW_TRACKING_PASSWORD": SECRET, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "npm_config_registry": f"{USER}@h",
+}  # fmt: skip
+
+
+class Refuses(BaseHTTPRequestHandler):
+    """Ask everybody for a password, also who gave one."""
+
+    def do_GET(self) -> None:
+        self.send_error(401)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextmanager
+def server() -> Iterator[int]:
+    with HTTPServer(("127.0.0.1", 0), Refuses) as serving:
+        Thread(target=serving.serve_forever, daemon=True).start()
+        yield serving.server_port
+        serving.shutdown()
+
+
+def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, tmp_path: Path) -> None:
+    settings = {"ADVISOR_CONFIG_DIR": str(tmp_path / "config"), **VARIABLES}
+    (tmp_path / "net.tflite").write_bytes(tflite(network()))
+    labels_file(tmp_path)
+    with server() as port:
+        mirror = f"{USER}@127.0.0.1:{port}/files?token={SECRET}"
+        log = f"mlflow:{USER}@127.0.0.1:{port}"
+        added = ("catalog", "add", "net.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
+        limits = ("--budget", "1s", "--compressions", "float32", "--threads", "1")
+        said = [
+            ended(advisor(*added, **settings)),
+            advisor(
+                "search", "--candidates", "net,squeezenet_1.1_227", *limits, "--mirror", mirror, "--log-to", log,
+                **settings,
+            ),
+            advisor("search", "--resume", "runs/latest", **{**settings, "ADVISOR_MIRROR": mirror}),
+            advisor("report", "runs/latest", "--to", "again", "--log-to", log, **settings),
+            *(
+                advisor("search", *limits, *option, **settings)
+                for option in (
+                    ("--storage", f"postgresql://me:{SECRET} a@127.0.0.1:1/db"),
+                    ("--storage", f"postgresql://127.0.0.1:1/db?password={SECRET} a"),
+                    ("--storage", f"mysql://me:{SECRET}@h/db"),
+                    ("--log-to", f"wandb:{USER}@h"),
+                    ("--executor", f"rey://me:{SECRET}@h"),
+                    ("--mirror", f"ftp://me:{SECRET}@h", "--offline"),
+                )
+            ),
+        ]  # fmt: skip
+    assert [each.code for each in said[1:]] == [3, 3, 3, *[2] * 6], [each.err[-300:] for each in said]
+    assert (tmp_path / "again" / "report.html").is_file()
+    assert [place for place in _places(tmp_path, said) if SECRET in place[1]] == []
+
+
+def _places(folder: Path, said: list[Said]) -> Iterator[tuple[str, str]]:
+    for number, each in enumerate(said):
+        yield f"output {number}", each.out + each.err
+    for kept in ("runs", "again", "cache"):
+        for file in filter(Path.is_file, (folder / kept).rglob("*")):
+            yield str(file), file.read_bytes().decode("latin-1")
