@@ -1,5 +1,6 @@
 """Texts of a bundle: the model card, the README, and code for each platform."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import PurePath
@@ -15,7 +16,7 @@ from advisor.core.metrics import METRICS
 from advisor.core.quantity import percent
 from advisor.core.tasks import TASKS
 from advisor.core.training import recipe_of
-from advisor.core.units import markdown, plain, plural, show_bytes, show_ms
+from advisor.core.units import markdown, plain, plural, show_bytes, show_ms, visible
 from advisor.engine.history.loaded_run import LoadedRun
 from advisor.engine.question import Question
 from advisor.exporting.shipping import ShippedModel, Shipping, parts_of
@@ -25,19 +26,39 @@ from advisor.reporting.risks import Risk
 
 
 def render_template(template: str, package: str = "advisor.exporting", **values: object) -> str:
-    """Return a template of a package with its variables; the filter ``md`` escapes untrusted text in Markdown."""
-    return _environment(package).get_template(template).render(**values)
+    """Return a template of a package with its variables.
+
+    In code every text is encoded for its language; in Markdown the filter ``md`` escapes untrusted text.
+    """
+    language = template.removesuffix(".j2").rpartition(".")[2]
+    return _environment(package, language).get_template(template).render(**values)
 
 
 def render_html(template: str, package: str, **values: object) -> str:
     """Return a template of HTML with its variables, which are escaped."""
-    return _environment(package, escape=True).get_template(template).render(**values)
+    return _environment(package, "html").get_template(template).render(**values)
+
+
+def _in_comment(text: str) -> str:
+    """Return a text as it can stand in a comment of one line: C would join a line that ends in a backslash."""
+    return re.sub(r"(\\|\?\?/)$", "/", visible(" ".join(text.splitlines())))
+
+
+def _in_string(text: str) -> str:
+    """Return a text as it can stand in a string or docstring of Python."""
+    return visible(" ".join(text.splitlines())).replace("\\", "\\\\").replace('"', '\\"')
+
+
+_ENCODERS = MappingProxyType(dict.fromkeys(("cc", "h", "kt", "swift"), _in_comment) | {"py": _in_string})
+"""Encodes the texts in code, by the ending of its file. Names and numbers stay as they are."""
 
 
 @cache
-def _environment(package: str, escape: bool = False) -> Environment:
+def _environment(package: str, language: str) -> Environment:
+    encode = _ENCODERS.get(language, str)
     environment = Environment(
-        autoescape=escape,  # noqa: S701 (source code and Markdown, unlike HTML, escape where they need it)
+        autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
+        finalize=lambda value: encode(value) if type(value) is str else value,
         loader=PackageLoader(package),
         undefined=StrictUndefined,
         trim_blocks=True,
