@@ -178,6 +178,10 @@ class Pages:
         """Names of the devices to re-evaluate for; reading all profiles takes a second."""
         return tuple(profile.name for profile in devices.list_devices() if profile.name != HOST)
 
+    def _names(self) -> list[str]:
+        """Return the names of the runs that an address can have: those that are UTF-8."""
+        return [name for name in self._runs.names() if name.encode(errors="replace").decode() == name]
+
     def list_runs(self, request: Request) -> Response:
         """The list of runs, sorted and filtered as the address says."""
         asked = request.query_params
@@ -185,13 +189,14 @@ class Pages:
         sort = asked.get("sort", "") if asked.get("sort", "") in SORTS else "name"
         _, key, falling = SORTS[sort]
         falling ^= "turned" in asked
-        rows = list(self._runs.rows())
+        rows, linked = list(self._runs.rows()), self._names()
         shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
         kept = {name: value for name, value in (("words", words), ("state", state)) if value}
         return self._show(
             "runs",
             rows=sorted(shown, key=key, reverse=falling),
             all=len(rows),
+            linked=linked,
             folder=typed_path(self._runs.folder),
             states=list(RunState),
             words=words,
@@ -211,7 +216,7 @@ class Pages:
             job=job,
             folder=typed_path(self._runs.folder),
             report=f"{self._access.report(row.name)}/{row.name}",
-            names=self._runs.names(),
+            names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=MAX_BYTES,
             answers=row.task in TASKS,
@@ -234,7 +239,7 @@ class Pages:
             "comparison",
             before=before,
             after=after,
-            names=self._runs.names(),
+            names=self._names(),
             found=found,
             topics=list(changes(found)) if found else [],
             most=SHOWN,
@@ -281,7 +286,7 @@ class Pages:
     def _show(self, template: str, status: int = 200, **values: object) -> HTMLResponse:
         values |= {"root": self._access.root, "figures": figures, "title": evaluation_name, "show_bytes": show_bytes}
         found = environment("advisor.integrations.serve").get_template(f"{template}.html.j2")
-        return HTMLResponse(found.render(**values), status)
+        return HTMLResponse(found.render(**values).encode("utf-8", "backslashreplace"), status)
 
 
 def _has(row: RunRow, words: list[str]) -> bool:

@@ -1,6 +1,8 @@
 """The pages by themselves, without a browser."""
 
+import os
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -119,3 +121,13 @@ def test_a_photograph_that_is_too_large_is_refused(client: Client, three: list[R
     path = f"/runs/{three[0].path.name}/photograph"
     assert "larger than 33.6 MB" in client.change(path, **{"content-length": "99999999"}).text
     assert "larger than 33.6 MB" in client.change(path, (bytes(2**20) for _ in range(33))).text  # type: ignore[arg-type]
+
+
+def test_a_run_whose_name_is_no_text_is_shown_and_the_other_pages_work(client: Client, three: list[RunFolder]) -> None:
+    strange = Path(os.fsdecode(os.fsencode(three[0].path.parent) + b"/strange-\xff"))
+    shutil.copytree(three[0].path, strange)
+    page = client.page("/")
+    assert listed(page) == ["c", "b", "a"]
+    assert "<bdi>strange-\\udcff</bdi> <small>rename its folder" in page
+    assert "strange" not in client.page(f"/runs/{three[0].path.name}/")
+    assert "strange" not in client.page("/compare")
