@@ -247,10 +247,11 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     Raises:
         UsageError: another text, or a number below 1.
     """
+    from advisor.core.units import whole_number
     from advisor.isolation.resources import usable_cores
 
     counts = [str(usable_cores()) if given == "all" else str(given) for given in threads]
     for text in counts:
-        if not text.isdecimal() or int(text) < 1:
+        if not whole_number(text):
             raise UsageError(f"--threads: '{text}' is not a number of threads", "give numbers from 1, or 'all'")
     return tuple(map(int, counts))

@@ -24,7 +24,7 @@ from advisor.cli.output import BEGAN, QUIET
 from advisor.core.errors import UsageError
 from advisor.core.names import integration, registered
 from advisor.core.options import GROUPS, OUTPUT, SEARCH, Option, Table
-from advisor.core.units import channel_values
+from advisor.core.units import channel_values, whole_number
 
 if TYPE_CHECKING:
     from typer import _click
@@ -122,20 +122,20 @@ def shape_of(text: str | None) -> tuple[int, ...] | None:
     """Parse a shape: ``1,224,224,3`` or ``1x224x224x3``. Raises UsageError: something else."""
     if text is None:
         return None
-    parts = text.replace("x", ",").split(",")
-    if not all(part.strip().isdecimal() and int(part) > 0 for part in parts):
+    sides = tuple(whole_number(part) or 0 for part in text.replace("x", ",").split(","))
+    if not all(sides):
         raise UsageError(f"--shape: '{text}' is not a shape", "write for example --shape 1,224,224,3")
-    return tuple(int(part) for part in parts)
+    return sides
 
 
 def numbers(text: str | None, option: str) -> tuple[int, ...] | None:
     """Parse whole numbers from 0 on, joined by commas. Raises UsageError: something else."""
     if text is None:
         return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
+    found = [whole_number(part) for part in text.split(",")]
+    if None in found:
         raise UsageError(f"{option}: '{text}' is not a list of whole numbers", f"write for example {option} 0,1")
-    return tuple(map(int, parts))
+    return tuple(number for number in found if number is not None)
 
 
 def channels(text: str | None, option: str) -> tuple[float, ...] | None:

@@ -21,6 +21,9 @@ MOST = 1e15
 """Largest quantity in base units: a petabyte, or 30,000 years in milliseconds. Larger ones are mistakes, and infinite
 or not in the calendar after a conversion."""
 
+MOST_WHOLE = 2**31 - 1
+"""Largest whole number of an option: what the tables of a file hold."""
+
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
 
 
@@ -80,6 +83,16 @@ def share(text: str, option: str, ends: tuple[float, float], why: str) -> float:
 def seconds(text: str, option: str) -> float:
     """Parse a duration such as ``10min`` into seconds. Raises UsageError: no number with its unit."""
     return parse(text, SECONDS, option, "10min")
+
+
+def whole_number(text: str) -> int | None:
+    """Return the whole number from 0 on that a text is; None for other texts and for numbers from 2^31 on.
+
+    Python converts at most 4,300 digits.
+    """
+    digits = text.strip()
+    number = int(digits) if digits.isdecimal() and len(digits) <= len(str(MOST_WHOLE)) else MOST_WHOLE + 1
+    return number if number <= MOST_WHOLE else None
 
 
 def channel_values(text: str, option: str) -> tuple[float, ...]:

@@ -38,6 +38,8 @@ def is_candidate(path: Path) -> bool:
     suffix = path.suffix.lower()
     if suffix:
         return suffix in SUFFIXES or suffix in FOREIGN_SUFFIXES
+    if not path.is_file():  # a pipe would never end
+        return False
     try:
         with path.open("rb") as file:
             head = file.read(12)
@@ -84,6 +86,8 @@ def open_image(source: Path | BytesIO) -> Image.Image:
     Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
     file is not an image in one of :func:`formats`.
     """
+    if isinstance(source, Path) and source.exists() and not source.is_file():
+        raise ValueError("not a regular file")
     try:
         image = Image.open(source, formats=formats())
     except Image.DecompressionBombError as error:

@@ -13,6 +13,7 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
 from advisor.core.names import integration, registered, require_known
+from advisor.core.units import whole_number
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
 from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
@@ -46,10 +47,10 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
         )
     if pick is None:
         return offered[0]
-    if pick.isdecimal():
-        if not 1 <= int(pick) <= len(offered):
-            raise UsageError(f"--pick: there is no candidate {int(pick)}; the numbers are 1 to {len(offered)}", _SEE)
-        return offered[int(pick) - 1]
+    if (place := whole_number(pick)) is not None:
+        if not 1 <= place <= len(offered):
+            raise UsageError(f"--pick: there is no candidate {place}; the numbers are 1 to {len(offered)}", _SEE)
+        return offered[place - 1]
     by_key = {evaluation.configuration.key: evaluation for evaluation in run.evaluations}
     found = by_key.get(pick)
     if found is None:

@@ -58,6 +58,13 @@ def test_nested_images_belong_to_the_class_and_hidden_ones_to_none(root: Path) -
     assert dataset.rejected == ()
 
 
+def test_a_pipe_among_images_is_left_out(root: Path) -> None:
+    os.mkfifo(root / "cat" / "pipe")
+    os.mkfifo(root / "cat" / "pipe.jpg")
+    found = read(root)
+    assert [row.path.name for row in found.rejected] == ["pipe.jpg"]
+
+
 def test_a_file_without_extension_is_known_by_its_content(root: Path) -> None:
     image(5).save(root / "cat" / "plain", format="PNG")
     (root / "cat" / "README").write_text("no image")

@@ -171,6 +171,7 @@ def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
     [
         ("0", "the numbers are 1 to 3"),
         ("4", "the numbers are 1 to 3"),
+        ("9" * 5000, "the run has no candidate"),
         ("smal/head/int8@host:cpux1", "did you mean 'small/head/int8@host:cpux1'"),
     ],
 )

@@ -55,6 +55,12 @@ CASES = {
     "time beyond the calendar": Case(("benchmark", "x.tflite", "--sustained", "1e300h"), "is too large"),
     "time limit beyond it": Case(("plan", "--time-limit", "1e300h"), "is too large"),
     "threads of 5,000 digits": Case(("plan", "--threads", "9" * 5000), "is not a whole number"),
+    "a shape of 5,000 digits": Case(("benchmark", "x.tflite", "--shape", f"1,{'9' * 5000}"), "is not a shape"),
+    "profile of such a shape": Case(("profile", "x.tflite", "--shape", "9" * 5000), "is not a shape"),
+    "processors of 5,000 digits": Case(("benchmark", "x.tflite", "--cpus", "9" * 5000), "is not a list of whole"),
+    "timed threads of 5,000 digits": Case(
+        ("benchmark", "x.tflite", "--threads", "9" * 5000), "not a number of threads"
+    ),
     "data far down": Case(("plan", "--data", DEEP), "name too long"),
     "data with a long name": Case(("data", "check", LONG), "name too long"),
     "model with a long name": Case(("profile", LONG), "name too long"),

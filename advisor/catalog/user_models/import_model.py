@@ -20,6 +20,7 @@ from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scr
 from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
+from advisor.store.yamlfile import read_text
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -135,13 +136,10 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
     if given == IMAGENET:
         names = imagenet_labels()
         return (BACKGROUND, *names) if classes == len(names) + 1 else names
-    path = Path(given)
     try:
-        if path.stat().st_size > MAX_LABELS_BYTES:
-            raise UsageError(f"--labels: {path} has more than {MAX_LABELS_BYTES} bytes", "one label a line")
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"--labels: '{path}' cannot be read ({error})", "one label a line, in UTF-8") from error
+        lines = read_text(Path(given), MAX_LABELS_BYTES).splitlines()
+    except UsageError as error:
+        raise UsageError(f"--labels: {error.message}", "name a file with one label a line, in UTF-8") from None
     return tuple(line.strip() for line in lines if line.strip())
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from advisor.core.errors import StageError, UsageError, install_extra, last_line, message_of
 from advisor.core.evaluation import HOST
+from advisor.core.units import whole_number
 from advisor.engine.execution import Machine
 from advisor.integrations.ray import node as ray_node
 from advisor.integrations.ray.node import Arguments, CallResult, Outgoing, contents
@@ -146,12 +147,12 @@ def _knock(address: str) -> None:
     host, colon, port = address.rpartition("://")[2].rpartition(":")
     if address in ("auto", "local"):
         return
-    if not colon or not port.isdigit():
+    if not colon or (number := whole_number(port)) is None:
         raise UsageError(
             f"--executor: '{address}' names no port", f"write for example --executor ray://{host or port}:{CLIENT_PORT}"
         )
     try:
-        socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
+        socket.create_connection((host.strip("[]"), number), CONNECT_S).close()
     except (OSError, OverflowError) as error:
         raise _unreachable(address, str(getattr(error, "strerror", None) or error)) from None
 

@@ -119,7 +119,8 @@ def test_what_nobody_says_is_asked_for(models: Path) -> None:
     ("wrong", "said"),
     [
         ({"labels": "imagenet"}, "1000 labels do not fit a model of 5 classes"),
-        ({"labels": "none.txt"}, "'none.txt' cannot be read"),
+        ({"labels": "none.txt"}, "--labels: none.txt: cannot be read"),
+        ({"labels": "/dev/zero"}, "--labels: /dev/zero: is not a plain file"),
         ({"mean": (1.0, 2.0)}, "--mean"),
         ({"mean": (float("nan"),)}, "--mean"),
         ({"std": (0.0,)}, "--std"),

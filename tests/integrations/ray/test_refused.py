@@ -37,9 +37,10 @@ def test_what_there_is_not_is_refused(options: dict[str, object], words: str) ->
     assert words in caught.value.message + caught.value.hint
 
 
-def test_an_address_without_a_port_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("port", ["", f":{'9' * 5000}"])
+def test_an_address_without_a_port_is_refused(port: str) -> None:
     from advisor.integrations.ray import connect
 
     with pytest.raises(UsageError, match="names no port") as caught:
-        connect("cluster.example", 1)
+        connect(f"cluster.example{port}", 1)
     assert "ray://cluster.example:10001" in caught.value.hint
