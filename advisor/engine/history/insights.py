@@ -322,5 +322,5 @@ def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluatio
         document = {**found, "model": model.name, "against": origin.name}
         (folder / DIAGNOSES).write_text(json.dumps(document, allow_nan=False), encoding="utf-8")
 
-    inputs = {"model": row.artefact_sha256, "origin": sha256_file(origin), "pictures": pictures}
+    inputs = {"model": sha256_file(model), "origin": sha256_file(origin), "pictures": pictures}
     return read_json(ArtifactCache().get("diagnosis-3", inputs, make) / DIAGNOSES)

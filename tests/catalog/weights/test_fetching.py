@@ -333,5 +333,5 @@ def test_a_gated_repository_is_said_to_be_refused(
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", shelf.url)
     shelf.put(RESOLVED, Answer(b"gated", 401))
-    with pytest.raises(WeightsError, match=r"huggingface:team/tiny.*the server answers 401"):
+    with pytest.raises(WeightsError, match=r"huggingface:team/tiny.*the server answers 401 \(it wants a password"):
         fetch(card(REPOSITORY), options)

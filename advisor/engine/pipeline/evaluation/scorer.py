@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
-from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.evaluation_facts import OtherThings, UnknownFacts
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Interval, wilson
@@ -22,11 +22,12 @@ from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import Scope
+from advisor.engine.pipeline.stage import Scope, StageAborted, StageName
 from advisor.engine.pipeline.stages.figures import capture, score
 from advisor.engine.pipeline.walker import Walker
 from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder, answers_file
+from advisor.store.run_folder import artefact_problem
 
 Floats = NDArray[np.floating[Any]]
 
@@ -132,7 +133,12 @@ class Scorer:
 
 
 def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
-    """Return the file of an evaluation that a run keeps."""
+    """Return the file of an evaluation that a run keeps; StageAborted if it has changed.
+
+    The cache keeps figures by the hash of the file, so a changed one would give its figures to the file that was there.
+    """
+    if (problem := artefact_problem(run, evaluation)) is not None:
+        raise StageAborted(Status.FAILED, StageName.SCORE, str(problem))
     return Artefact.at(run.path / evaluation.artefact, evaluation.artefact_sha256)
 
 

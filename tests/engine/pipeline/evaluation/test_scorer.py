@@ -1,16 +1,19 @@
 """Figures of finalists."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation import accuracy
-from advisor.engine.pipeline.evaluation.scorer import Scorer
+from advisor.engine.pipeline.evaluation.scorer import Scorer, artefact_of
 from advisor.engine.pipeline.materials import Workload
+from advisor.engine.pipeline.stage import StageAborted
 from advisor.engine.pipeline.walker import run_coroutine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
+from advisor.store.files import sha256_file
 from advisor.tasks import CLASSIFICATION, DETECTION
 from advisor.tasks.detection.files import HELD_OUT
 from tests.engine.pipeline.boxed import two_classes
@@ -38,9 +41,20 @@ def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
     walker = kind(tmp_path, {"float32": 4, "int8": 3})
     finalist = evaluated(walker, "int8", tmp_path, task=task)
     run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    finalist = replace(finalist, artefact_sha256=sha256_file(run.path / finalist.artefact))
     workload = Workload((HEAD,), NAMES, question=Question(task))
     scorer = Scorer(walker, workload, {CARD.name: CARD}, run)
     judged = run_coroutine(scorer.hold_out(finalist))
     assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
     assert judged.holdout_answers.file == file
     assert [str(path.relative_to(run.path)) for path in run.path.glob("answers/holdout-*")] == ([file] if file else [])
+
+
+def test_a_file_of_the_run_that_has_changed_is_not_judged(tmp_path: Path) -> None:
+    walker = Prepared(tmp_path, {"float32": 4, "int8": 3})
+    finalist = evaluated(walker, "int8", tmp_path)
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    (run.path / finalist.artefact).unlink()
+    (run.path / finalist.artefact).write_bytes(b"of somebody else")
+    with pytest.raises(StageAborted, match="has changed since it was measured"):
+        artefact_of(run, finalist)
