@@ -13,6 +13,7 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.core.errors import StageError
+from advisor.devices.connections.agent import cpu_medians_ns
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.profiles.measurements import Kernel
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work
@@ -293,9 +294,9 @@ def time_kernels(
         for timing in timings:
             work, form = files[timing.model]
             microseconds, best = rounds_us(timing)
-            if microseconds > UNSTEADY * best:
-                ratio = microseconds / best
-                left_out.append(f"{_described(work, form)}: the rounds differ by a factor of {ratio:.1f}")
+            unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
+            if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
+                left_out.append(f"{_described(work, form)}: {reason}")
             else:
                 kernels.append(Kernel(target, form, work, microseconds / copies_of(work)))
     if len(left_out) > MOST_LEFT_OUT * len(names):
@@ -309,13 +310,15 @@ def time_kernels(
 def rounds_us(timing: Timing) -> tuple[float, float]:
     """Return the microseconds of one run in the usual round, the median as for networks, and in the second best one.
 
-    On a shared machine, a core is faster while its neighbours rest, and the best rounds of a short kernel show that
-    more often than those of a network. A tool that reports no rounds gives its median and its shortest run.
+    They are CPU time if it is known, which other programs hardly change. On a shared machine, a core is faster while
+    its neighbours rest, and the best rounds of a short kernel show that more often than those of a network. A tool that
+    reports no rounds gives its median and its shortest run.
     """
     blocks = timing.details.get("blocks")
     if not blocks:
         return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
-    medians = sorted(statistics.median(map(float, block["wall_ns"])) / 1e3 for block in blocks)
+    walls = [statistics.median(map(float, block["wall_ns"])) for block in blocks]
+    medians = sorted(median / 1e3 for median in cpu_medians_ns(blocks) or walls)
     return statistics.median(medians), medians[min(1, len(medians) - 1)]
 
 

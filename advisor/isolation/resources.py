@@ -1,4 +1,4 @@
-"""Measure processors and free memory of this machine, and make folders that are removed at the end."""
+"""Measure processors, waits for them and free memory of this machine; make folders that are removed at the end."""
 
 import contextlib
 import fcntl
@@ -6,10 +6,16 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
+
+from advisor.isolation.agent import Block
+
+WAITED_LIMIT = 0.1
+"""Share of the time that threads may wait for a processor: with more, other programs disturb a timing. On an idle
+machine the share is below 0.01."""
 
 GROWS_S = 15.0
 """A job that started less than this many seconds ago has not yet taken the memory that it is expected to take."""
@@ -22,6 +28,14 @@ _CGROUP = Path("/sys/fs/cgroup")
 def usable_cores() -> int:
     """Return how many processors this process may use; a container or an affinity mask can grant fewer than exist."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def waited_share(threads: int, blocks: Sequence[Block]) -> float | None:
+    """Return the share of the time of blocks that their threads waited for a processor; None if it is unknown."""
+    waits = [each for each in (block.get("waited_ns") for block in blocks) if each is not None]
+    if len(waits) < len(blocks):
+        return None
+    return sum(waits) / (threads * sum(block["elapsed_ns"] for block in blocks))
 
 
 def free_bytes() -> int:

@@ -45,6 +45,8 @@ def test_the_host_measures_with_the_agent_whose_document_is_kept_whole(agent: Pa
     first, second = HostConnection(agent).measure(MeasurementJob((model,), (1, 2), BRIEF))
     assert (first.model, first.threads, second.threads) == (model, 1, 2)
     assert 0 < first.median_ms < 1000
+    assert (first.own_ms, first.contention) == (first.cpu_ms, "")
+    assert (second.own_ms, second.cpu_ms) == (second.median_ms, None)
     assert first.runtime.startswith(("ai-edge-litert==", "tflite-runtime=="))
     assert json.loads(json.dumps(first.details))["blocks"][0]["wall_ns"]
 

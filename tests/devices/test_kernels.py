@@ -129,6 +129,11 @@ def test_the_usual_round_counts_and_the_second_best_one_shows_a_disturbance() ->
     assert usual > timing.UNSTEADY * best
 
 
+def test_a_round_is_cpu_time_where_it_is_known() -> None:
+    blocks = [{"wall_ns": [9000], "cpu_ns": [time_ns]} for time_ns in (1000, 2000, 3000)]
+    assert rounds_us(replace(timed([]), details={"blocks": blocks})) == (2.0, 2.0)
+
+
 @pytest.mark.parametrize(
     ("details", "expected"),
     [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
@@ -166,6 +171,21 @@ def test_a_kernel_whose_rounds_differ_is_left_out_with_one_line(tmp_path: Path) 
     found = time_kernels(Unsteady(), "cpu-x1", 1, ("float32",), tmp_path, silent, LARGER)
     assert "ADD 64 x 8, float32: the rounds differ by a factor of 4.0" in found.left_out
     assert SMALL[0] not in {kernel.work for kernel in found.kernels}
+
+
+class Waiting(Unsteady):
+    """This machine, where the threads of the first file wait for a processor, and those of the others do not."""
+
+    def _with_rounds(self, one: Timing) -> Timing:
+        waited = self._disturbed is not None and one.model.name == self._disturbed.name
+        return replace(one, details=timed([1000] * 3).details, cpu_ms=None, waited_share=0.45 * waited)
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("one_round")
+def test_a_kernel_that_waited_for_a_processor_is_left_out_with_one_line(tmp_path: Path) -> None:
+    found = time_kernels(Waiting(), "cpu-x2", 2, ("float32",), tmp_path, silent, LARGER)
+    assert found.left_out == ("ADD 64 x 8, float32: its threads waited 45% of the time for a processor",)
 
 
 NAME = "mobilenet_v2_1.0_224"

@@ -19,6 +19,7 @@ from advisor.devices.connections.protocol import MeasurementJob, Timing, file_fo
 from advisor.isolation import Scratch, agent
 from advisor.isolation.agent import Block, SeriesDocument
 from advisor.isolation.process import Finished, run_program
+from advisor.isolation.resources import WAITED_LIMIT, waited_share
 from advisor.store.files import sha256_file
 
 AGENT = Path(agent.__file__)
@@ -31,10 +32,6 @@ RISING = 0.6
 """Share of pairs of blocks in rising order minus the share in falling order (Kendall's tau); noise has about 0."""
 
 LEAST_BLOCKS = 4
-
-WAITED = 0.1
-"""Share of time that threads may wait for a processor. A block with more shows other programs, not heat; on an idle
-machine the share is below 0.01."""
 
 
 @dataclass(frozen=True)
@@ -101,9 +98,10 @@ def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None
     if min(walls) <= 0:
         raise ValueError("a run took no time")
     medians = [statistics.median(map(float, block["wall_ns"])) for block in series["blocks"]]
+    cpu_medians, threads = cpu_medians_ns(series["blocks"]), int(series["threads"])
     return Timing(
         model=model,
-        threads=int(series["threads"]),
+        threads=threads,
         median_ms=statistics.median(medians) / 1e6,
         runs=len(walls),
         first_ms=float(series["first_ns"]) / 1e6,
@@ -111,26 +109,25 @@ def _timing(model: Path, series: SeriesDocument, common: str, memory: int | None
         runtime=series.get("runtime", common),
         memory_bytes=memory,
         details={**series, "load": load},
-        throttled=throttling(_block_medians(series)),
+        # Time that other programs took is not heat.
+        throttled=throttling(
+            cpu_medians
+            or [
+                median
+                for median, block in zip(medians, series["blocks"], strict=True)
+                if (waited_share(threads, [block]) or 0.0) <= WAITED_LIMIT
+            ]
+        ),
+        cpu_ms=statistics.median(cpu_medians) / 1e6 if cpu_medians else None,
+        waited_share=waited_share(threads, series["blocks"]),
     )
 
 
-def _block_medians(series: SeriesDocument) -> list[float]:
-    """Return the median CPU time of each block, which other programs hardly affect.
-
-    Without CPU times, return the median wall time of the blocks whose threads did not wait for a processor: time that
-    other programs took is not heat.
-    """
-    cpu_times = [block["cpu_ns"] for block in series["blocks"] if block.get("cpu_ns")]
-    if len(cpu_times) == len(series["blocks"]):
-        return [statistics.median(map(float, times or ())) for times in cpu_times]
-
-    def waited_share(block: Block) -> float:
-        waited = block.get("waited_ns")
-        return 0.0 if waited is None else float(waited) / (int(series["threads"]) * float(block["elapsed_ns"]))
-
-    undisturbed = [block for block in series["blocks"] if waited_share(block) <= WAITED]
-    return [statistics.median(map(float, block["wall_ns"])) for block in undisturbed]
+def cpu_medians_ns(blocks: Sequence[Block]) -> list[float]:
+    """Return the median CPU time of each block, which other programs hardly affect; empty if it is not known."""
+    times = [block.get("cpu_ns") or [0] for block in blocks]
+    medians = [statistics.median(map(float, each)) for each in times]
+    return medians if all(medians) else []
 
 
 def throttling(medians: Sequence[float]) -> str:

@@ -12,6 +12,7 @@ from filelock import FileLock
 from advisor.core.errors import StageError, UsageError
 from advisor.core.names import integration, registered
 from advisor.isolation import CallLimits, ChildPool, Scratch
+from advisor.isolation.resources import WAITED_LIMIT
 from advisor.store import ArtifactCache
 from advisor.store.cache import cache_root
 from advisor.store.files import sha256_file
@@ -54,6 +55,20 @@ class Timing:
     #: all that the device's tool printed, parsed; of a runtime here a ``SeriesDocument`` with ``load``
     details: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
+    cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
+    waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
+
+    @property
+    def own_ms(self) -> float:
+        """The CPU time, which other programs change by a few percent only; the median of the runs if it is unknown."""
+        return self.median_ms if self.cpu_ms is None else self.cpu_ms
+
+    @property
+    def contention(self) -> str:
+        """Why :attr:`own_ms` cannot be trusted, in words; empty if it can, or if the tool does not tell."""
+        if self.cpu_ms is not None or (self.waited_share or 0.0) <= WAITED_LIMIT:
+            return ""
+        return f"its threads waited {self.waited_share:.0%} of the time for a processor"
 
 
 class Connection(Protocol):

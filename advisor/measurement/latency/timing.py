@@ -22,12 +22,12 @@ from advisor.isolation.agent import (
     one_line,
     set_inputs,
 )
+from advisor.isolation.resources import WAITED_LIMIT, waited_share
 from advisor.measurement import host
 from advisor.measurement.latency import UNSTABLE_CV, LatencyResult, ModelTiming, Ratio, Verdict, paired_ratio, summarise
 from advisor.measurement.processes import CHILD_MEMORY_LIMIT, existing_model, run_json
 
 CPU_SHARE_LIMIT = 0.9  # CPU / wall time at one thread: >= 0.99 on an idle machine, 0.45 with 3 busy processes
-WAITED_LIMIT = 0.1  # share of the time that the threads waited for a processor: < 0.01 on an idle machine
 IDLE_NEIGHBOUR = 0.5  # part of another processor that must be idle for one thread, because processors share caches
 OTHERS_LIMIT = 0.2  # processors that others may take from the threads; /proc/stat cannot show less
 
@@ -38,13 +38,11 @@ def judge(series: SeriesDocument, load: LoadReading) -> LatencyResult:
     known = series["threads"] == 1 and all(block["cpu_ns"] for block in series["blocks"])  # a browser has no such clock
     cpus = [[value / 1e6 for value in block["cpu_ns"] or ()] for block in series["blocks"]] if known else []
     wall, cpu = summarise(walls), summarise(cpus) if cpus else None
-    share = waited = None
+    share = None
     if cpus:
         runs, times = ([value for row in rows for value in row] for rows in (cpus, walls))
         share = min(statistics.median(map(truediv, runs, times)), sum(runs) / sum(times))
-    waits = [block["waited_ns"] for block in series["blocks"] if block["waited_ns"] is not None]
-    if len(waits) == len(series["blocks"]):
-        waited = sum(waits) / (series["threads"] * sum(block["elapsed_ns"] for block in series["blocks"]))
+    waited = waited_share(series["threads"], series["blocks"])
     contention = _contention(series["threads"], share, waited, load)
     verdict, reason = Verdict.STABLE, f"block medians vary by {wall.block_cv:.1%}"
     if contention:
