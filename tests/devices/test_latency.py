@@ -163,6 +163,21 @@ def test_anchors_are_among_the_candidates_and_differ(made: LatencyTable, base: B
     assert choose(base, made.columns[0], [1, 2], 5) in ((1, 2), (2, 1))
 
 
+def test_with_a_budget_anchors_near_it_come_first_and_one_is_above_it(made: LatencyTable, base: Base) -> None:
+    candidates = list(range(24))
+    latency = base.filled[0, candidates]
+    for share in (0.2, 0.5, 0.8):
+        above = latency - np.quantile(latency, share)
+        chosen = list(choose(base, made.columns[0], candidates, 4, None, above))
+        usual = list(choose(base, made.columns[0], candidates, 4))
+        assert list(np.abs(above[chosen])) == sorted(np.abs(above[chosen]))
+        assert np.abs(above[chosen]).mean() < np.abs(above[usual]).mean()
+        assert (above[chosen] > 0).any()
+    (only,) = choose(base, made.columns[0], candidates, 1, None, above)
+    assert above[only] > 0
+    assert len(choose(base, made.columns[0], candidates, 3, None, latency - latency.max() - 1)) == 3
+
+
 def test_a_dear_anchor_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
     first = choose(base, made.columns[0], range(24), 1)[0]
     assert choose(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first

@@ -1,7 +1,7 @@
 """Predict the latencies of models on a target from the fitted additive model, and choose models to measure on it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -34,9 +34,12 @@ _MARGIN = 0.25
 
 _TYPICAL_SCALE = SCALES[3]
 _ANCHOR_PECULIARITY = 4 * PECULIARITY
-_ANCHOR_NOISE = 4 * NOISE
-"""Both are larger than in prediction. An anchor must represent many models, and a model that behaves differently from
-all others on every target says little about them, even if it varies much."""
+"""It is larger than in prediction: an anchor must represent many models, as they differ on the known targets."""
+
+
+_NEAR = 0.4
+"""Standard deviation (log) of the latencies that matter around a budget. The first predictions on a target are often
+wrong by a quarter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -172,24 +175,36 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 
 
 def choose(
-    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
+    base: Base,
+    column: Column,
+    candidates: Sequence[int],
+    wanted: int,
+    costs: Mapping[int, float] | None = None,
+    above: Floats | None = None,
 ) -> tuple[int, ...]:
     """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
 
     ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
-    cost of each (such as the size of its file), relative to 1 for a free one.
+    cost of each (such as the size of its file), relative to 1 for a free one. ``above`` (candidates,) is by how much
+    (log) each is predicted above a budget: then the variance of those near it counts, they come first, and at least
+    one is above it.
     """
     index = np.array(candidates, dtype=np.intp)
     # The covariance of the models' latencies on a target of this kind before any measurement there.
-    contrasts = replace(Contrasts.of(base, column, np.arange(len(base.table.columns))), weight=0.0)
+    contrasts = Contrasts.of(base, column, np.arange(len(base.table.columns)))
     seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
     cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
+    distance = np.zeros(len(index)) if above is None else above
+    squares = np.square(distance / _NEAR)
+    weights = np.exp(-0.5 * (squares - squares.min()))
     chosen: list[int] = []
-    for _ in range(min(wanted, len(index))):
-        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + _ANCHOR_NOISE**2) / price
+    for left in reversed(range(min(wanted, len(index)))):
+        gains = weights @ np.square(cover) / (np.diag(cover) + NOISE**2) / price
         gains[chosen] = -np.inf
+        if not left and not (distance[chosen] > 0).any() and (distance > 0).any():
+            gains[distance <= 0] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
-        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + _ANCHOR_NOISE**2)
-    return tuple(int(index[i]) for i in chosen)
+        cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
+    return tuple(int(index[i]) for i in sorted(chosen, key=lambda i: abs(distance[i])))
