@@ -16,7 +16,7 @@ from advisor.devices.connections.protocol import Connection, MeasurementJob
 from advisor.devices.kernels import Tell, TimedKernels, as_int8, time_kernels
 from advisor.devices.latency.features import Models, load_features
 from advisor.devices.prediction import CALIBRATED, Predictor
-from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, DeviceProfile, DeviceTarget
+from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
 from advisor.devices.profiles.measurements import FORMS, Measurement
 from advisor.devices.profiles.runtimes import local_runtimes
@@ -133,20 +133,24 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target that cannot be calibrated (UsageError).
 
-    It is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, or it runs neither float32 nor
-    int8 files.
+    It is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, it runs neither float32 nor
+    int8 files, or its build computes with other kernels than the build that a calibration measures.
     """
     if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(
             f"'{profile.name}' needs no calibration, because every search measures it", "name another device"
         )
-    calibratable = [
-        t.name for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
+    measurable = [
+        t for t in profile.targets if t.runtime in MEASURABLE_RUNTIMES and t.accelerator == "cpu" and forms_of(t)
     ]
+    calibratable = [t.name for t in measurable if t.kernels in ("", MEASURED_KERNELS)]
     if target.name not in calibratable:
+        reason = "no CPU target that runs float32 or int8 .tflite files"
+        if target in measurable:
+            reason = f"its build computes with {target.kernels}, and a calibration measures one with {MEASURED_KERNELS}"
         raise UsageError(
-            f"{profile.name}:{target.name} cannot be calibrated: no CPU target that runs float32 or int8 .tflite files",
-            f"targets that can be calibrated: {', '.join(calibratable)}"
+            f"{profile.name}:{target.name} cannot be calibrated: {reason}",
+            f"targets that can be calibrated: {', '.join(f'{profile.name}:{name}' for name in calibratable)}"
             if calibratable
             else "add your own profile with a CPU target of the runtime tflite or ai-edge-litert",
         )

@@ -327,6 +327,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("kirin-970", "--here"), "add your own profile"),
         (("host", "--here"), "'host' needs no calibration, because every search measures it"),
         (("our-board", "--here", "--models", "0"), "--models"),
+        (("raspberry-pi-4:tflite-cpu-x4-ruy", "--here"), "its build computes with ruy"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(

@@ -146,6 +146,15 @@ def test_only_cpu_targets_that_run_float_or_int8_files_are_calibrated(
     assert "cpu-x1" in refused.value.hint
 
 
+def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(profiles: Profiles) -> None:
+    pi = profiles["raspberry-pi-4"]
+    words = "raspberry-pi-4:tflite-cpu-x4-ruy cannot be calibrated: its build computes with ruy, .* one with xnnpack"
+    with pytest.raises(UsageError, match=words) as refused:
+        check_target(pi, pi.target("tflite-cpu-x4-ruy"))
+    assert "raspberry-pi-4:tflite-cpu-x4," in refused.value.hint
+    assert "ruy" not in refused.value.hint
+
+
 def test_what_was_measured_is_kept_and_judged(
     board: DeviceProfile, predictor: Predictor, features: FeatureTable, tmp_path: Path
 ) -> None:

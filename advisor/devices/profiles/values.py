@@ -47,6 +47,8 @@ KERNELS = ("xnnpack", "ruy", "reference")
 
 _TITLES = {"xnnpack": "XNNPACK", "ruy": "ruy", "reference": "reference kernels"}
 
+MEASURED_KERNELS = "xnnpack"  # Kernels of the builds that the agent and ``benchmark_model`` measure
+
 _PRECISIONS_FOR: Mapping[str, tuple[str, ...]] = {
     "float16": ("float16", "float32"),
     "int8": ("int8",),
