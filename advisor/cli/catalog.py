@@ -303,6 +303,7 @@ def remove(
         typer.echo(f"removed {path}")
 
 
+BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
 KERNELS = "Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs."
 
 
@@ -313,6 +314,7 @@ def calibrate(
     *,
     here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
     models: Annotated[int, option("N", "Number of models to measure.", min=1, max=50)] = 5,
+    budget: Annotated[str, option("TIME", BUDGET)] = "",
     kernels: Annotated[bool, option("", KERNELS, "--kernels")] = False,
     as_json: options.AsJson = False,
     **reached: Any,
@@ -320,7 +322,8 @@ def calibrate(
     """Measure the most informative models on a device and add the measurements to its profile.
 
     Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
-    profiles. Exit code 3: the device could not be measured; nothing is kept.
+    profiles. Exit code 3: models were left out because other programs disturbed them; or the device could not be
+    measured or slowed down, and nothing is kept.
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
@@ -330,11 +333,15 @@ def calibrate(
     given = {each: value for each, value in reached.items() if value}
     try:
         with progress("reading the profile") as tell:
-            found = devices.calibrate(name, here=here, models=models, kernels=kernels, tell=tell, **given)
+            found = devices.calibrate(
+                name, here=here, models=models, budget=budget, kernels=kernels, tell=tell, **given
+            )
     except StageError as error:
-        typer.secho(f"error: {error.message}", err=True)
+        typer.echo(f"error: {error.message}" + f"\nhint:  {error.hint}" * bool(error.hint), err=True)
         raise typer.Exit(ExitCode.UNSATISFIED) from error
     if as_json:
         print_document(**found.to_json())
     else:
         print_calibrated(found)
+    if found.networks.left_out:
+        raise typer.Exit(ExitCode.UNSATISFIED)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
 
 from advisor.core.keywords import takes_options
-from advisor.core.options import DEVICES, RUNNING, DeviceBenchmarkKeywords, Option, Place
+from advisor.core.options import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -123,6 +123,7 @@ class CalibrateKeywords(TypedDict, total=False):
     kernels: Annotated[
         bool, Option(RUNNING, "", "Also time single operators; networks are then predicted as their sum.", False)
     ]
+    budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
     profiles: Annotated[Folders, _SHARED["profiles"]]
 
 
@@ -148,14 +149,16 @@ def calibrate(
 
     Raises:
         UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
-        StageError: the device could not be measured. Nothing is kept.
+        StageError: the device could not be measured, or it slowed down. Nothing is kept.
     """
     from advisor.core.errors import require_training
+    from advisor.core.units import milliseconds
     from advisor.devices import calibration
     from advisor.devices.prediction import device_predictor
     from advisor.devices.profiles.listing import known_devices
     from advisor.devices.profiles.values import ConnectionSettings
 
+    budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
     require_training("a calibration, which converts models of the catalogue,")
     profile, target = known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
@@ -164,7 +167,7 @@ def calibrate(
     )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     say, models, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
-    return calibration.calibrate(profile, target, connection, device_predictor(), models, say, kernels)
+    return calibration.calibrate(profile, target, connection, device_predictor(), models, say, kernels, budget_ms)
 
 
 __all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]

@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
@@ -12,16 +12,25 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.protocol import Connection, MeasurementJob
+from advisor.core.units import plural, show_ms
+from advisor.devices.connections.agent import THROTTLED
+from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.kernels import Tell, TimedKernels, as_int8, time_kernels
 from advisor.devices.latency.features import Models, load_features
+from advisor.devices.latency.model import NAMED
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
 from advisor.devices.profiles.measurements import FORMS, Measurement
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation import CallLimits, ChildPool, Scratch
+from advisor.isolation.resources import WAITED_LIMIT
 from advisor.tflite.rewrite import select_output
+
+SURPRISING = 0.9
+"""Measurements outside the interval of this level that the others predict contradict each other: of two, nothing tells
+which one is wrong. It names nine of ten pairs of which one is four times too slow, and 1 % of right pairs (hidden
+silicons, TensorFlow Lite on CPUs)."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +71,21 @@ def calibration_report(
     truth = {
         row.model: row.latency_ms
         for row in after.measurements
-        if row.target == target.name and row.precision == form and row.source_repo == CALIBRATED
+        if row.target == target.name and row.precision == form and row not in before.measurements
     }
     measured_models = [model for model in models if model.name in truth]
     names = tuple(model.name for model in measured_models)
     predictions = predictor.predict(_without(before, truth), target, form, measured_models)
     errors = [p.latency.value / truth[name] - 1 for p, name in zip(predictions, names, strict=True)]
-    left_out = []
+    left_out, surprising = list[float](), dict[str, float]()
     for model in measured_models if len(names) > 1 else []:
         (found,) = predictor.predict(_without(after, [model.name]), target, form, [model])
         left_out.append(found.latency.value / truth[model.name] - 1)
+        factor = max(found.latency.value / truth[model.name], truth[model.name] / found.latency.value)
+        if factor > NAMED and abs(found.probability(truth[model.name]) - 0.5) > SURPRISING / 2:
+            surprising[model.name] = found.latency.value
     now, later = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
-    contradicting = predictor.contradicting(after, target, form)
+    contradicting = predictor.contradicting(after, target, form) or (surprising if len(surprising) > 1 else {})
     return CalibrationReport(form, names, tuple(errors), tuple(left_out), now, later, contradicting)
 
 
@@ -97,7 +109,38 @@ def expected_error(
     return statistics.median(spreads) if spreads else math.nan
 
 
-Latencies = Mapping[tuple[str, str], float]  # Milliseconds by name of the model and form
+Key = tuple[str, str]  # Name of the model, and form
+Latencies = Mapping[Key, float]  # Milliseconds
+Timings = Mapping[Key, Timing]
+Measured = Callable[[Timings, Timings], None]  # Is called with the timings of one network, and with all before it
+
+EFFORT = "quick"
+QUIET = "close other programs on the device, or name a target with fewer threads"
+_COOL = "let the device cool down and close other programs on it, then try again"
+
+
+@dataclass(frozen=True)
+class MeasuredNetworks:
+    """Networks that were measured on a device."""
+
+    kept: Timings  #: timings that can be trusted
+    left_out: tuple[str, ...]  #: why others were left out, one line for each
+
+    @property
+    def clock(self) -> str:
+        """What the latencies are if they are CPU times, and what other programs took; empty for the usual wall time."""
+        factors = {key: each.median_ms / each.cpu_ms for key, each in self.kept.items() if each.cpu_ms}
+        if not factors:
+            return ""
+        disturbed = [key for key, factor in factors.items() if factor > 1 / (1 - WAITED_LIMIT)]
+        if not disturbed:
+            return "latencies are CPU times of one thread"
+        worst = max(disturbed, key=factors.__getitem__)
+        wall, own = (show_ms(each) for each in (self.kept[worst].median_ms, self.kept[worst].own_ms))
+        return (
+            f"latencies are CPU times of one thread, because other programs disturbed {len(disturbed)} of "
+            f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own} of it were its own"
+        )
 
 
 @dataclass(frozen=True)
@@ -106,11 +149,20 @@ class Calibrated:
 
     profile: DeviceProfile  #: the profile with the new measurements
     target: DeviceTarget  #: the measured target
-    latency_ms: Latencies  #: median of each model by name and form, ms
-    runtime: str  #: runtime and version that the device reports
+    networks: MeasuredNetworks  #: timings of the models, and which ones were left out
     reports: tuple[CalibrationReport, ...]  #: errors of the predictions before and after, one for each form
     path: Path  #: the file that contains the profile
     left_out: tuple[str, ...] = ()  #: why kernels were left out, one line for each
+
+    @property
+    def latency_ms(self) -> Latencies:
+        """Latency of each model by name and form, ms."""
+        return {key: timing.own_ms for key, timing in self.networks.kept.items()}
+
+    @property
+    def runtime(self) -> str:
+        """Runtime and version that the device reports."""
+        return next(timing.runtime for timing in self.networks.kept.values())
 
     def to_json(self) -> dict[str, object]:
         """Return a JSON object; a relative error that is not known is NaN."""
@@ -121,6 +173,8 @@ class Calibrated:
             "latency_ms": {f"{model}/{form}": value for (model, form), value in self.latency_ms.items()},
             "reports": [asdict(report) for report in self.reports],
             "kernels_left_out": list(self.left_out),
+            "networks_left_out": list(self.networks.left_out),
+            "clock": self.networks.clock,
             "path": str(self.path),
         }
 
@@ -164,31 +218,44 @@ def calibrate(
     wanted: int,
     tell: Tell,
     kernels: bool = False,
+    budget_ms: float | None = None,
 ) -> Calibrated:
     """Measure the ``wanted`` most informative models of the catalogue on the device, and write its profile.
 
     Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
     Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
-    runs. With ``kernels``, single operators are timed too, from which all networks are then predicted.
+    runs. With ``kernels``, single operators are timed too, from which all networks are then predicted. With a budget,
+    the models tell most about those whose latency is near it. StageError if nothing was measured, or if the device
+    slowed down.
     """
     known, forms = load_features().models, forms_of(target)
-    cards = [card for card in load_catalogue().values() if card.name in known and not card.own_file]
-    models = [known[card.name] for card in cards]
+    cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
+    models = [known[name] for name in cards]
     with Scratch() as work:
         timed = TimedKernels()
         if kernels:
             timed = time_kernels(connection, target.name, target.threads, forms, work, tell)
         costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # 100 MB halve a model's value
-        names = predictor.most_informative(profile, target, forms[0], costs, wanted)
+        names = predictor.most_informative(profile, target, forms[0], costs, wanted, budget_ms)
         with_kernels = replace_kernels(profile, target, timed)
         _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
-        files = _made([card for card in cards if card.name in names], forms, work, tell)
-        tell(f"measuring {len(files)} files on {connection.label}")
-        latency_ms, runtime = measured(connection, files, target.threads)
-    after = with_measurements(with_kernels, target, latency_ms)
-    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in forms)
-    path = write_profile(after, folder_of(profile))
-    return Calibrated(after, target, latency_ms, runtime, reports, path, timed.left_out)
+
+        last = list[str]()  # What the last network changed: a line of its own would be replaced at once
+
+        def tell_step(text: str) -> None:
+            tell("; ".join((*last, text)))
+
+        def change(found: Timings, so_far: Timings) -> None:
+            before, after = (with_timings(with_kernels, target, each) for each in (so_far, {**so_far, **found}))
+            last[:] = changes(predictor, before, after, target, models, found)
+
+        with ChildPool(work / "log") as pool:
+            made = (_made(pool, cards[name], forms, work, tell_step) for name in names)
+            networks = measure_networks(connection, made, target.threads, tell_step, change)
+    after = with_timings(with_kernels, target, networks.kept)
+    kept = [form for form in forms if any(form == each for _, each in networks.kept)]
+    reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
+    return Calibrated(after, target, networks, reports, write_profile(after, folder_of(profile)), timed.left_out)
 
 
 def _tell_gain(
@@ -216,47 +283,103 @@ def _tell_gain(
             tell(f"{form}: expected median error {now:.0%} now, {later:.0%} with {len(chosen)} models measured")
 
 
-def _made(cards: Sequence[Card], forms: Sequence[str], folder: Path, tell: Tell) -> dict[tuple[str, str], Path]:
-    """Convert cards to files in every form, one card after the other in a child process."""
-    files = {}
-    with ChildPool(folder / "log") as pool:
-        for card in cards:
-            tell(f"making {card.name}")
-            path = folder / f"{card.name}.tflite"
-            limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
-            pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
-            data = select_output(path.read_bytes(), "probabilities")
-            for form in forms:
-                made = folder / f"{card.name}-{form}.tflite"
-                made.write_bytes(as_int8(data) if form == "int8" else data)
-                files[card.name, form] = made
+def _made(pool: ChildPool, card: Card, forms: Sequence[str], folder: Path, tell: Tell) -> dict[Key, Path]:
+    """Convert a card to a file in every form, in a child process."""
+    tell(f"making {card.name}")
+    path = folder / f"{card.name}.tflite"
+    limits = CallLimits(seconds=600, memory_bytes=3_000_000_000)
+    pool.call("advisor.catalog.convert:convert", card, None, path, limits=limits)
+    data, files = select_output(path.read_bytes(), "probabilities"), {}
+    for form in forms:
+        made = folder / f"{card.name}-{form}.tflite"
+        made.write_bytes(as_int8(data) if form == "int8" else data)
+        files[card.name, form] = made
     return files
 
 
-def measured(
-    connection: Connection, files: Mapping[tuple[str, str], Path], threads: int
-) -> tuple[dict[tuple[str, str], float], str]:
-    """Return the median latency (ms) of each model by name and form, and the runtime that ran them.
+def measure_networks(
+    connection: Connection, made: Iterable[Mapping[Key, Path]], threads: int, tell: Tell, measured: Measured
+) -> MeasuredNetworks:
+    """Measure networks one after the other, each in all its forms, and the first one again at the end.
 
-    StageError if the device failed, or slowed down during the measurement.
+    A timing that other programs disturbed is left out, unless its CPU time is known. StageError if the device failed or
+    slowed down, or every timing was left out.
     """
+    kept, left_out = dict[Key, Timing](), list[str]()
+    for files in made:
+        tell(f"measuring {next(iter(files))[0]} on {connection.label}")
+        found = _measure(connection, files, threads)
+        left_out += [f"{' '.join(key)}: {timing.contention}" for key, timing in found.items() if timing.contention]
+        found = {key: timing for key, timing in found.items() if not timing.contention}
+        measured(found, kept)
+        kept |= found
+    if not kept:
+        raise StageError(
+            f"{connection.label}: no network could be measured: {left_out[0]}",
+            f"{QUIET}, then try again",
+        )
+    if len({model for model, _ in kept}) > 1:
+        tell(f"measuring the first network again on {connection.label}")
+        left_out += _check_drift(connection, *next(iter(kept.items())))
+    return MeasuredNetworks(kept, tuple(left_out))
+
+
+def _measure(connection: Connection, files: Mapping[Key, Path], threads: int) -> Timings:
     keys = {path: key for key, path in files.items()}
-    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), timeout_s=120.0 * len(files) + 120))
+    timings = connection.measure(MeasurementJob(tuple(keys), (threads,), EFFORT, 120.0 * len(files) + 120))
     hot = next((timing for timing in timings if timing.throttled), None)
     if hot is not None:
-        raise StageError(
-            f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})",
-            "let the device cool down, then try again",
-        )
-    return {keys[timing.model]: timing.median_ms for timing in timings}, timings[0].runtime
+        raise StageError(f"{connection.label}: {hot.throttled} ({' '.join(keys[hot.model])})", _COOL)
+    return {keys[timing.model]: timing for timing in timings}
 
 
-def with_measurements(profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies) -> DeviceProfile:
+def _check_drift(connection: Connection, key: Key, first: Timing) -> list[str]:
+    """Measure a file again; StageError if it takes :data:`THROTTLED` times as long. Return why this cannot be told.
+
+    A device that gets hot between two networks makes the later ones look slow, and no single timing shows it.
+    """
+    again, name = _measure(connection, {key: first.model}, first.threads)[key], " ".join(key)
+    if again.contention:
+        return [f"{name} at the end, which shows if the device slowed down: {again.contention}"]
+    if again.own_ms < THROTTLED * first.own_ms:
+        return []
+    raise StageError(
+        f"{connection.label}: the device slowed down between the networks: {name} took {show_ms(first.own_ms)} at "
+        f"first and {show_ms(again.own_ms)} at the end",
+        _COOL,
+    )
+
+
+def changes(
+    predictor: Predictor,
+    before: DeviceProfile,
+    after: DeviceProfile,
+    target: DeviceTarget,
+    models: Models,
+    timings: Timings,
+) -> Iterator[str]:
+    """Yield the latency of each timing, and how it changed the expected error of the networks not measured."""
+    for (name, form), timing in timings.items():
+        was, now = (expected_error(predictor, profile, target, form, models) for profile in (before, after))
+        change = f"{'falls' if now < was else 'rises'} from {was:.0%} to {now:.0%}"
+        change = f"; the expected error of the others {change if f'{was:.0%}' != f'{now:.0%}' else f'stays {now:.0%}'}"
+        yield f"{name} {form} takes {show_ms(timing.own_ms)}" + ("" if math.isnan(was + now) else change)
+
+
+def with_timings(profile: DeviceProfile, target: DeviceTarget, timings: Timings) -> DeviceProfile:
+    """Return the profile with these timings as the user's measurements."""
+    statistic = "cpu_median" if any(timing.cpu_ms for timing in timings.values()) else "median"
+    return with_measurements(profile, target, {key: each.own_ms for key, each in timings.items()}, statistic)
+
+
+def with_measurements(
+    profile: DeviceProfile, target: DeviceTarget, latency_ms: Latencies, statistic: str = "median"
+) -> DeviceProfile:
     """Return the profile with the user's measurements, which replace earlier ones of the same models on the target."""
     replaced = {(target.name, model, form) for model, form in latency_ms}
     others = [row for row in profile.measurements if (row.target, row.model, row.precision) not in replaced]
     new = [
-        Measurement(target.name, model, form, milliseconds, "median", source_repo=CALIBRATED, source_path=profile.name)
+        Measurement(target.name, model, form, milliseconds, statistic, source_repo=CALIBRATED, source_path=profile.name)
         for (model, form), milliseconds in sorted(latency_ms.items())
     ]
     return replace(profile, measurements=(*others, *new))

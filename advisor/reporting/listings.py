@@ -311,6 +311,8 @@ def print_added_device(added: NewDevice) -> None:
 
 def print_calibrated(found: Calibrated) -> None:
     """Print each model's latency with the prediction error before and after, and the path of the profile."""
+    from advisor.devices.calibration import QUIET
+
     typer.echo(f"{found.profile.name}:{found.target.name}, measured with {plain(found.runtime)}")
     for report in found.reports:
         typer.secho(report.form, bold=True)
@@ -327,6 +329,10 @@ def print_calibrated(found: Calibrated) -> None:
         if not math.isnan(report.expected_after):
             expected = f"{report.expected_before:.0%} before, {report.expected_after:.0%} after"
             typer.echo(f"  expected median error of models that were not measured: {expected}")
+    if found.networks.clock:
+        typer.echo(plain(found.networks.clock))
+    for line in found.networks.left_out:
+        typer.echo(f"left out: {plain(line)}; {QUIET}, then calibrate again")
     kernels = sum(kernel.target == found.target.name for kernel in found.profile.kernels)
     if kernels:
         typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))

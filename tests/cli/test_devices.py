@@ -327,6 +327,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("kirin-970", "--here"), "add your own profile"),
         (("host", "--here"), "'host' needs no calibration, because every search measures it"),
         (("our-board", "--here", "--models", "0"), "--models"),
+        (("our-board", "--here", "--budget", "50"), "--budget: '50' has no unit"),
         (("raspberry-pi-4:tflite-cpu-x4-ruy", "--here"), "its build computes with ruy"),
     ],
 )
@@ -341,10 +342,11 @@ def test_what_cannot_be_calibrated_is_refused(
 
 @pytest.mark.slow
 def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path) -> None:
-    write(own)
-    said = ended(alone("calibrate", "our-board", "--here", "--models", "2"))
+    write(own, BOARD.replace("threads: 4", "threads: 1"))
+    said = ended(alone("calibrate", "our-board", "--here", "--models", "2", "--budget", "10ms"))
     assert "measured with ai-edge-litert==" in said.out
     assert "after (leave one out)" in said.out
+    assert "latencies are CPU times of one thread" in said.out
     calibrated = [row for row in read_profile(own / "our-board.yaml").measurements if row.source_repo == CALIBRATED]
     assert len({row.model for row in calibrated}) == 2
     assert all(row.latency_ms > 0 for row in calibrated)

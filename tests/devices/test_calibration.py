@@ -7,15 +7,30 @@ writing reads back.
 import math
 import pickle
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.core.errors import SeveralErrors, UsageError
-from advisor.devices.calibration import calibrate, calibration_report, check_target, expected_error, with_measurements
-from advisor.devices.connections.agent import SshConnection
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.errors import SeveralErrors, StageError, UsageError
+from advisor.devices import calibration
+from advisor.devices.calibration import (
+    Key,
+    MeasuredNetworks,
+    calibrate,
+    calibration_report,
+    changes,
+    check_target,
+    expected_error,
+    measure_networks,
+    with_measurements,
+    with_timings,
+)
+from advisor.devices.connections.agent import HostConnection, SshConnection
+from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.kernels import design
 from advisor.devices.latency.features import FeatureTable
 from advisor.devices.prediction import CALIBRATED, Predictor
@@ -32,6 +47,7 @@ from advisor.devices.profiles.listing import folder_of, own_folder, write_profil
 from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
 from advisor.devices.profiles.runtimes import host_profile
 from tests.devices.conftest import SshServer
+from tests.measurement import small_models
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))
 BOARD = DeviceProfile(
@@ -55,6 +71,35 @@ def test_the_models_to_measure_are_different_and_available(predictor: Predictor,
     chosen = predictor.most_informative(BOARD, TARGET, "float32", costs, 5)
     assert len(set(chosen)) == 5
     assert set(chosen) <= {model.name for model in available}
+
+
+def test_the_models_to_measure_are_small_and_large_and_of_many_kinds(
+    predictor: Predictor, features: FeatureTable
+) -> None:
+    cards = [features.models[name] for name in load_catalogue() if name in features.models]
+    costs = {model.name: model.params / 25e6 for model in cards}
+    chosen = [features.models[name] for name in predictor.most_informative(BOARD, TARGET, "float32", costs, 5)]
+    assert max(model.macs for model in chosen) > 1e9 > 1e8 > min(model.macs for model in chosen)
+    assert len({model.family for model in chosen}) >= 3
+    assert any(model.traits.depthwise < 0.1 for model in chosen)
+    assert any(model.traits.depthwise > 0.9 for model in chosen)
+
+
+def test_with_a_budget_models_near_it_come_first_and_one_is_above_it(
+    predictor: Predictor, features: FeatureTable
+) -> None:
+    cards = [features.models[name] for name in load_catalogue() if name in features.models]
+    predicted = {
+        model.name: found.latency.value
+        for model, found in zip(cards, predictor.predict(BOARD, TARGET, "float32", cards), strict=True)
+    }
+    for budget_ms in (5.0, 50.0):
+        chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(predicted, 0.0), 5, budget_ms)
+        latency_ms = [predicted[name] for name in chosen]
+        distances = [abs(math.log(ms / budget_ms)) for ms in latency_ms]
+        assert distances == sorted(distances)
+        assert distances[0] < 0.5
+        assert max(latency_ms) > budget_ms
 
 
 def test_large_downloads_are_chosen_last(predictor: Predictor) -> None:
@@ -88,6 +133,33 @@ def test_measurements_of_a_like_board_lower_the_error(
     wrong = with_measurements(after, TARGET, {(chosen[0], "float32"): 5 * truth[chosen[0]]})
     named = calibration_report(predictor, BOARD, wrong, TARGET, available, "float32").contradicting
     assert named == {chosen[0]: pytest.approx(truth[chosen[0]], rel=0.5)}
+
+
+def test_two_measurements_that_contradict_each_other_are_both_named(
+    predictor: Predictor, profiles: Profiles, features: FeatureTable
+) -> None:
+    names = ("mobilenet_v2_1.0_224", "mobilenet_v3_large_1.0_224")
+    rows = [row for row in profiles["raspberry-pi-4"].measurements if row.model in names and row.precision == "float32"]
+    truth = {(row.model, "float32"): row.latency_ms for row in rows if row.target == "tflite-cpu-x4"}
+    models = [features.models[name] for name in names]
+
+    def contradicting(latency_ms: Mapping[Key, float]) -> Mapping[str, float]:
+        after = with_measurements(BOARD, TARGET, latency_ms)
+        return calibration_report(predictor, BOARD, after, TARGET, models, "float32").contradicting
+
+    assert contradicting(truth) == {}
+    wrong = {key: ms * (10 if key[0] == names[0] else 1) for key, ms in truth.items()}
+    found = contradicting(wrong)
+    assert set(found) == set(names)
+    assert found[names[0]] < wrong[names[0], "float32"] / 2
+    assert found[names[1]] > wrong[names[1], "float32"] * 2
+
+
+def test_a_report_is_of_the_new_measurements_only(predictor: Predictor, features: FeatureTable) -> None:
+    before = with_measurements(BOARD, TARGET, {("resnet_18_224", "float32"): 60.0})
+    after = with_measurements(before, TARGET, {("mobilenet_v2_1.0_224", "float32"): 20.0})
+    models = [features.models[name] for name in ("resnet_18_224", "mobilenet_v2_1.0_224")]
+    assert calibration_report(predictor, before, after, TARGET, models, "float32").models == ("mobilenet_v2_1.0_224",)
 
 
 def test_new_measurements_replace_old_ones_of_the_same_models(features: FeatureTable) -> None:
@@ -155,6 +227,151 @@ def test_a_target_of_another_build_is_refused_with_the_targets_to_use_instead(pr
     assert "ruy" not in refused.value.hint
 
 
+ON_ONE_PROCESSOR = """\
+import os, runpy, sys
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+{more}
+sys.argv[0] = {agent!r}
+runpy.run_path({agent!r}, run_name="__main__")
+"""
+BUSY = """\
+parent = os.getpid()
+if os.fork() == 0:
+    while os.getppid() == parent:
+        pass
+    os._exit(0)
+"""
+
+
+@pytest.fixture
+def on_one_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
+    """This machine, where all threads of the agent share one processor."""
+    monkeypatch.setattr(calibration, "EFFORT", "survey")
+    (tmp_path / "agent.py").write_text(ON_ONE_PROCESSOR.format(more="", agent=str(HostConnection().agent)))
+    return HostConnection(tmp_path / "agent.py")
+
+
+@pytest.fixture
+def on_a_busy_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
+    """This machine, where the agent shares one processor with another program."""
+    monkeypatch.setattr(calibration, "EFFORT", "survey")
+    (tmp_path / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=BUSY, agent=str(HostConnection().agent)))
+    return HostConnection(tmp_path / "agent.py")
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> list[dict[Key, Path]]:
+    """Two networks of some milliseconds, in one form."""
+    data = small_models.swish_net(512, 64)
+    return [{(name, "float32"): small_models.saved(tmp_path, data, f"{name}.tflite")} for name in ("first", "second")]
+
+
+def nothing(*_: object) -> None:
+    """Show no progress."""
+
+
+@pytest.mark.integration
+def test_at_one_thread_the_cpu_time_is_kept_while_other_programs_run(
+    on_a_busy_processor: HostConnection, made: list[dict[Key, Path]], board: DeviceProfile
+) -> None:
+    found = measure_networks(on_a_busy_processor, made[:1], 1, nothing, nothing)
+    timing = found.kept["first", "float32"]
+    assert found.left_out == ()
+    assert timing.own_ms < 0.8 * timing.median_ms
+    assert "because other programs disturbed 1 of 1 timing: first float32 took" in found.clock
+    (row,) = with_timings(board, board.target("cpu-x1"), found.kept).measurements
+    assert (row.latency_ms, row.statistic) == (timing.cpu_ms, "cpu_median")
+
+
+@pytest.mark.integration
+def test_with_several_threads_nothing_is_kept_that_waited_for_a_processor(
+    on_one_processor: HostConnection, made: list[dict[Key, Path]]
+) -> None:
+    words = r"host: no network could be measured: first float32: its threads waited \d\d% of the time for a processor"
+    with pytest.raises(StageError, match=words) as refused:
+        measure_networks(on_one_processor, made, 2, nothing, nothing)
+    assert "close other programs on the device, or name a target with fewer threads" in refused.value.hint
+
+
+class Changing:
+    """This machine, where one file is measured as it turns out after something changed: hot, or with a load."""
+
+    label = "host"
+
+    def __init__(self, call: int, **changes: object) -> None:
+        self._call, self._changes, self._calls = call, changes, 0
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        self._calls += 1
+        found = HostConnection().measure(replace(job, effort="load"))
+        changes = {"cpu_ms": 10.0, "throttled": "", **(self._changes if self._calls == self._call else {})}
+        return tuple(replace(timing, **changes) for timing in found)  # type: ignore[arg-type]
+
+
+@pytest.mark.integration
+def test_a_disturbed_network_is_left_out_by_name_and_the_others_are_kept(made: list[dict[Key, Path]]) -> None:
+    seen = list[tuple[set[Key], set[Key]]]()
+    connection = Changing(1, cpu_ms=None, waited_share=0.45)
+    found = measure_networks(connection, made, 1, nothing, lambda new, before: seen.append((set(new), set(before))))
+    assert set(found.kept) == {("second", "float32")}
+    assert found.left_out == ("first float32: its threads waited 45% of the time for a processor",)
+    assert seen == [(set(), set()), ({("second", "float32")}, set())]
+
+
+@pytest.mark.integration
+def test_a_device_that_slows_down_between_networks_is_refused_with_both_figures(made: list[dict[Key, Path]]) -> None:
+    words = "slowed down between the networks: first float32 took 10.0 ms at first and 13.0 ms at the end"
+    with pytest.raises(StageError, match=words) as refused:
+        measure_networks(Changing(3, cpu_ms=13.0), made, 1, nothing, nothing)
+    assert "cool down" in refused.value.hint
+
+
+@pytest.mark.integration
+def test_a_first_network_that_takes_as_long_at_the_end_is_no_matter(made: list[dict[Key, Path]]) -> None:
+    told = list[str]()
+    found = measure_networks(Changing(3, cpu_ms=10.5), made, 1, told.append, nothing)
+    assert (len(found.kept), found.left_out) == (2, ())
+    assert told == ["measuring first on host", "measuring second on host", "measuring the first network again on host"]
+
+
+@pytest.mark.integration
+def test_a_disturbed_end_is_named_because_it_hides_a_slowdown(made: list[dict[Key, Path]]) -> None:
+    found = measure_networks(Changing(3, cpu_ms=None, waited_share=0.3), made, 1, nothing, nothing)
+    assert len(found.kept) == 2
+    assert [line.partition(":")[0] for line in found.left_out] == [
+        "first float32 at the end, which shows if the device slowed down"
+    ]
+
+
+def timing(ms: float) -> Timing:
+    return Timing(Path("a.tflite"), 1, ms, 8, ms, ms, "tflite", cpu_ms=ms)
+
+
+def test_each_network_says_what_it_changed_for_the_others(
+    board: DeviceProfile, predictor: Predictor, features: FeatureTable
+) -> None:
+    target, models = board.target("cpu-x1"), list(features.models.values())
+    first = {("mobilenet_v2_1.0_224", "int8"): timing(3.0)}
+    second = {("resnet_50_224", "int8"): timing(35.0), ("mobilenet_v3_small_1.0_224", "int8"): timing(1.0)}
+    steps = [with_timings(board, target, found) for found in ({}, first, first | second)]
+    errors = [expected_error(predictor, step, target, "int8", models) for step in steps]
+    assert errors[2] < errors[1]
+    change = f"the expected error of the others falls from {errors[1]:.0%} to {errors[2]:.0%}"
+    assert list(changes(predictor, *steps[1:], target, models, second)) == [
+        f"resnet_50_224 int8 takes 35.0 ms; {change}",
+        f"mobilenet_v3_small_1.0_224 int8 takes 1.00 ms; {change}",
+    ]
+    (same,) = changes(predictor, steps[1], steps[1], target, models, first)
+    assert same == f"mobilenet_v2_1.0_224 int8 takes 3.00 ms; the expected error of the others stays {errors[1]:.0%}"
+    (alone,) = changes(predictor, steps[0], steps[1], target, [features.models["mobilenet_v2_1.0_224"]], first)
+    assert alone == "mobilenet_v2_1.0_224 int8 takes 3.00 ms"
+
+
+def test_the_clock_is_named_where_it_is_cpu_time() -> None:
+    assert MeasuredNetworks({("a", "int8"): timing(5.0)}, ()).clock == "latencies are CPU times of one thread"
+    assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
+
+
 def test_what_was_measured_is_kept_and_judged(
     board: DeviceProfile, predictor: Predictor, features: FeatureTable, tmp_path: Path
 ) -> None:
@@ -197,14 +414,18 @@ def test_a_board_is_calibrated_over_ssh(
     connection = SshConnection("device", sys.executable, program=ssh_server.client)
     own = replace(board, origin=tmp_path / "our-board.yaml")
     told: list[str] = []
-    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 1, told.append, kernels=True)
+    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 2, told.append, kernels=True)
     assert found.runtime.startswith("ai-edge-litert==")
     kept = read_profile(found.path)
-    assert [(row.precision, row.latency_ms > 0) for row in kept.measurements] == [("float32", True), ("int8", True)]
+    assert [(row.precision, row.statistic) for row in kept.measurements] == [
+        ("float32", "cpu_median"), ("int8", "cpu_median"),
+    ] * 2  # fmt: skip
     assert {kernel.form for kernel in kept.kernels} == {"float32", "int8"}
     assert len(kept.kernels) + len(found.left_out) == 2 * len(design())
     assert [report.form for report in found.reports] == ["float32", "int8"]
     assert any(line.startswith("int8: expected median error") for line in told)
+    assert " int8 takes " in told[-1]
+    assert told[-1].endswith("; measuring the first network again on device")
 
 
 HEADER = "target,model,precision,latency_ms,statistic,flag\n"

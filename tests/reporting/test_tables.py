@@ -5,6 +5,7 @@ What the terminal shows of a calibration. The plan of a search on the terminal.
 
 import io
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from rich.console import Console
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import Conversion
 from advisor.core.units import show_seconds
-from advisor.devices.calibration import Calibrated, CalibrationReport
+from advisor.devices.calibration import Calibrated, CalibrationReport, Key, MeasuredNetworks
+from advisor.devices.connections.protocol import Timing
 from advisor.devices.profiles.measurements import Kernel
 from advisor.devices.profiles.runtimes import host_profile
 from advisor.engine.preview import preview
@@ -51,16 +53,24 @@ def test_a_target_says_how_many_kernels_were_timed_on_it(capsys: pytest.CaptureF
     assert any("cpu-x1:" in line for line in lines)
 
 
+def measured(latency_ms: Mapping[Key, float]) -> MeasuredNetworks:
+    """Return networks that were measured at one thread."""
+    return MeasuredNetworks(
+        {key: Timing(Path("a"), 1, ms, 8, ms, ms, "tflite", cpu_ms=ms) for key, ms in latency_ms.items()}, ()
+    )
+
+
 def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    latency = {("small", "float32"): 6.5, ("small", "int8"): 2.5}
+    networks = measured({("small", "float32"): 6.5, ("small", "int8"): 2.5})
     reports = (
         CalibrationReport("float32", ("small",), (0.5,), (), 0.3, 0.1),
         CalibrationReport("int8", ("small",), (-0.25,), (), 0.4, math.nan),
     )
     target = BOARD.target("cpu-x1")
-    found = Calibrated(BOARD, target, latency, "tflite", reports, Path("a.yaml"), ("ADD 4 x 4, int8: too long",))
+    networks = replace(networks, left_out=("vit int8: its threads waited 20% of the time for a processor",))
+    found = Calibrated(BOARD, target, networks, reports, Path("a.yaml"), ("ADD 4 x 4, int8: too long",))
     print_calibrated(found)
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "our-board:cpu-x1, measured with tflite"
@@ -68,14 +78,16 @@ def test_a_calibration_shows_each_form_the_expected_errors_and_what_was_left_out
     assert "predicted +50% before" in lines[2]
     assert lines[4] == "  expected median error of models that were not measured: 30% before, 10% after"
     assert "predicted -25% before" in lines[6]
-    assert lines[8:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
+    assert lines[8] == "latencies are CPU times of one thread"
+    assert lines[9].startswith("left out: vit int8: its threads waited 20% of the time for a processor; close other")
+    assert lines[10:] == ["1 kernel timed, 1 left out", "  left out: ADD 4 x 4, int8: too long", "kept in a.yaml"]
 
 
 def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     profile = replace(host_profile(), name="our-board")
     report = CalibrationReport("float32", ("small",), (3.0,), (), math.nan, math.nan, {"small": 2.0})
-    latency = {("small", "float32"): 8.0}
-    print_calibrated(Calibrated(profile, profile.target("cpu-x1"), latency, "tflite", (report,), Path("a.yaml")))
+    networks = measured({("small", "float32"): 8.0})
+    print_calibrated(Calibrated(profile, profile.target("cpu-x1"), networks, (report,), Path("a.yaml")))
     lines = capsys.readouterr().out.splitlines()
     assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
 

@@ -17,7 +17,8 @@ Row = TypeVar("Row")
 PRECISIONS = ("float32", "float16", "int8", "int16x8")
 """Forms of artefacts. A float32 model is ``float32`` even if an accelerator computes it in float16."""
 
-STATISTICS = ("median", "mean", "min", "unstated")
+STATISTICS = ("median", "mean", "min", "cpu_median", "unstated")
+"""Statistics of the repetitions: of wall time, or the median of the CPU time of one thread."""
 
 FLAGS = {
     "throughput": "1000 / frames per second of a pipeline, not the latency of one image",
