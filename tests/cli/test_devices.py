@@ -353,6 +353,16 @@ def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path
 
 
 @pytest.mark.slow
+def test_threads_that_wait_for_processors_are_told_and_nothing_is_kept(alone: Advisor, own: Path) -> None:
+    path = write(own, BOARD.replace("threads: 4", "threads: 64"))
+    said = ended(alone("calibrate", "our-board", "--here", "--models", "1"), 3)
+    assert "error: host: no network could be measured: " in said.err
+    assert "of the time for a processor" in said.err
+    assert "hint:  close other programs on the device, or name a target with fewer threads, then try again" in said.err
+    assert path.with_suffix(".csv").read_text() == ROWS
+
+
+@pytest.mark.slow
 def test_a_device_that_cannot_be_reached_leaves_the_profile_as_it_was(alone: Advisor, own: Path) -> None:
     path = write(own)
     said = alone("calibrate", "our-board", "--ssh", "nobody@127.0.0.1", "--models", "1")
