@@ -119,11 +119,12 @@ class Outgoing:
         return [FileRef(FOLDER if path.is_dir() else OUT, f"{len(self.written) - 1}-{path.name}")]
 
     def unpack(self, contents: Mapping[str, bytes]) -> None:
-        """Write the files that the call made to their paths on this machine."""
+        """Write the files that the call made to their paths on this machine; a further one comes beside the first."""
         targets = {f"{position}-{path.name}": path for position, path in enumerate(self.written)}
         for name, data in contents.items():
             first, _, rest = name.partition("/")
-            (targets[first] / rest if rest else targets[first]).write_bytes(data)
+            target = targets[first] if first in targets else self.written[0].with_name(first)
+            (target / rest if rest else target).write_bytes(data)
 
 
 LOOKS_EVERY_S = 0.3

@@ -103,6 +103,16 @@ def test_a_folder_is_filled(parts: tuple[Path, ...], there: Path, tmp_path: Path
     assert written == {"rows": "rows of <a>", "names": "names of <a>"}
 
 
+def test_a_file_that_a_job_writes_beside_its_result_comes_back_with_it(there: Path, tmp_path: Path) -> None:
+    def two_files(path: Path) -> None:
+        path.write_text("head")
+        path.with_name("answers").write_text("of the head")
+
+    outgoing = Outgoing(Sender().send, None)
+    outgoing.unpack(called(Sender(), outgoing, tmp_path / "head", function=two_files).files)
+    assert [(tmp_path / name).read_text() for name in ("head", "answers")] == ["head", "of the head"]
+
+
 def test_shards_of_weights_travel_with_the_file_that_names_them(there: Path, tmp_path: Path) -> None:
     folder = tmp_path / ("0" * 64)
     folder.mkdir()
