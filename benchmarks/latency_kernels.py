@@ -1,17 +1,18 @@
-"""How well networks are predicted on this machine from kernels that were timed on it, beside what else predicts.
+"""How well networks that were never timed are predicted from their operators, beside what else predicts them here.
 
-    python -m benchmarks latency_kernels                # about five minutes on an idle machine, once the files are made
-    python -m benchmarks latency_kernels --threads 1    # half of it; the other half keeps its figures
+    python -m benchmarks latency_kernels    # about 15 minutes, once the files are made
 
-The networks that judge are the first 40 of the catalogue by the SHA-256 of their names. They choose nothing. Every
-network is timed in two passes, and its latency is their geometric mean. The share of networks whose passes agree within
-10 % says how steady the machine is. The method was developed on the other 36, which also give the models
-that a calibration measures.
+The networks that judge are the first 15 of the catalogue by the SHA-256 of their names. They choose nothing. All is
+timed on one thread by CPU time, so other programs may run beside it. They still take caches, which only adds time. So
+every network is timed in three passes, before, between and after the operators, and its least time counts. The share of
+networks whose passes agree within 10 % says how steady the machine is. The method was developed on other networks,
+which also give the models that a calibration measures.
+
+One row is the method before this one: 86 operators of made-up sizes (``kernel_design.csv``), and the formulas between
+them.
 """
 
-import argparse
-import json
-import math
+import csv
 import statistics
 import tempfile
 import time
@@ -22,52 +23,56 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.devices.calibration import replace_kernels, with_measurements
+from advisor.devices.calibration import add_kernels, with_measurements
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
-from advisor.devices.kernels import time_kernels
+from advisor.devices.kernels import Wanted, kernels_to_time, rounds_us, time_kernels
 from advisor.devices.latency.features import load_features
 from advisor.devices.prediction import Prediction, Predictor, fit_predictor
 from advisor.devices.profiles import DeviceProfile, load_profiles
+from advisor.devices.profiles.measurements import Kernel
 from advisor.devices.profiles.runtimes import host_profile
-from advisor.store import cache_root
+from advisor.tflite.macs import SIZES, Work
 from benchmarks.catalogue_files import FORMS, files_of, names
 from benchmarks.tables import RESULTS, Row, keep
 
-JUDGES = 40
+JUDGES = 15
 MODELS = 5
 """Networks that a calibration measures by default."""
 
-GOALS = {("float32", 1): 0.95, ("int8", 1): 0.90, ("float32", 2): 0.85, ("int8", 2): 0.85}
-"""Shares of predictions within 10 % to reach."""
+GOAL = 0.85
+"""Share of predictions within 10 % to reach from operators."""
 
 HEADER = (
-    "form", "threads", "measured on the machine", "within 10 %", "to reach", "reached", "median error", "largest error",
+    "form", "timed on the machine", "within 10 %", "to reach", "reached", "median error", "largest error",
     "80 % interval covers",
 )  # fmt: skip
 BATCH = 8
 LEVEL = 0.8
-PASSES = 2
 CLOSE = 0.1
 """Largest relative error of a prediction that counts, and difference of two passes that agree."""
+
+Latencies = Mapping[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
 class Timed:
-    """The measurements at one number of threads.
+    """The measurements.
 
     Attributes:
-        profile: this machine under another name, with kernels.
-        kernel_s: seconds that timing the kernels took.
-        left_out: number of kernels left out.
-        latency_ms: geometric mean of the medians of both passes, by name and form.
-        agreed: share of networks whose medians in both passes differ by 10 % at most.
+        profile: this machine under another name, without kernels.
+        exact: kernels of the operators of the networks.
+        design: kernels of made-up sizes.
+        seconds: seconds that timing the exact ones took.
+        latency_ms: the least time of the passes, by name and form.
+        agreed: share of networks whose times in all passes differ by 10 % at most.
     """
 
     profile: DeviceProfile
-    kernel_s: float
-    left_out: int
-    latency_ms: Mapping[tuple[str, str], float]
+    exact: Sequence[Kernel]
+    design: Sequence[Kernel]
+    seconds: float
+    latency_ms: Latencies
     agreed: float
 
 
@@ -76,101 +81,100 @@ def judges() -> tuple[str, ...]:
     return tuple(sorted(sorted(names(), key=lambda name: sha256(name.encode()).hexdigest())[:JUDGES]))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
+def main() -> None:
     """Measure, predict, and keep the table."""
-    parser = argparse.ArgumentParser(description="Predict networks from kernels timed on this machine.")
-    parser.add_argument("--threads", type=int, choices=(1, 2), help="measure only with this number of threads")
-    options = parser.parse_args(arguments)
     predictor = fit_predictor(load_profiles())
-    rows, remarks = [], []
-    for threads in (1, 2):
-        kept = cache_root() / "benchmarks" / f"latency_kernels-{threads}.json"
-        if options.threads in (None, threads):
-            found = evaluated(predictor, measure(predictor, threads), threads)
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            kept.write_text(json.dumps(found), encoding="utf-8")
-        elif kept.is_file():
-            found = json.loads(kept.read_text(encoding="utf-8"))
-        else:
-            continue
-        rows += found["rows"]
-        remarks += found["remarks"]
-        _keep_networks(threads, found["networks"])
-    remarks.append(f"judged by {JUDGES} networks in each form: {', '.join(judges())}")
-    print(keep("latency_kernels", "Networks predicted from kernels timed on this machine", HEADER, rows, remarks))
+    timed = measure(predictor)
+    rows, networks = evaluated(predictor, timed)
+    remarks = (
+        f"{len(timed.exact)} operators of the networks in {timed.seconds / 60:.1f} min; 1 thread, CPU time",
+        f"networks measured: {', '.join(anchors(predictor))}",
+        f"the three timings of a network agree within {CLOSE:.0%} for {timed.agreed:.0%}",
+        f"judged by {JUDGES} networks in each form: {', '.join(judges())}",
+    )
+    header = ("model", "form", "ms", "predicted", "low", "high")
+    lines = [",".join(map(str, row)) for row in (header, *networks)]
+    (RESULTS / "latency_kernels_networks.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    print(keep("latency_kernels", "Networks predicted from operators timed on this machine", HEADER, rows, remarks))
 
 
-def measure(predictor: Predictor, threads: int) -> Timed:
-    """Time kernels, the models that a calibration chooses, and the networks that judge."""
-    chosen = anchors(predictor, threads)
-    files = files_of((*chosen, *judges()))
-    profile = replace(host_profile(), name="this-machine")
-    target = replace(profile.targets[0], name=f"cpu-x{threads}", threads=threads)
-    profile = replace(profile, targets=(target,), default_target=target.name)
-    connection, start = HostConnection(), time.monotonic()
-    with tempfile.TemporaryDirectory() as folder:
-        kernels = time_kernels(connection, target.name, threads, FORMS, Path(folder), print)
+def measure(predictor: Predictor) -> Timed:
+    """Time the operators of the networks, those of the design, and the networks."""
+    networks = (*anchors(predictor), *judges())
+    files, profile = files_of(networks), _profile()
+    passes, start = [_passed(files)], time.monotonic()
+    exact = _kernels(profile, kernels_to_time(profile, profile.target(), FORMS, networks))
     seconds = time.monotonic() - start
-    first, second = (_passed(connection, threads, files) for _ in range(PASSES))
-    latency_ms = {key: math.sqrt(first[key] * second[key]) for key in files}
-    agreed = statistics.fmean(abs(first[key] / second[key] - 1) <= CLOSE for key in files)
-    return Timed(replace_kernels(profile, target, kernels), seconds, len(kernels.left_out), latency_ms, agreed)
+    passes.append(_passed(files))
+    design = _kernels(profile, [(work, form) for work in _design() for form in FORMS])
+    passes.append(_passed(files))
+    latency_ms = {key: min(each[key] for each in passes) for key in files}
+    agreed = statistics.fmean(max(each[key] for each in passes) <= (1 + CLOSE) * latency_ms[key] for key in files)
+    return Timed(profile, exact, design, seconds, latency_ms, agreed)
 
 
-def _passed(
-    connection: HostConnection, threads: int, files: Mapping[tuple[str, str], Path]
-) -> dict[tuple[str, str], float]:
-    """Return the median milliseconds of each file."""
+def _profile() -> DeviceProfile:
+    """Return this machine on one thread, under another name."""
+    here = host_profile()
+    target = replace(here.targets[0], name="cpu-x1", threads=1)
+    return replace(here, name="this-machine", targets=(target,), default_target=target.name)
+
+
+def _design() -> list[Work]:
+    with (Path(__file__).parent / "kernel_design.csv").open(newline="", encoding="utf-8") as file:
+        return [Work(row["kind"], **{name: int(row[name]) for name in SIZES}) for row in csv.DictReader(file)]
+
+
+def _kernels(profile: DeviceProfile, wanted: Wanted) -> list[Kernel]:
+    with tempfile.TemporaryDirectory() as folder:
+        timed = time_kernels(HostConnection(), profile.target(), wanted, Path(folder), print)
+        return [kernel for found in timed for kernel in found.kernels]
+
+
+def _passed(files: Mapping[tuple[str, str], Path]) -> dict[tuple[str, str], float]:
+    """Return the milliseconds of each file."""
     found, keys = dict[tuple[str, str], float](), list(files)
     for place in range(0, len(keys), BATCH):
         part = {files[key]: key for key in keys[place : place + BATCH]}
-        for timing in connection.measure(MeasurementJob(tuple(part), (threads,), "search")):
-            found[part[timing.model]] = timing.median_ms
+        for timing in HostConnection().measure(MeasurementJob(tuple(part), (1,), "search")):
+            found[part[timing.model]] = rounds_us(timing)[0] / 1e3
     return found
 
 
-def anchors(predictor: Predictor, threads: int) -> tuple[str, ...]:
+def anchors(predictor: Predictor) -> tuple[str, ...]:
     """Return the models that a calibration of this machine would measure, chosen from those that do not judge."""
-    profile = host_profile()
-    target = replace(profile.targets[0], name=f"cpu-x{threads}", threads=threads)
-    known = load_features().models
+    profile, known = _profile(), load_features().models
     costs = {name: 4 * known[name].params / 1e8 for name in set(names()) - set(judges()) if name in known}
-    return predictor.most_informative(profile, target, FORMS[0], costs, MODELS)
+    return predictor.most_informative(profile, profile.target(), FORMS[0], costs, MODELS)
 
 
-def evaluated(predictor: Predictor, timed: Timed, threads: int) -> dict[str, list[Row] | list[str]]:
-    """Predict the networks that judge from nothing, from networks, from kernels and from both; return the rows."""
-    target, chosen = timed.profile.target(), anchors(predictor, threads)
-    table = load_features()
+def evaluated(predictor: Predictor, timed: Timed) -> tuple[list[Row], list[Row]]:
+    """Predict the networks that judge from each kind of measurement; return the rows of the table, and of networks."""
+    profile, target, chosen = timed.profile, timed.profile.target(), anchors(predictor)
     measured = {key: value for key, value in timed.latency_ms.items() if key[0] in chosen}
-    bare = replace(timed.profile, kernels=())
+    design, exact = add_kernels(profile, timed.design), add_kernels(profile, timed.exact)
     profiles = {
-        "nothing": bare,
-        f"{MODELS} networks": with_measurements(bare, target, measured),
-        "kernels": timed.profile,
-        f"kernels and {MODELS} networks": with_measurements(timed.profile, target, measured),
+        "nothing": profile,
+        f"{MODELS} networks": with_measurements(profile, target, measured),
+        f"{len(_design())} operators of made-up sizes": design,
+        f"{len(_design())} operators of made-up sizes and {MODELS} networks": with_measurements(
+            design, target, measured
+        ),
+        f"their operators and {MODELS} networks": with_measurements(exact, target, measured),
+        "their operators": exact,
     }
-    from advisor.catalog.catalogue import load_catalogue
-
-    cards = [load_catalogue()[name] for name in judges()]
-    models = [
-        table.features(card.name, card.family, card.macs or 0, card.params or 0, card.input_size) for card in cards
-    ]
+    models = [load_features().models[name] for name in judges()]
     rows, networks = list[Row](), list[Row]()
     for form in FORMS:
         truth = np.array([timed.latency_ms[name, form] for name in judges()])
-        for said, profile in profiles.items():
-            found = predictor.predict(profile, target, form, models, LEVEL)
-            goal = GOALS[form, threads] if "kernels and" in said else None
-            rows.append((form, threads, said, *_figures(truth, found, goal)))
+        for said, each in profiles.items():
+            found = predictor.predict(each, target, form, models, LEVEL)
+            rows.append((form, said, *_figures(truth, found, GOAL if said.startswith("their") else None)))
         for name, milliseconds, prediction in zip(judges(), truth, found, strict=True):
             latency = prediction.latency
             figures = (milliseconds, latency.value, latency.low, latency.high)
-            networks.append((name, form, threads, *(f"{figure:.5g}" for figure in figures if figure is not None)))
-    kernels = f"{len(timed.profile.kernels)} kernels in {timed.kernel_s:.0f} s, {timed.left_out} left out"
-    steady = f"the two timings of a network agree within {CLOSE:.0%} for {timed.agreed:.0%}"
-    remark = f"{threads} threads: {kernels}; networks measured: {', '.join(chosen)}; {steady}"
-    return {"rows": rows, "remarks": [remark], "networks": networks}
+            networks.append((name, form, *(f"{figure:.5g}" for figure in figures if figure is not None)))
+    return rows, networks
 
 
 def _figures(truth: np.ndarray, found: Sequence[Prediction], goal: float | None) -> Row:
@@ -186,13 +190,6 @@ def _figures(truth: np.ndarray, found: Sequence[Prediction], goal: float | None)
         f"{max(errors):.0%}",
         f"{statistics.fmean(inside):.0%}",
     )
-
-
-def _keep_networks(threads: int, rows: Sequence[Row]) -> None:
-    """Write the measured and the predicted latency of each network."""
-    path = RESULTS / f"latency_kernels_x{threads}.csv"
-    lines = [",".join(map(str, row)) for row in (("model", "form", "threads", "ms", "predicted", "low", "high"), *rows)]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -304,7 +304,8 @@ def remove(
 
 
 BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
-KERNELS = "Also time single operators, in under 5 minutes; networks are then predicted as the sum of theirs."
+KERNELS = "First time the operators of the candidates; their sum then predicts a network."
+CANDIDATES = "Names, families or globs of the networks to choose from; repeat or join by commas. Default: all."
 
 
 @devices_app.command("calibrate", short_help="Measure a few models on an available device.")
@@ -315,6 +316,10 @@ def calibrate(
     here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
     models: Annotated[int, option("N", "Number of models to measure.", min=1, max=50)] = 5,
     budget: Annotated[str, option("TIME", BUDGET)] = "",
+    candidates: Annotated[
+        list[str] | None,
+        option("NAMES", CANDIDATES, "--candidates", autocompletion=completion_of("candidates")),
+    ] = None,
     kernels: Annotated[bool, option("", KERNELS, "--kernels")] = False,
     as_json: options.AsJson = False,
     **reached: Any,
@@ -322,8 +327,8 @@ def calibrate(
     """Measure the most informative models on a device and add the measurements to its profile.
 
     Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
-    profiles. Exit code 3: models were left out because other programs disturbed them; or the device could not be
-    measured or slowed down, and nothing is kept.
+    profiles. Kernels are kept as they come: repeat the command to continue. Exit code 3: models were left out because
+    other programs disturbed them; or the device could not be measured or slowed down, and only kernels are kept.
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
@@ -334,7 +339,14 @@ def calibrate(
     try:
         with progress("reading the profile") as tell:
             found = devices.calibrate(
-                name, here=here, models=models, budget=budget, kernels=kernels, tell=tell, **given
+                name,
+                here=here,
+                models=models,
+                budget=budget,
+                kernels=kernels,
+                candidates=split(candidates) or (),
+                tell=tell,
+                **given,
             )
     except StageError as error:
         typer.echo(f"error: {error.message}" + f"\nhint:  {error.hint}" * bool(error.hint), err=True)

@@ -120,8 +120,11 @@ class CalibrateKeywords(TypedDict, total=False):
     benchmark_model: Annotated[Place, _SHARED["benchmark_model"]]
     cores: Annotated[str, _SHARED["cores"]]
     models: Annotated[int, Option(RUNNING, "N", "Number of models to measure.", 5)]
+    candidates: Annotated[
+        Sequence[str], Option(RUNNING, "NAMES", "Names, families or globs of the networks to choose from.", (), "all")
+    ]
     kernels: Annotated[
-        bool, Option(RUNNING, "", "Also time single operators; networks are then predicted as their sum.", False)
+        bool, Option(RUNNING, "", "First time the operators of the candidates; their sum predicts a network.", False)
     ]
     budget: Annotated[str, Option(QUESTION, "TIME", "Latency budget to choose the models for, such as 50ms.", "")]
     profiles: Annotated[Folders, _SHARED["profiles"]]
@@ -149,8 +152,9 @@ def calibrate(
 
     Raises:
         UsageError: an unknown device, a target that cannot be calibrated, or an invalid connection.
-        StageError: the device could not be measured, or it slowed down. Nothing is kept.
+        StageError: the device could not be measured, or it slowed down. Only kernels that were timed are kept.
     """
+    from advisor.catalog.catalogue import load_catalogue
     from advisor.core.errors import require_training
     from advisor.core.units import milliseconds
     from advisor.devices import calibration
@@ -166,8 +170,10 @@ def calibrate(
         options["ssh"], options["adb"], options["here"], options["python"], options["benchmark_model"], options["cores"]
     )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
+    names = [card.name for card in load_catalogue().select(options["candidates"] or ("*",))]
     say, models, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
-    return calibration.calibrate(profile, target, connection, device_predictor(), models, say, kernels, budget_ms)
+    run = device_predictor(), models, say, names, kernels, budget_ms
+    return calibration.calibrate(profile, target, connection, *run)
 
 
 __all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]

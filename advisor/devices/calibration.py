@@ -15,13 +15,13 @@ from advisor.core.quantity import Provenance
 from advisor.core.units import plural, show_ms
 from advisor.devices.connections.agent import THROTTLED
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-from advisor.devices.kernels import Tell, TimedKernels, as_int8, time_kernels
+from advisor.devices.kernels import Tell, as_int8, kernels_to_time, time_kernels
 from advisor.devices.latency.features import Models, load_features
 from advisor.devices.latency.model import NAMED
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
-from advisor.devices.profiles.measurements import FORMS, Measurement
+from advisor.devices.profiles.measurements import FORMS, Kernel, Measurement
 from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.isolation import CallLimits, ChildPool, Scratch
 from advisor.isolation.resources import WAITED_LIMIT
@@ -217,27 +217,32 @@ def calibrate(
     predictor: Predictor,
     wanted: int,
     tell: Tell,
+    candidates: Collection[str],
     kernels: bool = False,
     budget_ms: float | None = None,
 ) -> Calibrated:
-    """Measure the ``wanted`` most informative models of the catalogue on the device, and write its profile.
+    """Measure the ``wanted`` most informative networks of the ``candidates`` on the device, and write its profile.
 
     Latency does not depend on the weights, so the models are made here with random weights and nothing is downloaded.
     Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
-    runs. With ``kernels``, single operators are timed too, from which all networks are then predicted. With a budget,
-    the models tell most about those whose latency is near it. StageError if nothing was measured, or if the device
-    slowed down.
+    runs. With ``kernels``, the operators of the candidates are timed first; networks are then predicted as their sum.
+    They are written into the profile after each job, so that an interrupted calibration can be continued. With a
+    budget, the models tell most about those whose latency is near it. StageError if no network was measured, or if the
+    device slowed down: then only kernels are kept.
     """
     known, forms = load_features().models, forms_of(target)
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
     models = [known[name] for name in cards]
     with Scratch() as work:
-        timed = TimedKernels()
-        if kernels:
-            timed = time_kernels(connection, target.name, target.threads, forms, work, tell)
-        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models}  # 100 MB halve a model's value
+        with_kernels, left_out = profile, list[str]()
+        operators = kernels_to_time(profile, target, forms, candidates) if kernels else ()
+        for part in time_kernels(connection, target, operators, work, tell):
+            with_kernels = add_kernels(with_kernels, part.kernels)
+            left_out += part.left_out
+            write_profile(with_kernels, folder_of(profile))
+        # 100 MB halve a model's value.
+        costs = {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
         names = predictor.most_informative(profile, target, forms[0], costs, wanted, budget_ms)
-        with_kernels = replace_kernels(profile, target, timed)
         _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
 
         last = list[str]()  # What the last network changed: a line of its own would be replaced at once
@@ -255,7 +260,7 @@ def calibrate(
     after = with_timings(with_kernels, target, networks.kept)
     kept = [form for form in forms if any(form == each for _, each in networks.kept)]
     reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
-    return Calibrated(after, target, networks, reports, write_profile(after, folder_of(profile)), timed.left_out)
+    return Calibrated(after, target, networks, reports, write_profile(after, folder_of(profile)), tuple(left_out))
 
 
 def _tell_gain(
@@ -385,9 +390,6 @@ def with_measurements(
     return replace(profile, measurements=(*others, *new))
 
 
-def replace_kernels(profile: DeviceProfile, target: DeviceTarget, timed: TimedKernels) -> DeviceProfile:
-    """Return the profile with newly timed kernels, which replace all earlier ones of the target."""
-    if not timed.kernels:
-        return profile
-    others = tuple(kernel for kernel in profile.kernels if kernel.target != target.name)
-    return replace(profile, kernels=(*others, *timed.kernels))
+def add_kernels(profile: DeviceProfile, kernels: Sequence[Kernel]) -> DeviceProfile:
+    """Return the profile with newly timed kernels."""
+    return replace(profile, kernels=(*profile.kernels, *kernels))

@@ -3,8 +3,10 @@
 import io
 import math
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,9 +15,12 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import ArrayLike, NDArray
 
 from advisor.core.errors import StageError
-from advisor.devices.connections.agent import cpu_medians_ns
+from advisor.core.units import show_seconds
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
+from advisor.devices.latency.operator_times import model_operators
+from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.devices.profiles.measurements import Kernel
+from advisor.isolation.agent import EFFORTS
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work
 from advisor.tflite.model import read
 from advisor.tflite.rewrite import add_tensor, new_operator, pack, sign
@@ -56,7 +61,7 @@ def kernel_file(work: Work, copies: int = 1) -> bytes:
     """Return a float32 file that runs ``copies`` equal operators with a square output on one input."""
     made = _Graph()
     source = made.tensor(*_input_shape(work))
-    outputs = [_operator(made, work, source) for _ in range(copies)]
+    outputs = [output for _ in range(copies) for output in _operator(made, work, source)]
     made.graph.inputs = [source]
     sign(made.model, made.graph, "x", {f"y{place}": output for place, output in enumerate(outputs)})
     return pack(made.model)
@@ -81,69 +86,85 @@ def as_int8(data: bytes) -> bytes:
 
 
 def _input_shape(work: Work) -> tuple[int, ...]:
-    side, channels = math.isqrt(work.pixels), work.channels
+    channels = work.depth if work.kind == CONVOLUTION else work.channels
+    if work.kind == DEPTHWISE and work.read < channels * ((math.isqrt(work.pixels) - 1) * work.stride + 1) ** 2:
+        channels = _COLOURS  # several outputs of each channel, as only the first operator of a network has them
+    side = math.isqrt(work.read // channels)
     match work.kind:
         case "FULLY_CONNECTED":
             return 1, work.depth
         case "SOFTMAX":
             return 1, channels
         case "TRANSPOSE":
-            return 1, side, side, 2, channels // 2
-        case "CONV_2D":
-            side, channels = side * work.stride, work.depth
-        case "PAD":
-            side -= 2
+            return 1, 1, channels, work.pixels
         case "CONCATENATION":
-            channels //= 2
-        case "MEAN":
-            side = math.isqrt(work.read // channels)
-        case _:
-            side *= work.stride
+            side, channels = math.isqrt(work.pixels), channels // 2
+        case kind if kind not in _WINDOWED:
+            return 1, *_sides(work), channels
     return 1, side, side, channels
 
 
-def _operator(made: _Graph, work: Work, source: int) -> int:
-    """Add an operator to a file, and return its output."""
-    side, window, stride, channels = math.isqrt(work.pixels), math.isqrt(work.taps), work.stride, work.channels
+def _sides(work: Work) -> tuple[int, int]:
+    """Return the height and the width of an output: it is square, or one row."""
+    side = math.isqrt(work.pixels)
+    return (side, side) if side**2 == work.pixels else (1, work.pixels)
+
+
+def _operator(made: _Graph, work: Work, source: int) -> list[int]:
+    """Add an operator to a file, and return its outputs."""
+    sides, window, stride, channels = _sides(work), math.isqrt(work.taps), work.stride, work.channels
     height, width = (window, window) if window**2 == work.taps else (1, work.taps)
-    inputs, options, common = [source], None, {"strideW": stride, "strideH": stride, "fusedActivationFunction": _RELU6}
-    shape: tuple[int, ...] = 1, side, side, channels
+    source_shape = _input_shape(work)
+    side = source_shape[1]
+    padding = schema.Padding.SAME if math.ceil(side / stride) == sides[0] else schema.Padding.VALID
+    place = {"strideW": stride, "strideH": stride, "padding": padding}
+    inputs, options = [source], None
+    shape: tuple[int, ...] = 1, *sides, channels
     match work.kind:
         case "CONV_2D":
             inputs += [made.weights(channels, height, width, work.depth), made.weights(channels)]
-            options = schema.Conv2DOptionsT(**common)
+            options = schema.Conv2DOptionsT(fusedActivationFunction=_RELU6, **place)
         case "DEPTHWISE_CONV_2D":
             inputs += [made.weights(1, height, width, channels), made.weights(channels)]
-            options = schema.DepthwiseConv2DOptionsT(depthMultiplier=1, **common)
+            options = schema.DepthwiseConv2DOptionsT(
+                depthMultiplier=channels // source_shape[-1], fusedActivationFunction=_RELU6, **place
+            )
         case "FULLY_CONNECTED":
             inputs += [made.weights(channels, work.depth), made.weights(channels)]
             shape, options = (1, channels), schema.FullyConnectedOptionsT()
         case "AVERAGE_POOL_2D" | "MAX_POOL_2D":
-            options = schema.Pool2DOptionsT(strideW=stride, strideH=stride, filterHeight=height, filterWidth=width)
+            options = schema.Pool2DOptionsT(filterHeight=height, filterWidth=width, **place)
         case "MEAN":
             inputs.append(made.integers([1, 2]))
             shape, options = (1, channels), schema.ReducerOptionsT()
         case "ADD" | "MUL":
-            inputs.append(source if work.read > work.written else made.weights(channels))
+            inputs.append(source if work.read >= 2 * work.written else made.weights(channels))
             options = schema.AddOptionsT() if work.kind == "ADD" else schema.MulOptionsT()
         case "CONCATENATION":
             inputs.append(source)
-            options = schema.ConcatenationOptionsT(axis=3)
+            shape, options = (1, *sides, channels // 2 * 2), schema.ConcatenationOptionsT(axis=3)
+        case "SPLIT":
+            inputs.insert(0, made.integers(3))
+            shape, options = (1, *sides, channels // 2), schema.SplitOptionsT(numSplits=2)
         case "SOFTMAX":
             shape, options = (1, channels), schema.SoftmaxOptionsT(beta=1.0)
         case "TRANSPOSE":
-            inputs.append(made.integers([0, 1, 2, 4, 3]))
-            shape, options = (1, side, side, channels // 2, 2), schema.TransposeOptionsT()
+            inputs.append(made.integers([0, 1, 3, 2]))
+            shape, options = (1, 1, work.pixels, channels), schema.TransposeOptionsT()
         case "RESHAPE":
-            shape = 1, work.pixels, channels
+            shape = 1, work.pixels * channels
             inputs.append(made.integers(shape))
             options = schema.ReshapeOptionsT(newShape=shape)
         case "PAD":
-            inputs.append(made.integers([[0, 0], [1, 1], [1, 1], [0, 0]]))
+            low = (sides[0] - side) // 2
+            border = [low, sides[0] - side - low]
+            inputs.append(made.integers([[0, 0], border, border, [0, 0]]))
             options = schema.PadOptionsT()
-    output, code = made.tensor(*shape), getattr(schema.BuiltinOperator, work.kind)
-    made.graph.operators.append(new_operator(made.model, code, inputs, output, options))
-    return output
+    outputs = [made.tensor(*shape) for _ in range(2 if work.kind == "SPLIT" else 1)]
+    operator = new_operator(made.model, getattr(schema.BuiltinOperator, work.kind), inputs, outputs[0], options)
+    operator.outputs = outputs
+    made.graph.operators.append(operator)
+    return outputs
 
 
 MOST_COPIES = 8
@@ -160,73 +181,16 @@ _MOST_MACS, _MOST_WRITTEN = 200_000_000, 1_000_000
 """Multiply-accumulates and written values of a file that allow no further copy for its weights: boards run 0.3 to 10
 billion MACs a second, and outputs should not fill the caches."""
 
+_WINDOWED = frozenset({CONVOLUTION, DEPTHWISE, "AVERAGE_POOL_2D", "MAX_POOL_2D", "PAD", "MEAN"})
+"""Kinds whose input is of another size than their output."""
+
+_MADE = _WINDOWED | {
+    DENSE, "ADD", "MUL", "CONCATENATION", "SPLIT", "SOFTMAX", "TRANSPOSE", "RESHAPE", "HARD_SWISH", "LOGISTIC", "RELU",
+}  # fmt: skip
+"""Kinds of which files are made; others are predicted from those."""
+
 _COLOURS = 3
 _VALUE = 20  # Multiply-accumulates in the time that one value takes to be read or written
-
-# Side of the output, output channels, input channels.
-_POINTWISE = (
-    (112, 144, 24), (96, 48, 16), (96, 16, 32), (56, 8, 48), (48, 72, 24), (48, 24, 144), (28, 512, 256),
-    (28, 128, 224), (24, 192, 32), (16, 32, 144), (14, 96, 576), (12, 512, 512), (12, 480, 80), (12, 128, 128),
-    (8, 1280, 320), (7, 1024, 1024), (6, 192, 1152), (5, 1024, 1024), (4, 1152, 192),
-)  # fmt: skip
-
-# Side of the output, output channels, input channels, positions of the kernel, stride.
-_WINDOWED = (
-    (112, 32, 3, 9, 2), (112, 64, 3, 49, 2), (96, 16, 3, 9, 2), (56, 64, 64, 9, 1), (35, 64, 48, 25, 1),
-    (28, 96, 96, 9, 1), (17, 256, 224, 9, 2), (17, 192, 160, 7, 1), (14, 192, 48, 9, 1), (8, 384, 384, 3, 1),
-    (7, 512, 512, 9, 1),
-)  # fmt: skip
-
-# Side of the output, channels, positions of the kernel, stride.
-_DEPTHWISE = (
-    (80, 32, 9, 1), (56, 96, 9, 2), (80, 8, 9, 1), (56, 24, 9, 2), (48, 16, 9, 1), (40, 128, 9, 1),
-    (40, 64, 9, 2), (28, 96, 25, 2), (28, 40, 25, 1), (14, 816, 9, 1), (14, 624, 25, 1), (14, 480, 9, 1),
-    (14, 384, 9, 1), (14, 200, 9, 1), (14, 192, 25, 1), (14, 128, 25, 1), (10, 256, 9, 2), (8, 576, 9, 1),
-    (7, 960, 9, 1), (7, 288, 25, 2), (6, 1152, 25, 1),
-)  # fmt: skip
-
-# Outputs, inputs.
-_DENSE = ((1000, 2048), (1001, 1024), (144, 576), (288, 72), (40, 144))
-
-# Kind, inputs of the output's size, and the side and channels of each output. A single input of ADD and MUL is added to
-# or multiplied by a vector, as in a normalization or a squeeze-and-excite.
-_ELEMENTWISE = (
-    ("ADD", 2, ((56, 64), (28, 32), (10, 232))), ("MUL", 2, ((56, 64), (14, 384))),
-    ("HARD_SWISH", 1, ((112, 16), (14, 192))), ("LOGISTIC", 1, ((56, 64), (14, 192))),
-    ("RELU", 1, ((56, 64), (14, 192))), ("RESHAPE", 1, ((56, 64), (14, 192))), ("TRANSPOSE", 1, ((56, 64), (14, 192))),
-    ("ADD", 1, ((28, 128), (14, 320))), ("MUL", 1, ((28, 128), (14, 320))),
-)  # fmt: skip
-
-# Kind, side of the output, channels, positions of the window, stride.
-_POOLS = (
-    ("AVERAGE_POOL_2D", 35, 192, 9, 1), ("AVERAGE_POOL_2D", 14, 64, 9, 1),
-    ("MAX_POOL_2D", 56, 64, 9, 2), ("MAX_POOL_2D", 14, 192, 9, 2),
-)  # fmt: skip
-
-
-def design() -> tuple[Work, ...]:
-    """Return the operators to time."""
-    return (
-        *(_windowed(CONVOLUTION, *sizes, 1, 1) for sizes in _POINTWISE),
-        *(_windowed(CONVOLUTION, *sizes) for sizes in _WINDOWED),
-        *(_windowed(DEPTHWISE, side, channels, channels, *window) for side, channels, *window in _DEPTHWISE),
-        *(Work(DENSE, 1, channels, depth, read=depth) for channels, depth in _DENSE),
-        *(
-            Work(kind, side**2, channels, read=inputs * side**2 * channels)
-            for kind, inputs, sizes in _ELEMENTWISE
-            for side, channels in sizes
-        ),
-        *(_windowed(kind, side, channels, channels, *window) for kind, side, channels, *window in _POOLS),
-        *(Work("PAD", (side + 2) ** 2, channels, read=side**2 * channels) for side, channels in ((56, 64), (14, 192))),
-        *(Work("CONCATENATION", side**2, 2 * each, read=2 * side**2 * each) for side, each in ((28, 64), (8, 448))),
-        *(Work("MEAN", 1, channels, read=side**2 * channels) for side, channels in ((7, 1280), (28, 96))),
-        Work("SOFTMAX", 1, 1000, read=1000),
-    )
-
-
-def _windowed(kind: str, side: int, channels: int, read: int, taps: int, stride: int) -> Work:
-    depth = read if kind == CONVOLUTION else 1
-    return Work(kind, side**2, channels, depth, taps, stride, (side * stride) ** 2 * read)
 
 
 def copies_of(work: Work) -> int:
@@ -246,6 +210,7 @@ def copies_of(work: Work) -> int:
 
 
 Tell = Callable[[str], None]
+Wanted = Sequence[tuple[Work, str]]  # Operators, each in a form
 
 EFFORT = "survey"  # Effort of the agent: eight rounds, in half a second for each file at most
 BATCH = 48  # Files of one job: their rounds take turns
@@ -266,59 +231,80 @@ class TimedKernels(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
+def kernels_to_time(
+    profile: DeviceProfile, target: DeviceTarget, forms: Sequence[str], networks: Iterable[str]
+) -> Wanted:
+    """Return the different operators of networks in every form, without those that were timed on the target.
+
+    Their order is mixed, by hash: the first ones show how long the others take, and are of every kind and size if the
+    timing is interrupted.
+    """
+    known = {(kernel.work, kernel.form) for kernel in profile.kernels if kernel.target == target.name}
+    works = {work for name in networks for work, _ in model_operators().get(name, ()) if work.kind in _MADE}
+    mixed = sorted(works, key=lambda work: sha256(repr(work).encode()).digest())
+    return [(work, form) for work in mixed for form in forms if (work, form) not in known]
+
+
 def time_kernels(
-    connection: Connection,
-    target: str,
-    threads: int,
-    forms: Sequence[str],
-    folder: Path,
-    tell: Tell,
-    works: Sequence[Work] = (),
-) -> TimedKernels:
-    """Time operators (the design's by default) in every form; the files are made in ``folder``.
+    connection: Connection, target: DeviceTarget, wanted: Wanted, folder: Path, tell: Tell
+) -> Iterator[TimedKernels]:
+    """Time operators, and yield those of each job as they come; the files are made in ``folder``.
 
     StageError if the device failed or slowed down, or too few kernels were timed.
     """
+    if not wanted:
+        return
+    effort = EFFORTS[EFFORT]
+    least = effort.min_seconds + effort.blocks * effort.pause_seconds
+    tell(f"timing {len(wanted)} kernels on {connection.label}, in at least {show_seconds(least * len(wanted))}")
+    start, left_out = time.monotonic(), 0
+    for place in range(0, len(wanted), BATCH):
+        part = wanted[place : place + BATCH]
+        found = _batch(connection, target, part, folder)
+        left_out, passed = left_out + len(found.left_out), place + len(part)
+        if left_out > MOST_LEFT_OUT * passed:
+            last = found.left_out[-1]
+            raise StageError(
+                f"{connection.label}: {left_out} of {passed} kernels could not be timed; the last: {last}",
+                "close other programs on the device, then try again",
+            )
+        yield found
+        left_s = (time.monotonic() - start) / passed * (len(wanted) - passed)
+        tell(f"timed {passed} of {len(wanted)} kernels on {connection.label}, about {show_seconds(left_s)} left")
+
+
+def _batch(connection: Connection, target: DeviceTarget, part: Wanted, folder: Path) -> TimedKernels:
     files = {}
-    for place, work in enumerate(works or design()):
-        plain = kernel_file(work, copies_of(work))
-        for form in forms:
-            path = folder / f"kernel{place}-{form}.tflite"
-            path.write_bytes(as_int8(plain) if form == "int8" else plain)
-            files[path] = (work, form)
-    names, kernels, left_out = list(files), list[Kernel](), list[str]()
-    for start in range(0, len(names), BATCH):
-        tell(f"timing kernels {start + 1} to {min(start + BATCH, len(names))} of {len(names)} on {connection.label}")
-        timings, failures = _timed(connection, names[start : start + BATCH], threads)
-        left_out += [f"{_described(*files[path])}: {reason}" for path, reason in failures.items()]
-        for timing in timings:
-            work, form = files[timing.model]
-            microseconds, best = rounds_us(timing)
-            unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
-            if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
-                left_out.append(f"{_described(work, form)}: {reason}")
-            else:
-                kernels.append(Kernel(target, form, work, microseconds / copies_of(work)))
-    if len(left_out) > MOST_LEFT_OUT * len(names):
-        raise StageError(
-            f"{connection.label}: {len(left_out)} of {len(names)} kernels could not be timed; the last: {left_out[-1]}",
-            "close other programs on the device, then try again",
-        )
+    for place, (work, form) in enumerate(part):
+        data, path = kernel_file(work, copies_of(work)), folder / f"kernel{place}.tflite"
+        path.write_bytes(as_int8(data) if form == "int8" else data)
+        files[path] = (work, form)
+    timings, failures = _timed(connection, list(files), target.threads)
+    kernels, left_out = list[Kernel](), [f"{_described(*files[path])}: {why}" for path, why in failures.items()]
+    for timing in timings:
+        work, form = files[timing.model]
+        microseconds, best = rounds_us(timing)
+        unsteady = f"the rounds differ by a factor of {microseconds / best:.1f}"
+        if reason := timing.contention or unsteady * (microseconds > UNSTEADY * best):
+            left_out.append(f"{_described(work, form)}: {reason}")
+        else:
+            kernels.append(Kernel(target.name, form, work, microseconds / copies_of(work)))
     return TimedKernels(tuple(kernels), tuple(left_out))
 
 
 def rounds_us(timing: Timing) -> tuple[float, float]:
-    """Return the microseconds of one run in the usual round, the median as for networks, and in the second best one.
+    """Return the microseconds of a run in the usual round, the median as for networks, and in the second best one.
 
-    They are CPU time if it is known, which other programs hardly change. On a shared machine, a core is faster while
-    its neighbours rest, and the best rounds of a short kernel show that more often than those of a network. A tool that
-    reports no rounds gives its median and its shortest run.
+    A run takes the shorter of its wall time, which contains the work of other programs, and its CPU time, which
+    contains the reading of the clocks; of several threads, the agent reports the wall time only. On a shared machine, a
+    core is faster while its neighbours rest, and the best rounds of a short kernel show that more often than those of a
+    network. A tool that reports no rounds gives its median and its shortest run.
     """
     blocks = timing.details.get("blocks")
     if not blocks:
         return timing.median_ms * 1e3, float(timing.details.get("min_ms", timing.median_ms)) * 1e3
-    walls = [statistics.median(map(float, block["wall_ns"])) for block in blocks]
-    medians = sorted(median / 1e3 for median in cpu_medians_ns(blocks) or walls)
+    runs = (map(min, block["wall_ns"], block["cpu_ns"] or block["wall_ns"]) for block in blocks)
+    medians = sorted(statistics.median(map(float, each)) / 1e3 for each in runs)
     return statistics.median(medians), medians[min(1, len(medians) - 1)]
 
 

@@ -329,6 +329,7 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("our-board", "--here", "--models", "0"), "--models"),
         (("our-board", "--here", "--budget", "50"), "--budget: '50' has no unit"),
         (("raspberry-pi-4:tflite-cpu-x4-ruy", "--here"), "its build computes with ruy"),
+        (("our-board", "--here", "--candidates", "mobilenet_v9"), "no model card or family matches 'mobilenet_v9'"),
     ],
 )
 def test_what_cannot_be_calibrated_is_refused(

@@ -16,7 +16,7 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import SeveralErrors, StageError, UsageError
-from advisor.devices import calibration
+from advisor.devices import calibration, kernels
 from advisor.devices.calibration import (
     Key,
     MeasuredNetworks,
@@ -31,8 +31,8 @@ from advisor.devices.calibration import (
 )
 from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import MeasurementJob, Timing
-from advisor.devices.kernels import design
 from advisor.devices.latency.features import FeatureTable
+from advisor.devices.latency.operator_times import model_operators
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import (
     Cluster,
@@ -414,18 +414,51 @@ def test_a_board_is_calibrated_over_ssh(
     connection = SshConnection("device", sys.executable, program=ssh_server.client)
     own = replace(board, origin=tmp_path / "our-board.yaml")
     told: list[str] = []
-    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 2, told.append, kernels=True)
+    network = "mobilenet_v1_0.25_128"
+    networks = [network, "mobilenet_v1_0.25_160"]
+    found = calibrate(own, own.target("cpu-x1"), connection, predictor, 2, told.append, networks, kernels=True)
     assert found.runtime.startswith("ai-edge-litert==")
     kept = read_profile(found.path)
     assert [(row.precision, row.statistic) for row in kept.measurements] == [
         ("float32", "cpu_median"), ("int8", "cpu_median"),
     ] * 2  # fmt: skip
     assert {kernel.form for kernel in kept.kernels} == {"float32", "int8"}
-    assert len(kept.kernels) + len(found.left_out) == 2 * len(design())
+    assert len(kept.kernels) + len(found.left_out) == 2 * len(model_operators()[network])
     assert [report.form for report in found.reports] == ["float32", "int8"]
     assert any(line.startswith("int8: expected median error") for line in told)
     assert " int8 takes " in told[-1]
     assert told[-1].endswith("; measuring the first network again on device")
+
+
+class Unplugged:
+    """This machine, which can be reached for one job."""
+
+    label = "board"
+
+    def __init__(self) -> None:
+        self.jobs = 0
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        self.jobs += 1
+        if self.jobs > 1:
+            raise StageError("the board was unplugged")
+        return HostConnection().measure(job)
+
+
+@pytest.mark.integration
+def test_kernels_that_were_timed_before_an_interruption_are_kept(
+    board: DeviceProfile, predictor: Predictor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kernels, "EFFORT", "load")
+    monkeypatch.setattr(kernels, "BATCH", 6)
+    own, networks = replace(board, origin=tmp_path / "our-board.yaml"), ["mobilenet_v1_0.25_128"]
+    with pytest.raises(StageError, match="unplugged"):
+        calibrate(own, own.target("cpu-x1"), Unplugged(), predictor, 1, list[str]().append, networks, kernels=True)
+    kept = read_profile(tmp_path / "our-board.yaml")
+    assert len(kept.kernels) == 6
+    assert not kept.measurements
+    left = kernels.kernels_to_time(kept, kept.target("cpu-x1"), ("float32", "int8"), networks)
+    assert len(left) == 2 * len(model_operators()[networks[0]]) - 6
 
 
 HEADER = "target,model,precision,latency_ms,statistic,flag\n"

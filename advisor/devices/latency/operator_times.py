@@ -22,7 +22,6 @@ from numpy.typing import NDArray
 from advisor.core.errors import UsageError
 from advisor.devices.latency.features import ModelFeatures
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, shipped_profiles
-from advisor.devices.profiles.measurements import BYTES
 from advisor.tflite.macs import CLAMPS, CONVOLUTION, DENSE, DEPTHWISE, SIZES, Work, Works
 
 Floats = NDArray[np.float64]
@@ -120,12 +119,13 @@ class OperatorTimes:
     """The times of operators on one target in one form, fitted to operators that were timed there (microseconds)."""
 
     def __init__(self, timed: Iterable[tuple[Work, float]]) -> None:
-        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), rows) for kind, rows in _by_kind(timed).items()}
+        self._timed = dict(timed)
+        self._fitted = {kind: _fit(_KINDS.get(kind, _PLAIN), r) for kind, r in _by_kind(self._timed.items()).items()}
 
     def covers(self, works: Works) -> bool:
-        """Return whether every operator with weights is of a kind that was timed, and additions were timed."""
-        kinds = {_kind_of(work) for work, _ in works if work.macs > work.written}
-        return "ADD" in self._fitted and kinds <= set(self._fitted)
+        """Return whether operators of every kind in a network were timed; additions stand for kinds without weights."""
+        others = [work for work, _ in works if _kind_of(work) not in self._fitted]
+        return not others or ("ADD" in self._fitted and all(work.macs <= work.written for work in others))
 
     def network(self, works: Works) -> tuple[float, float]:
         """Return the milliseconds of a network, and the standard deviation (log) that comes from its operators.
@@ -134,13 +134,20 @@ class OperatorTimes:
         """
         total, variance = 0.0, 0.0
         for kind, rows in _by_kind(works).items():
-            fitted = self._fitted.get(kind) or self._fitted["ADD"]
-            log_sd = fitted.log_sd if kind in self._fitted else _OTHER_SD
-            times = fitted.microseconds([work for work, _ in rows]) * [number for _, number in rows]
+            times, log_sd = self._times(kind, [work for work, _ in rows])
+            times *= [number for _, number in rows]
             total += float(times.sum())
-            shared = _SHARED * times.sum() ** 2 + (1 - _SHARED) * np.square(times).sum()
-            variance += log_sd**2 * float(shared)
+            deviations = times * log_sd
+            variance += float(_SHARED * deviations.sum() ** 2 + (1 - _SHARED) * np.square(deviations).sum())
         return total / 1e3, math.sqrt(variance) / total
+
+    def _times(self, kind: str, works: Sequence[Work]) -> tuple[Floats, Floats]:
+        """Return the time of each operator (n,), as it was timed or else by the formula of its kind, and its log_sd."""
+        fitted = self._fitted.get(kind) or self._fitted["ADD"]
+        log_sd = fitted.log_sd if kind in self._fitted else _OTHER_SD
+        exact = np.array([self._timed.get(work, math.nan) for work in works])
+        known = ~np.isnan(exact)
+        return np.where(known, exact, fitted.microseconds(works)), np.where(known, _NOISE, log_sd)
 
 
 def _by_kind(rows: Iterable[tuple[Work, float]]) -> dict[str, list[tuple[Work, float]]]:
@@ -170,23 +177,16 @@ def _fit(kind: _Kind, rows: Sequence[tuple[Work, float]]) -> _Fitted:
         return round(float(np.square(np.log(found / times)).mean()), 9)
 
     setting = min(kind.settings, key=error)
-    fitted = _with(kind, setting, works, times, _FEW_SD)
-    if len(works) < _ENOUGH:
-        return fitted
-    errors = []
-    for place in range(len(works)):
-        others = [i for i in range(len(works)) if i != place]
-        without = _with(kind, setting, [works[i] for i in others], times[others], 0.0)
-        errors.append(math.log(float(without.microseconds([works[place]])[0]) / times[place]))
-    return _with(kind, setting, works, times, max(_NOISE, float(np.sqrt(np.mean(np.square(errors))))))
-
-
-def _with(kind: _Kind, setting: Setting, works: Sequence[Work], times: Floats, log_sd: float) -> _Fitted:
     parts, points = kind.parts(works, setting), _points(works)
     coefficients = _coefficients(parts, times)
     left = np.log(times / np.maximum(parts @ coefficients, 1e-3))
     cover = _covariance(points, points) + _NOISE**2 * np.eye(len(points))
     corrections = np.asarray(np.linalg.solve(cover, left), dtype=np.float64)
+    # What each kernel differs from its prediction by the others, which would also find other coefficients.
+    shares = parts * coefficients / np.maximum(parts @ coefficients, 1e-3)[:, None]
+    inverse = np.linalg.inv(cover + shares @ shares.T)
+    left_out = inverse @ left / np.diag(inverse)
+    log_sd = max(_NOISE, float(np.sqrt(np.mean(np.square(left_out))))) if len(works) >= _ENOUGH else _FEW_SD
     return _Fitted(kind, setting, coefficients, points, corrections, log_sd)
 
 
@@ -213,54 +213,37 @@ def _covariance(left: Floats, right: Floats) -> Floats:
 
 OPERATORS_FILE = "model_operators.csv"  # The operators of the catalogue's networks, shipped with the device profiles
 
-_PRIOR = np.array([0.1, 0.0, 0.0])
-_PRIOR_SD = np.array([0.1, 0.05, 0.05])
-"""Prior means and deviations (log) of a network against the sum of its kernels: the level, and the changes when the
-bytes of its largest operator and of all weights grow by a factor of e. In a network, data come from farther away than
-in a kernel that runs again and again."""
-
-_NETWORK_SD = 0.045
-"""Deviation (log) of a network from these. All are from 36 networks in two forms that did not judge
-(``benchmarks/latency_kernels.py``), on two machines: an AMD EPYC and a shared Intel Xeon."""
-
-_LARGEST_BYTES, _WEIGHT_BYTES = 2e6, 1e7  # A network at the middle of both changes
+_LEVEL, _LEVEL_SD, _NETWORK_SD = 0.05, 0.07, 0.05
+"""A network against the sum of its operators (log): the prior mean and deviation of a target's level, and the deviation
+of a network from it. In a network, data come from farther away than in an operator that runs again and again. From 17
+networks in two forms that do not judge (``benchmarks/latency_kernels.py``), on an AMD EPYC that others share."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class NetworkTimes:
-    """Times of networks as the sum of their operators, with differences that measured networks correct."""
+    """Times of networks as the sum of their operators, at a level that measured networks correct."""
 
     operators: OperatorTimes  # times of operators
-    bytes_each: int  # bytes of a value or weight
-    mean: Floats  # (3,) posterior mean of the level and the two changes
-    cover: Floats  # (3, 3) their posterior covariance
+    level: float  # posterior mean (log) of networks against the sums of their operators
+    level_sd: float  # its posterior standard deviation
     measured: int  # number of measured networks that it was corrected by
 
     @classmethod
-    def of(cls, operators: OperatorTimes, measured: Sequence[tuple[Works, float]], bytes_each: int = 4) -> NetworkTimes:
-        """Correct the sums of kernels by networks with their measured milliseconds."""
-        precision = np.diag(_PRIOR_SD**-2)
-        evidence = precision @ _PRIOR
+    def of(cls, operators: OperatorTimes, measured: Sequence[tuple[Works, float]]) -> NetworkTimes:
+        """Correct the level by networks with their measured milliseconds."""
+        precision = _LEVEL_SD**-2
+        evidence = precision * _LEVEL
         for works, milliseconds in measured:
             total, log_sd = operators.network(works)
-            direction, weight = _direction(works, bytes_each), 1 / (_NETWORK_SD**2 + log_sd**2)
-            precision = precision + weight * np.outer(direction, direction)
-            evidence = evidence + weight * direction * math.log(milliseconds / total)
-        cover = np.linalg.inv(precision)
-        return cls(operators, bytes_each, cover @ evidence, cover, len(measured))
+            weight = 1 / (_NETWORK_SD**2 + log_sd**2)
+            precision += weight
+            evidence += weight * math.log(milliseconds / total)
+        return cls(operators, evidence / precision, precision**-0.5, len(measured))
 
     def predict(self, works: Works) -> tuple[float, float]:
         """Return the mean and the standard deviation of the natural logarithm of a network's milliseconds."""
         total, log_sd = self.operators.network(works)
-        direction = _direction(works, self.bytes_each)
-        variance = float(direction @ self.cover @ direction) + _NETWORK_SD**2 + log_sd**2
-        return math.log(total) + float(direction @ self.mean), math.sqrt(variance)
-
-
-def _direction(works: Works, bytes_each: int) -> Floats:
-    largest = max(work.read + work.written for work, _ in works) * bytes_each
-    weights = max(1, sum(number * work.weights for work, number in works)) * bytes_each
-    return np.array([1.0, math.log(largest / _LARGEST_BYTES), math.log(weights / _WEIGHT_BYTES)])
+        return math.log(total) + self.level, math.hypot(self.level_sd, _NETWORK_SD, log_sd)
 
 
 def network_times(
@@ -280,7 +263,7 @@ def network_times(
     operators, known = _operator_times(timed), model_operators()
     found = [(known[name], milliseconds) for name, milliseconds in measured.items() if name in known]
     anchors = [(works, milliseconds) for works, milliseconds in found if operators.covers(works)]
-    return NetworkTimes.of(operators, anchors, bytes_each=BYTES[precision])
+    return NetworkTimes.of(operators, anchors)
 
 
 _operator_times = lru_cache(maxsize=16)(OperatorTimes)  # a process that predicts again uses its last fits

@@ -3,7 +3,7 @@
 import csv
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -220,9 +220,7 @@ def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     return int(text)
 
 
-BYTES: Mapping[str, int] = {"float32": 4, "int8": 1}  # Forms in which kernels are timed, with the bytes of a value
-
-FORMS = tuple(BYTES)
+FORMS = ("float32", "int8")  # Forms in which kernels are timed
 
 SUFFIX = ".kernels.csv"
 
@@ -230,7 +228,7 @@ SOURCE = "kernels measured on the device"  # Beginning of the source of a latenc
 
 KERNEL_COLUMNS = ("target", "form", "kind", *SIZES, "microseconds")
 _LONGEST_US = 1e9
-_AGAIN = "time the kernels again: advisor devices calibrate --kernels"
+_AGAIN = "delete the file, and time the kernels again: advisor devices calibrate --kernels"
 
 
 @dataclass(frozen=True)
