@@ -235,7 +235,8 @@ class Waiting(Unsteady):
 @pytest.mark.integration
 @pytest.mark.usefixtures("one_round")
 def test_a_kernel_that_waited_for_a_processor_is_left_out_with_one_line(tmp_path: Path) -> None:
-    found = time_kernels(Waiting(), "cpu-x2", 2, ("float32",), tmp_path, silent, LARGER)
+    two = replace(host_profile().target("cpu-x1"), threads=2)
+    (found,) = time_kernels(Waiting(), two, [(work, "float32") for work in LARGER], tmp_path, silent)
     assert found.left_out == ("ADD 64 x 8, float32: its threads waited 45% of the time for a processor",)
 
 
