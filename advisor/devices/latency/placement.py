@@ -116,12 +116,20 @@ def _cpu_cover(left: Floats, ones: Sequence[Column], right: Floats, others: Sequ
     out: Floats = _LEVEL**2 + _LINEAR**2 * left @ right.T + _LOCAL**2 * np.exp(-squares / (2 * _LOCAL_RADIUS**2))
     shares = (_RUNTIME**2, _BUILD**2, _SILICON**2, _SCALING**2)
     names = [
-        np.array([(c.runtime, "/".join(c.build), c.silicon, f"{c.silicon} {c.speed[2:3]}") for c in side]).T
+        np.array([(c.runtime, _code(c), c.silicon, f"{c.silicon} {c.speed[2:3]}") for c in side]).T
         for side in (ones, others)
     ]
     for share, mine, theirs in zip(shares, *names, strict=True):
         out += share * (mine[:, None] == theirs[None])
     return out
+
+
+_X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
+
+
+def _code(column: Column) -> str:
+    """Return what a CPU target's code is known by: its build, which has kernels of their own for x86."""
+    return "/".join((*column.build, "x86" * column.core.startswith(_X86)))
 
 
 def _interpolate(query: Floats, known: Floats, values: Floats) -> tuple[Floats, float]:
