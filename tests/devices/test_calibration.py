@@ -29,6 +29,7 @@ from advisor.devices.calibration import (
     with_measurements,
     with_timings,
 )
+from advisor.devices.connections import agent
 from advisor.devices.connections.agent import HostConnection, SshConnection
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.latency.features import FeatureTable
@@ -253,8 +254,9 @@ def on_one_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostCon
 
 @pytest.fixture
 def on_a_busy_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HostConnection:
-    """This machine, where the agent shares one processor with another program."""
+    """This machine, where the agent shares one processor with another program, and what slows it down is no heat."""
     monkeypatch.setattr(calibration, "EFFORT", "survey")
+    monkeypatch.setattr(agent, "THROTTLED", 9.0)
     (tmp_path / "agent.py").write_text(ON_ONE_PROCESSOR.format(more=BUSY, agent=str(HostConnection().agent)))
     return HostConnection(tmp_path / "agent.py")
 

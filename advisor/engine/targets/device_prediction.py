@@ -77,7 +77,7 @@ class DevicePredictor:
         self, evaluation: Evaluation, device: TargetDevice, budget_ms: float | None, confidence: float
     ) -> Evaluation:
         found = rejection(evaluation, device) or self._prediction(device, *self._model(evaluation))
-        if isinstance(found, str) or (found.unlike and budget_ms is not None):
+        if isinstance(found, str) or (found.unlike and budget_ms is not None and device.profile.connection is None):
             return _rejected(evaluation, found if isinstance(found, str) else found.unlike)
         predicted = replace(
             evaluation,
@@ -247,7 +247,7 @@ class Prefilter:
         found, limit_ms = self.predictor.predict_card(card, recipe, device), self.limits.latency_ms
         if isinstance(found, str) or limit_ms is None:
             return ""  # if nothing can be predicted for the card, its file decides later
-        if found.unlike:
+        if found.unlike and device.profile.connection is None:  # a device that is connected is measured
             return f"{device.label}: {found.unlike}: not trained"
         probability = found.probability(limit_ms)
         if probability >= MIN_BUDGET_PROBABILITY:

@@ -1,12 +1,14 @@
 """What is known of a card on devices that are not at hand, before anything is trained."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.quantity import Provenance, Quantity
+from advisor.devices.profiles.values import ConnectionSettings
 from advisor.engine.pipeline.rule import Known
 from advisor.engine.question import resolve
 from advisor.engine.targets import device_prediction
@@ -46,6 +48,16 @@ def test_one_device_that_could_take_it_or_this_machine_is_enough_unless_another_
     for devices in ("raspberry-pi-4,galaxy-s24", "host,raspberry-pi-4"):
         assert reason(outlook(device=devices), LARGE) == ""
     assert "on raspberry-pi-4" in reason(outlook(device="galaxy-s24", must_run_on=("raspberry-pi-4",)), LARGE)
+
+
+def test_a_device_like_no_other_meets_no_budget_unless_it_is_connected() -> None:
+    found = outlook(device="hailo-8")
+    said = reason(found, SMALL, "int8")
+    assert said.startswith("hailo-8: no comparable device: measure two networks on it, such as ")
+    assert said.endswith(": not trained")
+    (device,) = found.targets.devices
+    connected = replace(device, profile=replace(device.profile, connection=ConnectionSettings(ssh="device")))
+    assert reason(replace(found, targets=replace(found.targets, devices=(connected,))), SMALL, "int8") == ""
 
 
 @pytest.mark.parametrize("recipe", ["float32", "float16", "weight_int8", "dynamic_int8"])
