@@ -171,9 +171,10 @@ def calibrate(
     )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     names = [card.name for card in load_catalogue().select(options["candidates"] or ("*",))]
-    say, models, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
-    run = device_predictor(), models, say, names, kernels, budget_ms
-    return calibration.calibrate(profile, target, connection, *run)
+    say, wanted, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
+    return calibration.calibrate(
+        profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms
+    )
 
 
 __all__ = ["add", "calibrate", "list_devices", "remove", "show", "to_frame"]

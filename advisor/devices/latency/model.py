@@ -36,7 +36,6 @@ _TYPICAL_SCALE = SCALES[3]
 _ANCHOR_PECULIARITY = 4 * PECULIARITY
 """It is larger than in prediction: an anchor must represent many models, as they differ on the known targets."""
 
-
 _NEAR = 0.4
 """Standard deviation (log) of the latencies that matter around a budget. The first predictions on a target are often
 wrong by a quarter."""
