@@ -32,7 +32,7 @@ class Picks:
         picks: those with a pick.
         met: share of the picks that met the budget.
         stated: mean of their stated probabilities.
-        lost: mean points of top-1 below the most accurate network that meets it.
+        lost: mean points of top-1 below the most accurate network that meets it; none if the pick does not meet it.
         distance: the largest distance of stated and true probability, in tenths, over all networks.
     """
 
@@ -113,7 +113,7 @@ def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:
             pick = int(sure[np.argmax(each.accuracy[sure])])
             met.append(bool(within[pick]))
             stated.append(float(each.chances[pick]))
-            lost.append(float(each.accuracy[within].max() - each.accuracy[pick]))
+            lost.append(max(0.0, float(each.accuracy[within].max() - each.accuracy[pick])))
     chances = np.concatenate([each.chances for each in tried])
     true = np.concatenate([each.truth <= each.budget for each in tried])
     bins = np.minimum((chances * 10).astype(int), 9)
