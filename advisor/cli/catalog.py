@@ -304,7 +304,7 @@ def remove(
 
 
 BUDGET = "Latency budget, such as 50ms: choose models that are predicted near it, and one above it."
-KERNELS = "First time the operators of the candidates; their sum then predicts a network."
+KERNELS = "First time the operators of the candidates (all: over 20 minutes); their sum predicts a network."
 CANDIDATES = "Names, families or globs of the networks to choose from; repeat or join by commas. Default: all."
 
 
@@ -327,26 +327,20 @@ def calibrate(
     """Measure the most informative models on a device and add the measurements to its profile.
 
     Every model is measured in float32 and int8, if the target runs both. A shipped profile is first copied to your own
-    profiles. Kernels are kept as they come: repeat the command to continue. Exit code 3: models were left out because
-    other programs disturbed them; or the device could not be measured or slowed down, and only kernels are kept.
+    profiles. With --kernels, timed operators are saved after each batch: repeat the command to continue. Exit code 3:
+    some models were left out, because other programs disturbed them; or the device failed or slowed down, and no model
+    is saved.
 
     Example: advisor devices calibrate our-board --ssh pi@board.local
     """
     from advisor import devices
     from advisor.reporting.listings import print_calibrated
 
-    given = {each: value for each, value in reached.items() if value}
+    given, chosen = {each: value for each, value in reached.items() if value}, split(candidates) or ()
     try:
         with progress("reading the profile") as tell:
             found = devices.calibrate(
-                name,
-                here=here,
-                models=models,
-                budget=budget,
-                kernels=kernels,
-                candidates=split(candidates) or (),
-                tell=tell,
-                **given,
+                name, here=here, models=models, budget=budget, kernels=kernels, candidates=chosen, tell=tell, **given
             )
     except StageError as error:
         typer.echo(f"error: {error.message}" + f"\nhint:  {error.hint}" * bool(error.hint), err=True)

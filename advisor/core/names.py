@@ -189,5 +189,5 @@ def _plain(address: re.Match[str]) -> str:
 
 
 def _joint(parameters: re.Match[str]) -> str:
-    """Return what stands between the parameters before and behind those that were left out."""
+    """Return the separator that is left where parameters were removed."""
     return parameters[1] if parameters[0].endswith("&") else ""

@@ -86,7 +86,7 @@ def seconds(text: str, option: str) -> float:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the whole number from 0 on that a text is; None for other texts and for numbers from 2^31 on.
+    """Parse a whole number from 0 to 2^31 - 1; None for another text.
 
     Python converts at most 4,300 digits.
     """

@@ -138,7 +138,7 @@ class MeasuredNetworks:
         worst = max(disturbed, key=factors.__getitem__)
         wall, own = (show_ms(each) for each in (self.kept[worst].median_ms, self.kept[worst].own_ms))
         return (
-            f"latencies are CPU times of one thread, because other programs disturbed {len(disturbed)} of "
+            f"latencies are CPU times of one thread; other programs disturbed {len(disturbed)} of "
             f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own} of it were its own"
         )
 
@@ -187,8 +187,8 @@ def forms_of(target: DeviceTarget) -> tuple[str, ...]:
 def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Refuse a target that cannot be calibrated (UsageError).
 
-    It is this machine, its runtime is not TensorFlow Lite, its processor is not the CPU, it runs neither float32 nor
-    int8 files, or its build computes with other kernels than the build that a calibration measures.
+    Refused are this machine, and targets whose runtime is not TensorFlow Lite, whose processor is not the CPU, which
+    run neither float32 nor int8 files, or whose build computes with other kernels than the one that is measured.
     """
     if profile.name == HOST or profile.name in local_runtimes():
         raise UsageError(

@@ -29,7 +29,7 @@ from advisor.devices.latency.posterior import (
     read_calibration,
     regime_of,
 )
-from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of, distance
+from advisor.devices.latency.table import Column, LatencyTable, build_table, column_of, distance, runtime_family
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, shipped_profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import SOURCE, Measurement
@@ -285,7 +285,9 @@ class Predictor:
         models = self._base.table.models
         ours = [i for i, name in enumerate(models) if name in model_operators()]
         names = [models[i] for i in choose(self._base, column, ours, _MEASURED)]
-        return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} (advisor devices calibrate)"
+        measures = (column.kind, runtime_family(column.runtime)) == ("cpu", "litert")
+        how = "advisor devices calibrate" if measures else "and add their latencies to its profile: docs/devices.md"
+        return f"{WIDE}: measure two networks on it, such as {' and '.join(names)} ({how})"
 
 
 def similar_form(form: str, measured: Collection[str], known: Collection[str]) -> tuple[str, float]:

@@ -33,7 +33,7 @@ MOST_S = 3600.0
 
 def refused(url: str, status: int) -> str:
     """Return what is wrong with an answer of this status, and what a server that asks for a password wants."""
-    wants = " (it wants a password: in its address, in ~/.netrc, or HF_TOKEN of Hugging Face)" if status == 401 else ""
+    wants = " (it wants a password: in its address or ~/.netrc, or HF_TOKEN for Hugging Face)" if status == 401 else ""
     return f"{without_password(url)}: the server answers {status}{wants}"
 
 

@@ -54,8 +54,9 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
     except Exception as error:  # a store can fail in any way
         problem = first_line(without_password(str(error))) or type(error).__name__
         shown = without_password(address)
-        again = f"advisor report {folder} --log-to mlflow:{shown}{', with its password' * (shown != address)}"
-        raise UsageError(f"--log-to: {problem}", f"try again: {again}") from error
+        add = "add the password, and " * (shown != address)
+        again = f"{add}try again: advisor report {folder} --log-to mlflow:{shown}"
+        raise UsageError(f"--log-to: {problem}", again) from error
 
 
 def _parameters(view: RunView) -> Iterator[tuple[str, str]]:

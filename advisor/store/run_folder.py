@@ -112,7 +112,7 @@ class RunFolder:
         """
         parts = Path(name).parts
         if Path(name).is_absolute() or ".." in parts:
-            raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "restore the run folder")
+            raise UsageError(f"'{name}' leads out of the run folder '{self.path}'", "start a new run")
         for count in range(1, len(parts) + 1):
             if (part := self.path.joinpath(*parts[:count])).is_symlink():
                 link = part.relative_to(self.path)

@@ -128,7 +128,7 @@ _X86 = ("SSE", "AVX", "Zen", "Tremont")  # Begins of the names of x86 cores
 
 
 def _code(column: Column) -> str:
-    """Return what a CPU target's code is known by: its build, which has kernels of their own for x86."""
+    """Return a name for the code of a CPU target's kernels: its build, apart for x86."""
     return "/".join((*column.build, "x86" * column.core.startswith(_X86)))
 
 

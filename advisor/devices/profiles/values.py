@@ -154,13 +154,14 @@ class DeviceProfile:
         wide = self.isa.startswith(("armv8", "armv9", "x86-64")) and "armhf" not in target.version
         bits = "64-bit" if wide else "32-bit"
         installed = ", as pip install ai-edge-litert gives" if target.kernels == KERNELS[0] and wide else ""
+        runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
         others = [
             f"{self.name}:{each.name}"
             for each in self.targets
             if (each.threads, bool(each.kernels), each.name != target.name) == (target.threads, True, True)
         ]
-        named = f"; a network may take 1.9 times as long with another build: {', '.join(others)}" if others else ""
-        return f"{self.name}: TensorFlow Lite {target.version} with {_TITLES[target.kernels]}, {bits}{installed}{named}"
+        named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
+        return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}, {bits}{installed}{named}"
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
