@@ -85,7 +85,7 @@ class FileFeatures:
     operators: Mapping[str, int]  #: how many of each kind
     traits: Traits  #: shape of the architecture
     weight_bytes: int = 0  #: all constants as stored; 0 where this was not read
-    #: memory that the CPU's kernels need for the constants besides: packed into their own order, widened where the
-    #: arithmetic is wider than the stored form.
+    #: memory that the CPU's kernels need besides: constants packed into their own order, widened where the arithmetic
+    #: is wider than the stored form, and the indirection buffers of convolutions.
     held_bytes: int = 0
     micro_arena_bytes: int = 0  #: tensor arena of TensorFlow Lite Micro; 0 where this was not computed

@@ -128,6 +128,31 @@ def _placed(blocks: Iterable[Lifetime], first_gap: bool) -> int:
     return max((offset + block.size_bytes for offset, block in placed), default=0)
 
 
+_POINTER_BYTES = 8
+
+
+def indirection_bytes(graph: Subgraph) -> int:
+    """Return the bytes of the CPU kernels' indirection buffers: a pointer for each pixel under a window.
+
+    Dukhan, "The Indirect Convolution Algorithm", 2019 (arXiv:1907.02129). A pointwise convolution has none. Depthwise
+    windows in one row share the pixels that they overlap in.
+    """
+    pointers = 0
+    for operator in graph.operators:
+        if operator.name not in ("CONV_2D", "DEPTHWISE_CONV_2D") or len(operator.inputs) < 2:
+            continue
+        shapes = [graph.tensors[index].shape for index in (*operator.inputs[:2], operator.outputs[0])]
+        if any(len(shape) != 4 for shape in shapes):
+            continue
+        (_, source, _, _), (_, height, width, _), (_, rows, columns, _) = shapes
+        stride = round(source / max(rows, 1))
+        if operator.name == "DEPTHWISE_CONV_2D":
+            pointers += rows * height * (width + (columns - 1) * min(stride, width))
+        elif height * width * stride > 1:
+            pointers += rows * columns * height * width
+    return pointers * _POINTER_BYTES
+
+
 MICRO_ALIGNMENT = 16
 """TFLM's alignment of buffers (``MicroArenaBufferAlignment``)."""
 

@@ -8,10 +8,20 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from hypothesis import given, strategies as st
 
-from advisor.tflite.arena import ALIGNMENT, FIXED_BYTES, Lifetime, activation_arena_bytes, lifetimes, micro_arena, plan
+from advisor.tflite.arena import (
+    ALIGNMENT,
+    FIXED_BYTES,
+    Lifetime,
+    activation_arena_bytes,
+    indirection_bytes,
+    lifetimes,
+    micro_arena,
+    plan,
+)
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
+from advisor.tflite.values import Operator, Subgraph, Tensor
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32, Graph, tiny_classifier, tiny_features
 
@@ -241,3 +251,24 @@ def test_operators_are_listed_with_their_output() -> None:
 def test_published_models_have_the_published_macs(name: str, millions: int) -> None:
     """TF-Slim's tables of MobileNet checkpoints list these, in millions."""
     assert count(read(SHARED / name)).macs / 1e6 == pytest.approx(millions, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("kind", "kernel", "stride", "pointers"),
+    [
+        ("CONV_2D", (8, 1, 1, 4), 1, 0),
+        ("CONV_2D", (8, 1, 1, 4), 2, 6 * 6),
+        ("CONV_2D", (8, 3, 3, 4), 1, 12 * 12 * 9),
+        ("CONV_2D", (8, 3, 3, 4), 2, 6 * 6 * 9),
+        ("DEPTHWISE_CONV_2D", (1, 3, 3, 4), 1, 12 * 3 * (3 + 11)),  # 14 columns of the row, each once
+        ("DEPTHWISE_CONV_2D", (1, 3, 3, 4), 2, 6 * 3 * (3 + 5 * 2)),
+    ],
+)
+def test_a_window_needs_a_pointer_for_each_pixel_under_it(
+    kind: str, kernel: tuple[int, ...], stride: int, pointers: int
+) -> None:
+    side = 12 // stride
+    shapes = ((1, 12, 12, 4), kernel, (1, side, side, 4))
+    tensors = tuple(Tensor("", shape, "float32", b"", None, False, False) for shape in shapes)
+    graph = Subgraph("", tensors, (Operator(kind, 1, (0, 1), (2,)),), (0,), (2,))
+    assert indirection_bytes(graph) == 8 * pointers

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from advisor.core.errors import UsageError
 from advisor.core.forms import FileFeatures, Traits
 from advisor.devices.profiles import shipped_profiles
-from advisor.tflite.arena import activation_arena_bytes, micro_arena
+from advisor.tflite.arena import activation_arena_bytes, indirection_bytes, micro_arena
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.model import Model, Operator, Subgraph, read
 
@@ -189,7 +189,7 @@ def features_of(model: Model) -> FileFeatures:
         operators=dict(Counter(operator.name for operator in graph.operators).most_common()),
         traits=traits_of_operators(kinds),
         weight_bytes=weights,
-        held_bytes=widened * (2 if form == "weight_int8" else 1) or weights,
+        held_bytes=(widened * (2 if form == "weight_int8" else 1) or weights) + indirection_bytes(graph),
         micro_arena_bytes=micro_arena(model).total,
     )
 
