@@ -142,6 +142,12 @@ class MeasuredNetworks:
             f"{plural(len(factors), 'timing')}: {' '.join(worst)} took {wall}, and {own} of it were its own"
         )
 
+    @property
+    def governor(self) -> str:
+        """The device's frequency governor; empty if it does not tell."""
+        loads = (timing.details.get("load") for timing in self.kept.values())
+        return next((str(load.get("governor") or "") for load in loads if isinstance(load, Mapping)), "")
+
 
 @dataclass(frozen=True)
 class Calibrated:
@@ -175,6 +181,7 @@ class Calibrated:
             "kernels_left_out": list(self.left_out),
             "networks_left_out": list(self.networks.left_out),
             "clock": self.networks.clock,
+            "governor": self.networks.governor,
             "path": str(self.path),
         }
 

@@ -63,6 +63,7 @@ class LoadReading(TypedDict):
     elapsed_ns: int
     others_cores: float | None
     cores: int
+    governor: str  # frequency governor of the first processor, empty if the system does not tell
 
 
 class WindowReading(TypedDict):
@@ -403,7 +404,16 @@ class Load:
             "elapsed_ns": round(elapsed * 1e9),
             "others_cores": None if others is None else max(0.0, others / elapsed),
             "cores": usable_cores(),
+            "governor": governor(),
         }
+
+
+def governor() -> str:
+    """Return the frequency governor of the first processor; empty if the system does not tell."""
+    try:
+        return Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor").read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
 
 
 def usable_cores() -> int:

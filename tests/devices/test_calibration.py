@@ -374,6 +374,14 @@ def test_the_clock_is_named_where_it_is_cpu_time() -> None:
     assert MeasuredNetworks({("a", "int8"): replace(timing(5.0), cpu_ms=None)}, ()).clock == ""
 
 
+@pytest.mark.parametrize(
+    ("load", "governor"), [({"governor": "ondemand"}, "ondemand"), ({"governor": ""}, ""), ({}, ""), (None, "")]
+)
+def test_the_governor_is_the_one_that_the_device_reports(load: object, governor: str) -> None:
+    found = MeasuredNetworks({("a", "int8"): replace(timing(5.0), details={"load": load})}, ())
+    assert found.governor == governor
+
+
 def test_what_was_measured_is_kept_and_judged(
     board: DeviceProfile, predictor: Predictor, features: FeatureTable, tmp_path: Path
 ) -> None:

@@ -249,6 +249,7 @@ def _load(page: BrowserPage, start: float, busy: float | None, own: float) -> Lo
         "elapsed_ns": round(elapsed * 1e9),
         "others_cores": None if others is None else max(0.0, others / elapsed),
         "cores": usable_cores(),
+        "governor": "",
     }
 
 
