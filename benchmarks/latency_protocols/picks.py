@@ -18,6 +18,7 @@ from benchmarks.latency_protocols.baselines import Floats, Indices
 from benchmarks.latency_protocols.validation import fold_of, hide
 
 SURE, BUDGETS, LEAST = 0.9, 9, 12
+DRAWS = 2000
 CONDITIONS = ("k=0", "k=5", "k=5, chosen of all")
 
 
@@ -31,6 +32,7 @@ class Picks:
         budgets: number of budgets that a network meets.
         picks: those with a pick.
         met: share of the picks that met the budget.
+        met_low, met_high: its 80 % interval over silicons, which are drawn again with replacement.
         stated: mean of their stated probabilities.
         lost: mean points of top-1 below the most accurate network that meets it; none if the pick does not meet it.
         distance: the largest distance of stated and true probability, in tenths, over all networks.
@@ -41,6 +43,8 @@ class Picks:
     budgets: int
     picks: int
     met: float
+    met_low: float
+    met_high: float
     stated: float
     lost: float
     distance: float
@@ -54,6 +58,7 @@ class _Tried:
     truth: Floats  # log milliseconds
     accuracy: Floats
     budget: float  # log milliseconds
+    silicon: str
 
 
 def picks(
@@ -91,7 +96,7 @@ def _tried(
     for budget in np.linspace(*np.quantile(values[rest], [0.05, 0.95]), BUDGETS):
         errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
         chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
-        yield _Tried(chances, values[rest], rated[rest], float(budget))
+        yield _Tried(chances, values[rest], rated[rest], float(budget), column.silicon)
 
 
 def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices:
@@ -105,6 +110,7 @@ def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices
 
 def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:
     met, stated, lost, possible = [], [], [], 0
+    of_silicon: dict[str, list[bool]] = defaultdict(list)
     for each in tried:
         within = each.truth <= each.budget
         possible += bool(within.any())
@@ -112,11 +118,21 @@ def _summary(group: str, condition: str, tried: list[_Tried]) -> Picks:
         if within.any() and len(sure):
             pick = int(sure[np.argmax(each.accuracy[sure])])
             met.append(bool(within[pick]))
+            of_silicon[each.silicon].append(met[-1])
             stated.append(float(each.chances[pick]))
             lost.append(max(0.0, float(each.accuracy[within].max() - each.accuracy[pick])))
     chances = np.concatenate([each.chances for each in tried])
     true = np.concatenate([each.truth <= each.budget for each in tried])
     bins = np.minimum((chances * 10).astype(int), 9)
     distances = [abs(chances[bins == b].mean() - true[bins == b].mean()) for b in np.unique(bins)]
-    means = [float(np.mean(each)) for each in (met, stated, lost)]
-    return Picks(group, condition, possible, len(met), *means, float(max(distances)))
+    means = [float(np.mean(each)) for each in (stated, lost)]
+    low, high = _interval([np.array(each, dtype=float) for each in of_silicon.values()])
+    return Picks(group, condition, possible, len(met), float(np.mean(met)), low, high, *means, float(max(distances)))
+
+
+def _interval(groups: list[Floats]) -> tuple[float, float]:
+    """Return the 80 % interval of the mean of all values over groups that are drawn again with replacement."""
+    sums, counts = np.array([each.sum() for each in groups]), np.array([len(each) for each in groups])
+    drawn = np.random.default_rng(0).integers(len(groups), size=(DRAWS, len(groups)))
+    low, high = np.quantile(sums[drawn].sum(axis=1) / counts[drawn].sum(axis=1), [0.1, 0.9])
+    return float(low), float(high)
