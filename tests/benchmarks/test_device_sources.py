@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from advisor.devices.profiles import DeviceProfile, DeviceTarget
 from advisor.devices.profiles.measurements import Measurement
 from benchmarks.device_sources.assemble import named
@@ -112,7 +114,7 @@ def test_a_build_and_a_clock_make_targets_and_devices_of_mlperf(tmp_path: Path) 
         "source_repo,source_path,model,variant,precision,runtime,device,soc,accelerator,threads,latency_ms,"
         "peak_memory_bytes,model_size_bytes,top1,top5,macs,params,notes\n"
     )
-    row = "r,p,mobilenet_v1_1.0_224,v,int8,{},{},s,CPU,4,10,,,,,,,system={}; {}\n"
+    row = "r,p,mobilenet_v1_1.0_224,v,int8,{},{},s,CPU,4,10,,,,,,,p50_ms=10; p90_ms=11; min_ms=9; system={}; {}\n"
     (tmp_path / "mlperf_inference_mobile.csv").write_text(
         header
         + row.format("TFLite 2.7.1 (ruy)", "Raspberry Pi 4", "rpi4-tflite-v2.7.1-ruy", "1800 MHz")
@@ -128,3 +130,17 @@ def test_a_build_and_a_clock_make_targets_and_devices_of_mlperf(tmp_path: Path) 
         ("Raspberry Pi 4 1500 MHz", "armnn-cpu-x4", "21.02", "", "limited"),
         ("Jetson AGX Xavier", "tflite-cpu-x4-ruy", "2.3.0", "ruy", "limited"),
     ]
+
+
+@pytest.mark.parametrize(("p90", "flag"), [(60, ""), (61, "spiky")])
+def test_a_row_of_mlperf_is_spiky_if_its_average_must_be_far_above_the_minimum(
+    tmp_path: Path, p90: int, flag: str
+) -> None:
+    # Nine tenths of the runs take at least 10 ms, one tenth the 90th percentile: 15 ms on average, if this is 60 ms.
+    notes = f"p50_ms=10; p90_ms={p90}; min_ms=10; system=s; 1800 MHz"
+    header = "source_repo,source_path,model,variant,precision,runtime,device,soc,accelerator,threads,latency_ms,"
+    header += "peak_memory_bytes,model_size_bytes,top1,top5,macs,params,notes\n"
+    row = f"r,p,mobilenet_v1_1.0_224,v,int8,TFLite 2.7.1 (ruy),Raspberry Pi 4,s,CPU,4,10,,,,,,,{notes}\n"
+    (tmp_path / "mlperf_inference_mobile.csv").write_text(header + row)
+    (found,) = mlperf_mobile(tmp_path)
+    assert found.measurement.flag == flag
