@@ -68,7 +68,7 @@ def with_card(file: Path, entry: Mapping[str, Any]) -> str:
     """
     import yaml
 
-    begins, column = (file.read_text(encoding="utf-8"), _column(file)) if file.is_file() else (_NEW_FILE, 2)
+    begins, column = (read_text(file), _column(file)) if file.is_file() else (_NEW_FILE, 2)
     dumped = yaml.safe_dump([dict(entry)], sort_keys=False, allow_unicode=True, width=110)
     return begins.rstrip("\n") + "\n" + "".join(f"{' ' * column}{line}\n" for line in dumped.splitlines())
 

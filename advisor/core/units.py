@@ -85,14 +85,14 @@ def seconds(text: str, option: str) -> float:
     return parse(text, SECONDS, option, "10min")
 
 
-def whole_number(text: str) -> int | None:
-    """Parse a whole number from 0 to 2^31 - 1; None for another text.
+def whole_number(text: str, most: int = MOST_WHOLE) -> int | None:
+    """Parse a whole number from 0 to ``most``; None for another text.
 
     Python converts at most 4,300 digits.
     """
     digits = text.strip()
-    number = int(digits) if digits.isdecimal() and len(digits) <= len(str(MOST_WHOLE)) else MOST_WHOLE + 1
-    return number if number <= MOST_WHOLE else None
+    number = int(digits) if digits.isdecimal() and len(digits) <= len(str(most)) else most + 1
+    return number if number <= most else None
 
 
 def channel_values(text: str, option: str) -> tuple[float, ...]:

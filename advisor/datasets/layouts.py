@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,12 +15,15 @@ from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 from advisor.datasets.images import is_candidate
+from advisor.store.yamlfile import open_file
 
 if TYPE_CHECKING:
     from fastparquet import ParquetFile
 
 UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
 NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
+
+MAX_TABLE_BYTES = 2**30
 
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
@@ -274,7 +278,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
     """Open a table; the delimiter is the most frequent one of the header, or a comma."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with io.TextIOWrapper(open_file(path, MAX_TABLE_BYTES), "utf-8-sig", newline="") as file:
             delimiter = max(_DELIMITERS, key=file.readline().count)
             file.seek(0)
             yield csv.DictReader(file, delimiter=delimiter, restval="")

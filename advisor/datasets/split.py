@@ -116,7 +116,7 @@ def _last(dataset: Dataset, groups: Sequence[Sequence[Group]], label: int, share
 def _natural(dataset: Dataset, index: int) -> list[tuple[int, str]]:
     """Return the order of a path with its numbers as numbers: 2 before 10."""
     parts = _DIGITS.split(str(dataset.images[index].path))
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
 
 
 HOLDOUT_SHARE = 0.2

@@ -1,11 +1,13 @@
 """Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
 
+import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
@@ -87,18 +89,31 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
     UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
+    with _explained(path), open_file(path, max_bytes) as file:
+        return file.read(max_bytes)
+
+
+def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
+    """Open a file that a user names, to read its bytes; :func:`read_bytes` has the errors."""
+    with _explained(path):
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+    found = os.fstat(handle)
+    if stat.S_ISREG(found.st_mode) and found.st_size <= max_bytes:
+        return os.fdopen(handle, "rb")
+    os.close(handle)
+    if stat.S_ISREG(found.st_mode):
+        raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
+    raise UsageError(f"{path}: is not a plain file", "give the path of a file")
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
     try:
-        if not stat.S_ISREG(path.stat().st_mode):
-            raise UsageError(f"{path}: is not a plain file", "give the path of a text file")
-        with path.open("rb") as file:
-            data = file.read(max_bytes + 1)
+        yield
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
     except ValueError as error:  # a NUL character in the path
         raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
-    if len(data) > max_bytes:
-        raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
-    return data
 
 
 class _Reading:

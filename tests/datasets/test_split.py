@@ -247,6 +247,13 @@ def test_a_class_with_one_inferred_group_gives_its_last_images_in_the_order_of_n
     assert {index for index in result.validation if index < 12} == {8, 9}
 
 
+def test_a_sign_that_is_no_digit_does_not_count_as_a_number() -> None:
+    dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
+    named = tuple(replace(image, path=image.path.with_name(f"{place}²")) for place, image in enumerate(dataset.images))
+    result = split(replace(dataset, images=named), 0, grouping=Grouping(of, Source.SEQUENCE))
+    assert {index for index in result.holdout if index < 12} == {10, 11}
+
+
 def test_a_class_with_one_group_of_the_user_is_refused_by_name() -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
     with pytest.raises(UsageError, match="'class 0' is left for the hold-out: all of the class are in one group"):

@@ -19,6 +19,7 @@ BOARD = (
     "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
     "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
 )
+MEASURED = "target,model,precision,latency_ms,peak_memory_bytes\n"
 DEEP = "a/" * 2500
 LONG = "a" * 5000
 
@@ -75,6 +76,11 @@ CASES = {
     "a pipe as data": Case(("data", "check", "FIFO"), "neither a folder nor a manifest"),
     "a pipe as catalogue": Case(("catalog", "list", "--catalog", "FIFO"), ""),
     "memory beyond a float": Case(SHOW, "1e400GB' is too large", profile("memory: 1e400GB")),
+    "measured memory of 5,000 digits": Case(
+        SHOW,
+        "board.csv:2: peak_memory_bytes '9999",
+        (*profile(""), ("p/board.csv", f"{MEASURED}cpu,mobilenet_v2_1.0_224,float32,9,{'9' * 5000}\n")),
+    ),
     "no timestamp": Case(SHOW, "'foo' is not of the kind 'timestamp'", profile("memory: !!timestamp foo")),
     "no truth value": Case(SHOW, "'foo' is not of the kind 'bool'", profile("memory: !!bool foo")),
     "no whole number": Case(SHOW, "'' is not of the kind 'int'", profile('memory: !!int ""')),

@@ -21,6 +21,7 @@ from advisor.core.quantity import wilson
 from advisor.core.units import show_bytes
 from advisor.isolation.agent import one_line
 from advisor.store.files import UNREADABLE_ZIP
+from advisor.store.yamlfile import open_file
 from advisor.tflite.model import Model
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.values import Tensor
@@ -110,7 +111,7 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
     if not path.is_file():
         raise UsageError(f"--samples: there is no file '{path}'", _HINT)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_file(path, MOST_BYTES) as file, zipfile.ZipFile(file) as archive:
             size = sum(member.file_size for member in archive.infolist())
         if size > MOST_BYTES:
             raise UsageError(
@@ -119,7 +120,7 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
             )
         with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
-    except (*UNREADABLE_ZIP, ValueError, TypeError) as error:
+    except (*UNREADABLE_ZIP, ValueError, TypeError, MemoryError) as error:  # a header can state any shape
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
 
 

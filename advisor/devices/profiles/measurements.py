@@ -1,6 +1,7 @@
 """Read and write the known latencies of one device, of models and of kernels, as CSV."""
 
 import csv
+import io
 import math
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -10,6 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from advisor.core.errors import Problems, UsageError, nearest
+from advisor.core.units import MOST, whole_number
+from advisor.store.yamlfile import read_text
 from advisor.tflite.macs import SIZES, Work
 
 Row = TypeVar("Row")
@@ -113,20 +116,19 @@ def _read(
     """
     rows = []
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file, strict=True)
-            names = reader.fieldnames or ()
-            check(path, names)
-            for row in reader:
-                at = f"{path}:{reader.line_num}"
-                with problems.collected():
-                    if None in row or None in row.values():
-                        columns = COLUMNS if check is _check_columns else KERNEL_COLUMNS
-                        raise UsageError(
-                            f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(columns)}"
-                        )
-                    rows.append((reader.line_num, parse(row, at)))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        reader = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+        names = reader.fieldnames or ()
+        check(path, names)
+        for row in reader:
+            at = f"{path}:{reader.line_num}"
+            with problems.collected():
+                if None in row or None in row.values():
+                    columns = COLUMNS if check is _check_columns else KERNEL_COLUMNS
+                    raise UsageError(
+                        f"{at}: the row has more or fewer fields than the header", f"columns: {', '.join(columns)}"
+                    )
+                rows.append((reader.line_num, parse(row, at)))
+    except csv.Error as error:
         raise UsageError(f"{path} cannot be read: {error}", hint) from error
     return rows
 
@@ -213,11 +215,11 @@ def _latency(text: str, at: str) -> float:
 def _whole(text: str, column: str, unit: str, at: str) -> int | None:
     if not text:
         return None
-    if not text.isascii() or not text.isdigit():
+    if (value := whole_number(text, round(MOST))) is None:
         raise UsageError(
             f"{at}: {column} '{text}' is not a whole number of {unit}", "leave it empty if it is not known"
         )
-    return int(text)
+    return value
 
 
 FORMS = ("float32", "int8")  # Forms in which kernels are timed

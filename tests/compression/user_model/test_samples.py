@@ -1,5 +1,7 @@
 """Files of any inputs: forms are calibrated and compared on the user's samples."""
 
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -162,6 +164,14 @@ def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path) -> 
         (tmp_path / "s.npz").write_bytes(content)
         assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
     assert "there is no file" in refused(model, tmp_path / "none.npz").message
+
+
+def test_a_header_that_states_a_shape_of_10_to_11_is_refused(model: Path, tmp_path: Path) -> None:
+    header = BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**11,)})
+    with zipfile.ZipFile(tmp_path / "s.npz", "w") as archive:
+        archive.writestr("image.npy", header.getvalue())
+    assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
 
 
 @pytest.mark.parametrize(
