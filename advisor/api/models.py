@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Unpack
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.keywords import takes_options
-from advisor.core.options import BenchmarkKeywords, CheckDataKeywords, CompressKeywords, DeviceBenchmarkKeywords
+from advisor.core.options import (
+    BenchmarkKeywords,
+    CheckDataKeywords,
+    CompressKeywords,
+    DeviceBenchmarkKeywords,
+    bounded,
+)
 
 Tell = Callable[[str], None]
 
@@ -245,13 +251,8 @@ def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:
     """Return the thread counts as numbers; ``all`` is the number of cores that this process may use.
 
     Raises:
-        UsageError: another text, or a number below 1.
+        UsageError: another text, or a number below 1 or above 64.
     """
-    from advisor.core.units import whole_number
     from advisor.isolation.resources import usable_cores
 
-    counts = [str(usable_cores()) if given == "all" else str(given) for given in threads]
-    for text in counts:
-        if not whole_number(text):
-            raise UsageError(f"--threads: '{text}' is not a number of threads", "give numbers from 1, or 'all'")
-    return tuple(map(int, counts))
+    return tuple(usable_cores() if given == "all" else bounded("threads", given) for given in threads)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack
 from advisor.catalog.cards import Card, Preprocessing, Published
 from advisor.catalog.catalogue import Catalogue, load_catalogue
 from advisor.core.keywords import takes_options
-from advisor.core.options import CANDIDATES, OUTPUT, QUESTION, Option
+from advisor.core.options import CANDIDATES, OUTPUT, QUESTION, Option, bounded
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
 
 if TYPE_CHECKING:
@@ -184,7 +184,8 @@ def add(
     from advisor.catalog.user_models import import_model
     from advisor.catalog.user_models.handles import local_source
 
-    size, into, mean, std = options["input_size"], options["into"], tuple(options["mean"]), tuple(options["std"])
+    into, mean, std = options["into"], tuple(options["mean"]), tuple(options["std"])
+    size = None if options["input_size"] is None else bounded("input_size", options["input_size"])
     given = import_model.ModelDescription(
         options["name"], str(options["labels"]), mean, std, options["licence"], options["family"], options["top1"]
     )

@@ -314,7 +314,7 @@ def calibrate(
     name: Annotated[str, argument("NAME", "Name of a device, or name:target.", completion_of("device"))],
     *,
     here: Annotated[bool, option("", "Measure on this machine: it is the device.", "--here")] = False,
-    models: Annotated[int, option("N", "Number of models to measure.", min=1, max=50)] = 5,
+    models: Annotated[int, option("N", "Number of models to measure.")] = 5,
     budget: Annotated[str, option("TIME", BUDGET)] = "",
     candidates: Annotated[
         list[str] | None,

@@ -7,6 +7,7 @@ from types import MappingProxyType, NoneType
 from typing import Annotated, Any, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from advisor.core import names, units
+from advisor.core.errors import UsageError
 from advisor.core.metrics import METRICS, PREFERENCES, parse_preference
 from advisor.core.tasks import DEFAULT_TASK, TASKS, needs
 from advisor.core.training import choosable
@@ -324,6 +325,31 @@ def defaults_of(declared: type) -> Mapping[str, Any]:
 def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
     """Return a typed dictionary with the stated default of each key that is not given."""
     return cast("Keywords", {**defaults_of(declared), **given})
+
+
+BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType({
+    "input_size": (16, 2048),
+    "max_trials": (0, 1_000_000),
+    "models": (1, 50),
+    "runs": (1, 10_000),
+    "seed": (0, units.MOST_WHOLE),
+    "threads": (1, 64),
+    "tune_training": (0, 100),
+    "workers": (0, 1000),
+})  # fmt: skip
+"""Least and largest value of each count, whether an option, a request file or a function gives it."""
+
+
+def bounded(name: str, value: object, shown: str = "") -> int:
+    """Return a count within its :data:`BOUNDS`; UsageError for another value, which ``shown`` can name otherwise."""
+    least, most = BOUNDS[name]
+    number = units.whole_number(str(value), most)
+    if number is None or number < least:
+        raise UsageError(
+            f"{shown or flag(name)}: '{value}' is not a whole number from {least} to {most}",
+            f"write for example {flag(name)} {max(least, 1)}",
+        )
+    return number
 
 
 def flag(name: str) -> str:

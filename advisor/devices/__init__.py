@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypedDict, Unpack, get_args, get_type_hints
 
 from advisor.core.keywords import takes_options
-from advisor.core.options import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place
+from advisor.core.options import DEVICES, QUESTION, RUNNING, DeviceBenchmarkKeywords, Option, Place, bounded
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -163,6 +163,7 @@ def calibrate(
     from advisor.devices.profiles.values import ConnectionSettings
 
     budget_ms = milliseconds(options["budget"], "--budget") if options["budget"] else None
+    wanted = bounded("models", options["models"])
     require_training("a calibration, which converts models of the catalogue,")
     profile, target = known_devices(options["profiles"]).select(device)
     calibration.check_target(profile, target)
@@ -171,7 +172,7 @@ def calibrate(
     )
     connection = (stated or profile.connection or ConnectionSettings()).connect()
     names = [card.name for card in load_catalogue().select(options["candidates"] or ("*",))]
-    say, wanted, kernels = tell or (lambda _text: None), options["models"], options["kernels"]
+    say, kernels = tell or (lambda _text: None), options["kernels"]
     return calibration.calibrate(
         profile, target, connection, device_predictor(), wanted, say, names, kernels=kernels, budget_ms=budget_ms
     )

@@ -60,7 +60,13 @@ CASES = {
     "profile of such a shape": Case(("profile", "x.tflite", "--shape", "9" * 5000), "is not a shape"),
     "processors of 5,000 digits": Case(("benchmark", "x.tflite", "--cpus", "9" * 5000), "is not a list of whole"),
     "timed threads of 5,000 digits": Case(
-        ("benchmark", "x.tflite", "--threads", "9" * 5000), "not a number of threads"
+        ("benchmark", "x.tflite", "--threads", "9" * 5000), "is not a whole number from 1 to 64"
+    ),
+    "a million trials of fine-tuning": Case(
+        ("plan", "--training", "finetune_top", "--tune-training", "1000000"), "is not a whole number from 0 to 100"
+    ),
+    "a model of a billion pixels a side": Case(
+        ("catalog", "add", "x.keras", "--input-size", "1000000000"), "is not a whole number from 16 to 2048"
     ),
     "data far down": Case(("plan", "--data", DEEP), "name too long"),
     "data with a long name": Case(("data", "check", LONG), "name too long"),

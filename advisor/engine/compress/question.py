@@ -13,7 +13,7 @@ from advisor.compression.user_model.samples import SampleParts, read_samples
 from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError, require_training
-from advisor.core.options import CompressKeywords, completed
+from advisor.core.options import CompressKeywords, bounded, completed
 from advisor.datasets.dataset import class_order
 from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
@@ -118,8 +118,8 @@ def ask(
     if limit is not None and images is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
     names, limits = tuple(one.name for one in chosen), Budget(max_drop_points=limit)
-    data_folder = None if images is None else Path(images)
-    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=options["seed"])
+    data_folder, seed = None if images is None else Path(images), bounded("seed", options["seed"])
+    question = Question(task_of(graph), data_folder, limits=limits, compressions=names, seed=seed)
     asked = CompressionQuestion(
         question, model, (recipe(FLOAT), *chosen), Path(options["to"] or f"{model.stem}-forms"),
         accelerator=options["accelerator"], learn_s=options["learn_s"],

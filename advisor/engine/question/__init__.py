@@ -47,8 +47,6 @@ COSTS_BYTES = 2**20
 
 FLOORS = "--min-accuracy"
 
-MOST_WORKERS = 1000
-
 Refusals = Iterator[tuple[str, str]]
 """What is wrong, and what to do about it; the first one is raised."""
 
@@ -284,8 +282,6 @@ def _refused_execution(execution: Execution) -> Refusals:
     if execution.stop_below and sampler != ADVISOR:
         why = f"--stop-below needs --sampler advisor, not '{sampler}'"
         yield why, "leave --stop-below out, or take --sampler advisor"
-    if execution.workers > MOST_WORKERS:
-        yield f"--workers: {execution.workers} is more than {MOST_WORKERS}", "write for example --workers 2"
     if folder is not None and execution.executor == LOCAL:
         why = "--shared-folder: the local executor uses no other machines"
         yield why, "add --executor ray, or leave it out"

@@ -15,7 +15,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, METRICS, TOP1, Costs, Preference
 from advisor.core.names import ADVISOR, ALL_BUT_HOLDOUT, JOURNAL, LOCAL, require_known, without_passwords
-from advisor.core.options import PLAN, Table, flag
+from advisor.core.options import PLAN, Table, bounded, flag
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.training import NONE
 from advisor.isolation.resources import usable_cores
@@ -158,8 +158,6 @@ class Request:
 SCHEMA_VERSION = 1
 """Version of request files; raised when a key changes its meaning."""
 
-MOST_THREADS = 64
-
 
 @dataclass(frozen=True)
 class Options:
@@ -240,31 +238,14 @@ def _typed(key: str, value: Any, default: object) -> Any:
             raise UsageError(f"{key}: '{value}' is neither true nor false", f"write {key}: true")
         return value
     if isinstance(default, int):
-        return _whole_number(key, value)
+        return bounded(key, value, key)
     if isinstance(value, Mapping | list | tuple | bool):
         raise UsageError(f"{key}: '{value}' is not one value", f"write for example {key}: {default or '...'}")
     return str(value)
 
 
-def _whole_number(key: str, value: object) -> int:
-    try:
-        number = int(str(value))
-    except ValueError:
-        raise UsageError(f"{key}: '{value}' is not a whole number", f"write for example {key}: 1") from None
-    if number < 0:
-        raise UsageError(f"{key}: {number} is below zero", f"write for example {key}: 1")
-    return number
-
-
 def _thread_count(item: object) -> int:
-    if str(item) == "all":
-        return usable_cores()
-    count = _whole_number("threads", item)
-    if not 1 <= count <= MOST_THREADS:
-        raise UsageError(
-            f"threads: {count} is not between 1 and {MOST_THREADS}", "write for example --threads 1 --threads all"
-        )
-    return count
+    return usable_cores() if str(item) == "all" else bounded("threads", item, "threads")
 
 
 PRECISION, RECALL, COVERAGE = "--min-precision", "--min-recall", "--min-coverage"

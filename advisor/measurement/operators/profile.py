@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.core.errors import UsageError
-from advisor.core.units import plural
+from advisor.core.options import bounded
 from advisor.measurement import host
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.delegation import delegate, execution_order
@@ -76,12 +75,11 @@ def profile(
 
     Raises:
         UsageError: the file is missing or damaged, an accelerator is unknown, or the number of threads or runs is
-            below 1.
+            not within its bounds.
         StageError: the runtime cannot load, run or profile it.
     """
     file = read_model(model)
-    if threads < 1 or runs < 1:
-        raise UsageError(f"{plural(threads, 'thread')} and {plural(runs, 'run')} cannot be profiled", "both begin at 1")
+    threads, runs = bounded("threads", threads), bounded("runs", runs)
     names = tuple(dict.fromkeys(accelerators))
     compilers = {name: compiler for name in names if (compiler := compiler_of(name))}
     wanted = [accelerator(name) for name in names if name not in compilers]

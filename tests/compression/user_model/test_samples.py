@@ -166,6 +166,12 @@ def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path) -> 
     assert "there is no file" in refused(model, tmp_path / "none.npz").message
 
 
+def test_a_seed_beyond_the_libraries_is_refused(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", 20, image=IMAGE, pose=POSE)
+    for seed in (-1, 10**20):
+        assert refused(model, given, seed=seed).message.startswith(f"--seed: '{seed}' is not a whole number from 0")
+
+
 def test_a_header_that_states_a_shape_of_10_to_11_is_refused(model: Path, tmp_path: Path) -> None:
     header = BytesIO()
     np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (10**11,)})

@@ -186,10 +186,12 @@ def test_an_option_that_was_removed_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"seed": "x"}, "seed: 'x' is not a whole number"),
-        ({"seed": -1}, "seed: -1 is below zero"),
-        ({"threads": ["0"]}, "threads: 0 is not between 1 and 64"),
-        ({"threads": "65"}, "threads: 65 is not between 1 and 64"),
+        ({"seed": "x"}, "seed: 'x' is not a whole number from 0 to 2147483647"),
+        ({"seed": -1}, "seed: '-1' is not a whole number from 0"),
+        ({"threads": ["0"]}, "threads: '0' is not a whole number from 1 to 64"),
+        ({"threads": "65"}, "threads: '65' is not a whole number from 1 to 64"),
+        ({"tune_training": 101}, "tune_training: '101' is not a whole number from 0 to 100"),
+        ({"max_trials": 10**18}, "max_trials: '1000000000000000000' is not a whole number from 0 to 1000000"),
         ({"offline": "perhaps"}, "offline: 'perhaps' is neither true nor false"),
         ({"budget": ["1ms", "2ms"]}, "is not one value"),
         ({"data": True}, "data: 'True' is not one value"),

@@ -85,7 +85,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
     ),
     ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
-    ({"workers": 1001}, "--workers: 1001 is more than 1000"),
+    ({"workers": 1001}, "workers: '1001' is not a whole number from 0 to 1000"),
     ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
     ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
     ({"metric": "ballanced-accuracy", **PHOTOS}, "--metric: unknown 'ballanced-accuracy' (did you mean 'balanced-"),

@@ -108,9 +108,11 @@ def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
-    with pytest.raises(UsageError, match="0 threads and 40 runs cannot be profiled"):
+    with pytest.raises(UsageError, match="--threads: '0' is not a whole number from 1 to 64"):
         profile(float_model, threads=0)
-    with pytest.raises(UsageError, match="1 thread and 0 runs cannot be profiled"):
+    with pytest.raises(UsageError, match="--threads: '1000000000'"):
+        profile(float_model, threads=10**9)
+    with pytest.raises(UsageError, match="--runs: '0' is not a whole number from 1 to 10000"):
         profile(float_model, threads=1, runs=0)
 
 
