@@ -179,9 +179,9 @@ def read_keras_h5(path: Path) -> Tensors:
 
     tensors: Tensors = {}
     with h5py.File(path, "r") as file:
-        root = file.get("model_weights", file)
+        root = _inside(file, "model_weights") if file.id.links.exists(b"model_weights") else file
         for layer in map(_text, root.attrs["layer_names"]):
-            group = root[layer]
+            group = _inside(root, layer)
             datasets = {weight: _dataset(group, weight) for weight in map(_text, group.attrs["weight_names"])}
             if all(found.dtype.kind == "f" for found in datasets.values()):
                 prefix = layer.replace("/", ".")
@@ -193,15 +193,22 @@ def _text(name: Any) -> str:
     return name.decode() if isinstance(name, bytes) else str(name)
 
 
+def _inside(group: Any, name: str) -> Any:
+    """Return what is at ``name`` (steps joined by slashes) under ``group``, without opening what a link leads to."""
+    import h5py
+
+    for step in name.split("/"):
+        if group.id.links.get_info(step.encode()).type != h5py.h5l.TYPE_HARD:
+            raise ValueError(f"'{name}' is a link out of the file")
+        group = group[step]
+    return group
+
+
 def _dataset(group: Any, name: str) -> Any:
     """Return the dataset ``name`` (steps joined by slashes) under ``group``; refuse links and data out of the file."""
     import h5py
 
-    here = group
-    for step in name.split("/"):
-        if not isinstance(here.get(step, getlink=True), h5py.HardLink):
-            raise ValueError(f"'{name}' is a link out of the file")
-        here = here[step]
+    here = _inside(group, name)
     if not isinstance(here, h5py.Dataset) or here.external or here.is_virtual:
         raise ValueError(f"'{name}' keeps its values outside the file")
     if here.size is None or here.size > MAX_VALUES or here.dtype.kind not in "fiu":

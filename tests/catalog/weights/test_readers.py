@@ -200,6 +200,14 @@ def test_a_keras_file_that_links_or_keeps_values_outside_is_refused(tmp_path: Pa
         file["dense/dense/kernel:0"] = h5py.ExternalLink("/elsewhere.h5", "/secret")
     with pytest.raises(WeightsError, match="link out of the file"):
         read("keras_h5", tmp_path / "m.h5")
+    for link in (h5py.ExternalLink("fifo.h5", "/dense"), h5py.SoftLink("/other")):  # of a whole layer, or of all
+        for name in ("dense", "model_weights"):
+            with keras_h5(tmp_path / "m.h5") as file:
+                if name in file:
+                    file.move(name, "other")
+                file[name] = link
+            with pytest.raises(WeightsError, match=f"'{name}' is a link out of the file"):
+                read("keras_h5", tmp_path / "m.h5")
     outside = tmp_path / "outside.bin"
     outside.write_bytes(KERNEL.tobytes())
     with keras_h5(tmp_path / "m.h5") as file:
