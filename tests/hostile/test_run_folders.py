@@ -44,6 +44,9 @@ CASES = {
         MANIFEST, instead(lambda file: file.symlink_to("/etc/hostname")), "manifest.json is neither a file", 2
     ),
     "data set of wrong types": Case("dataset.json", replaced('"train": 12', '"train": [1]'), "(train is of a wrong"),
+    "boxes of a wrong type": Case(
+        "dataset.json", replaced('"train": 12', '"train": 12, "boxes_per_class": "x"'), "(boxes"
+    ),
     "request nested deep": Case(REQUEST, text(DEEP), "request.yaml cannot be read (1: values nested more than", 2),
     "request with NUL": Case(REQUEST, replaced("budget: 50ms", 'budget: "\\0"'), "a NUL character", 2),
     "request with a tag": Case(REQUEST, replaced("budget: 50ms", "budget: !!python/name:os.system"), "the tag", 2),
