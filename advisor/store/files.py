@@ -10,7 +10,6 @@ import logging
 import os
 import re
 import shutil
-import tempfile
 import threading
 import zipfile
 import zlib
@@ -59,12 +58,10 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     If it cannot be written (OSError), it has the old content, and no temporary file is left.
     """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-{os.getpid()}-", dir=path.parent)
-    unfinished = Path(name)
+    unfinished = path.with_name(f".{path.name}-{os.getpid()}-{os.urandom(4).hex()}")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with unfinished.open("xb") as file:
             file.write(content.encode() if isinstance(content, str) else content)
-        unfinished.chmod(0o644)
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)

@@ -5,7 +5,9 @@ folder is named, and everything that is whole is still read.
 """
 
 import errno
+import os
 import resource
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -30,6 +32,16 @@ def test_the_new_content_replaces_the_old(tmp_path: Path, content: str | bytes) 
     write_atomically(path, "old")
     write_atomically(path, content)
     assert path.read_bytes() == (content.encode() if isinstance(content, str) else content)
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_a_file_has_the_permissions_that_the_user_wants(tmp_path: Path, mask: int) -> None:
+    before = os.umask(mask)
+    try:
+        write_atomically(tmp_path / "file", "text")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "file").stat().st_mode) == 0o666 & ~mask
 
 
 def test_what_cannot_be_written_leaves_the_old_content_and_nothing_beside_it(tmp_path: Path) -> None:
