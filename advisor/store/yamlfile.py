@@ -210,6 +210,8 @@ class _Reading:
         kind = tag.rpartition(":")[2]
         if tag in _NUMBERS and len(event.value) > MAX_NUMBER:
             raise self._refused(event, f"a number of {len(event.value)} characters")
+        if tag in _NUMBERS and ":" in event.value:
+            raise self._refused(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
         try:
             return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
         except yaml.YAMLError:

@@ -94,6 +94,11 @@ CASES = {
     "thousands of sexagesimal places": Case(SHOW, "a number of", profile(f"memory: 1{':20' * 5000}")),
     "NUL in a profile": Case(SHOW, "board.yaml:7: a NUL character", profile('isa: "a\\0b"')),
     "NUL in a path": Case(PLAN, "r.yaml:1: a NUL character", request('profiles: ["a\\0b"]')),
+    "a number in sixties": Case(
+        PLAN,
+        "r.yaml:2: '190:20:30', which YAML takes for a number in sixties",
+        request("budget: 9ms\nmax_trials: 190:20:30"),
+    ),
     "no value": Case(PLAN, "threads: no value", request("threads: null")),
     "a wrong type in a list": Case(PLAN, "threads: '{'a': 1}' is not one value", request("threads: {a: 1}")),
     "a header of 131 kB": Case(CHECK, "field larger than field limit", table(f"path,label,{'x' * 131_100}\na.jpg,b\n")),
