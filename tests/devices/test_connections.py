@@ -61,7 +61,8 @@ def test_a_file_that_is_no_model_is_a_failed_measurement(agent: Path, tmp_path: 
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "script", ["print('hello')", "import os; os.abort()", "print('[1, 2]')", "raise SystemExit(4)"]
+    "script",
+    ["print('hello')", "import os; os.abort()", "print('[1, 2]')", "print('[' * 100_000)", "raise SystemExit(4)"],
 )
 def test_an_agent_that_answers_rubbish_is_a_failed_measurement(tmp_path: Path, model: Path, script: str) -> None:
     agent = tmp_path / "agent.py"

@@ -1,7 +1,6 @@
 """Measure with the agent: in a new process on this machine, or on a device over the user's OpenSSH client."""
 
 import hashlib
-import json
 import re
 import shlex
 import statistics
@@ -21,6 +20,7 @@ from advisor.isolation.agent import Block, SeriesDocument
 from advisor.isolation.process import Finished, run_program
 from advisor.isolation.resources import WAITED_LIMIT, waited_share
 from advisor.store.files import sha256_file
+from advisor.store.jsonfile import parse_json
 
 AGENT = Path(agent.__file__)
 
@@ -64,7 +64,7 @@ def read_document(finished: Finished) -> dict[str, Any]:
     """Return the JSON document in the last line of the agent's output; StageError if there is none."""
     document = None
     with suppress(ValueError, IndexError):
-        document = json.loads(finished.stdout.strip().splitlines()[-1])
+        document = parse_json(finished.stdout.strip().splitlines()[-1])
     if not isinstance(document, dict):
         ended = (
             f": it {finished.death}" if finished.death else f" (exit status {finished.status}): {finished.complaint}"
