@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import tempfile
 import threading
 import time
@@ -250,8 +251,9 @@ def spool() -> Path:
     """Return the folder for files from other machines; only this user can read it."""
     folder = Path(tempfile.gettempdir()) / f"advisor-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user")
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(f"{folder} is a link, or belongs to another user")
     return folder
 
 

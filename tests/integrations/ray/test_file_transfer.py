@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -143,3 +144,11 @@ def test_tidying_takes_the_files_of_a_search_away(there: Path) -> None:
     (there / "other").mkdir()
     ray_node.tidy("session")
     assert [folder.name for folder in there.iterdir()] == ["other"]
+
+
+def test_a_link_in_the_place_of_the_spool_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / f"advisor-{os.getuid()}").symlink_to("elsewhere")
+    with pytest.raises(PermissionError, match="is a link"):
+        ray_node.spool()
