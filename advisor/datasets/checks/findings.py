@@ -117,5 +117,9 @@ def write_rows(path: Path, header: Sequence[str], rows: Iterable[dict[str, str]]
             writer.writerows(rows)
         unfinished.replace(path)
     except OSError as error:
-        unfinished.unlink(missing_ok=True)
         raise UsageError(f"--fix: '{path}' cannot be written: {error.strerror}", "give another path") from None
+    except UnicodeEncodeError as error:
+        row = ascii(error.object.strip())
+        raise UsageError(f"--fix: '{path}' cannot name a file that is not UTF-8: {row}", "rename the file") from None
+    finally:
+        unfinished.unlink(missing_ok=True)

@@ -1,3 +1,4 @@
+import os
 import resource
 from pathlib import Path
 
@@ -222,3 +223,11 @@ def test_images_without_a_part_leak_nowhere() -> None:
     dataset = _dataset((0, "a", "train", ""), (0, "a", "", ""), (0, "b", "holdout", ""))
     assert leaks(dataset, [(0, 1)]) == ()
     assert leaks(dataset, [(0, 1, 2)]) == ((0, 1, 2),)
+
+
+def test_a_file_that_no_manifest_can_name_is_named(tmp_path: Path) -> None:
+    first = next(make(tmp_path / "data", cat=4, dog=4).rglob("*.*"))
+    first.rename(Path(os.fsdecode(os.fsencode(first.parent) + b"/odd-\xff" + first.suffix.encode())))
+    with pytest.raises(UsageError, match=r"not UTF-8: '.*odd-.udcff[.]"):
+        write_manifest(tmp_path / "fixed.csv", survey(tmp_path / "data").dataset, set())
+    assert {path.name for path in tmp_path.iterdir()} == {"data"}
