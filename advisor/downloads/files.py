@@ -315,5 +315,16 @@ def _fully_known(root: Path, member: MemberFile) -> MemberFile:
     return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member
 
 
+def need_proof(url: str, member: MemberFile, root: Path) -> None:
+    """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
+    parts = urlsplit(url)
+    here = parts.hostname in ("127.0.0.1", "::1", "localhost")
+    if parts.scheme == "http" and not here and not _fully_known(root, member).strong:
+        raise Unavailable(
+            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http; use https, or a folder of "
+            "yours: --mirror DIR"
+        )
+
+
 def _record(root: Path, member: MemberFile) -> Path:
     return root / "weights" / "known" / member.key

@@ -42,6 +42,19 @@ def test_a_file_is_fetched_checked_and_found_again_by_whatever_hash_is_published
     assert len(shelf.requests) == seen
 
 
+@pytest.mark.parametrize("kind", ["md5", "sha256_prefix"])
+def test_a_weak_hash_is_no_proof_over_http_until_the_sha256_is_known(
+    shelf: Shelf, options: FetchOptions, kind: str
+) -> None:
+    source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
+    far, mirrored = card(replace(source, url="https://weights.invalid/t")), replace(options, mirror="http://m.invalid")
+    with pytest.raises(WeightsError, match=r"m.invalid/tiny.h5: an MD5 or a part of a hash proves nothing over http"):
+        fetch(far, mirrored)
+    fetch(card(source), options).path.unlink()
+    with pytest.raises(WeightsError, match="m.invalid.*: its name is not known"):
+        fetch(far, mirrored)
+
+
 @pytest.mark.parametrize("kind", KNOWN)
 def test_another_file_is_refused_with_both_hashes(shelf: Shelf, options: FetchOptions, kind: str) -> None:
     source = known_by(shelf.put("/tiny.h5", OTHER), KNOWN[kind])
