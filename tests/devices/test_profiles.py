@@ -241,6 +241,17 @@ def test_an_unknown_model_of_a_users_profile_is_refused_with_the_nearest(tmp_pat
         checked_profile(path)
 
 
+@pytest.mark.parametrize(("float32", "int8", "swapped"), [(60.0, 25.0, False), (25.0, 60.0, True), (60.0, 66.0, False)])
+def test_precisions_that_look_swapped_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, float32: float, int8: float, swapped: bool
+) -> None:
+    models = ("mobilenet_v2_1.0_224", "mobilenet_v1_1.0_224", "mobilenet_v1_0.5_224")
+    rows = rows_of(*(f"{model},{form},{ms}" for model in models for form, ms in (("float32", float32), ("int8", int8))))
+    checked_profile(write(tmp_path, rows=rows))
+    assert ("on tflite-cpu-x4 int8 takes 2.4 times as long as float32" in caplog.text) is swapped
+    assert ("are the precisions swapped?" in caplog.text) is swapped
+
+
 @pytest.mark.parametrize(
     ("latencies", "unit"), [((0.0805, 0.0532), "seconds"), ((80500, 53200), "microseconds"), ((80.5, 53.2), "")]
 )

@@ -1,6 +1,7 @@
 """Load device profiles from folders, and select a device and a target by name."""
 
 import csv
+import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -10,10 +11,12 @@ from statistics import median
 from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
-from advisor.devices.profiles.measurements import SUFFIX, Kernel, Measurement, read_kernels, read_measurements
+from advisor.devices.profiles.measurements import FORMS, SUFFIX, Kernel, Measurement, read_kernels, read_measurements
 from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
 from advisor.devices.profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
+
+_log = logging.getLogger(__name__)
 
 
 class Profiles(dict[str, DeviceProfile]):
@@ -114,6 +117,8 @@ def checked_profile(path: Path) -> DeviceProfile:
     for error in _implausible(profile, {name: count for name, count in macs.items() if count}):
         problems.add(error)
     problems.raise_any()
+    for target in profile.targets:
+        _warn_of_swap(profile, target)
     return profile
 
 
@@ -218,6 +223,37 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
             f"the column latency_ms is in milliseconds and looks like {'seconds' if short else 'microseconds'}",
             "correct the unit, or flag the rows",
         )
+
+
+FEWEST = 3  # Networks of a target, and shipped targets, that show whether int8 is faster than float32
+
+
+def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
+    """Return the median of int8 over float32 latency on a target; None with few networks."""
+    rows = [row for row in profile.measurements if row.usable and row.target == target.name]
+    floats, integers = ({row.model: row.latency_ms for row in rows if row.precision == form} for form in FORMS)
+    ratios = [integers[model] / floats[model] for model in floats.keys() & integers]
+    return median(ratios) if len(ratios) >= FEWEST else None
+
+
+@cache
+def _shipped_ratios(runtimes: Collection[str], unit: str) -> tuple[float, ...]:
+    pairs = [(each, target) for each in shipped().values() for target in each.targets if target.runtime in runtimes]
+    return tuple(
+        ratio for each, target in pairs if _unit(each, target) == unit and (ratio := _int8_ratio(each, target))
+    )
+
+
+def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
+    """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
+    own, runtimes = _int8_ratio(profile, target), frozenset({target.runtime})
+    known = _shipped_ratios(TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else runtimes, _unit(profile, target))
+    if own is not None and len(known) >= FEWEST and own > max(1.0, *known) and 1 / own >= min(known) / 2:
+        _log.warning(
+            "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
+            "precisions swapped? Correct them, or flag the rows as unexplained",
+            profile.origin or profile.name, target.name, own, min(known), max(known),
+        )  # fmt: skip
 
 
 def _unit(profile: DeviceProfile, target: DeviceTarget) -> str:
