@@ -51,7 +51,7 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
     try:
         import uvicorn
 
-        from advisor.integrations.serve.access import HOST, Access
+        from advisor.integrations.serve.access import HOST, Access, ImpatientConnection
         from advisor.integrations.serve.pages import Pages
     except ImportError:
         raise UsageError("the packages of the web server are not installed", install_extra("serve")) from None
@@ -62,6 +62,7 @@ def start(runs: Path, port: int, tell: Callable[[str], None]) -> None:
         access = Access(opened.getsockname()[1])
         config = uvicorn.Config(
             Pages(shown, access).app(),
+            http=ImpatientConnection,
             log_level="warning",
             access_log=False,
             ws="none",

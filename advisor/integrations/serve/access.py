@@ -1,5 +1,6 @@
 """Accept requests that have the token of this server and come from its pages."""
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Mapping
@@ -7,6 +8,7 @@ from dataclasses import dataclass, field
 
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HOST = "127.0.0.1"
 REPORT = "report"
@@ -20,6 +22,9 @@ REPORT_POLICY = (
     "style-src 'unsafe-inline'; img-src data: blob:; form-action 'none'; frame-ancestors 'self'; base-uri 'none'"
 )
 """A report comes from a run folder, maybe of somebody else: its scripts reach nothing outside their own page."""
+
+WAITS_S = 30.0
+"""Seconds between two looks at a connection; a request of a browser is there at once."""
 
 HEADERS = {
     "content-security-policy": POLICY,
@@ -69,6 +74,23 @@ class Access:
 
     def _report_key(self, run: str) -> str:
         return hmac.new(self.token.encode(), run.encode(), "sha256").hexdigest()
+
+
+class ImpatientConnection(H11Protocol):
+    """A connection that is closed if it waits for a request, or for the rest of one, from one look to the next."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look at the connection."""
+        super().connection_made(transport)
+        self.loop.call_later(WAITS_S, self._look, None)
+
+    def _look(self, last: object) -> None:
+        """Close the connection if it waits for the same request as at the last look."""
+        waits = self.cycle is None or self.cycle.response_complete
+        if waits and self.cycle is last:
+            self.transport.close()
+        elif not self.transport.is_closing():
+            self.loop.call_later(WAITS_S, self._look, self.cycle if waits else self)
 
 
 class Guard:

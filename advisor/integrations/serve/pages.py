@@ -1,5 +1,6 @@
 """The pages and their addresses, all below the token."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -14,12 +15,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs, quote, urlencode
 
 from starlette.applications import Starlette
 from starlette.background import BackgroundTask
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -42,6 +43,9 @@ ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 
 LIMIT_S = 3600.0
 """Seconds after which a command is stopped."""
+
+UPLOAD_S = 60.0
+"""Seconds in which the body of a request must arrive."""
 
 LINES = 200
 """Lines of progress that are kept."""
@@ -215,7 +219,7 @@ class Pages:
             row=row,
             job=job,
             folder=typed_path(self._runs.folder),
-            report=f"{self._access.report(row.name)}/{row.name}",
+            report=f"{self._access.report(row.name)}/{quote(row.name)}",
             names=self._names(),
             devices=self._devices if row.state is RunState.FINISHED else (),
             most=MAX_BYTES,
@@ -301,14 +305,18 @@ def _sorted_by(name: str, sort: str, turned: bool, kept: Mapping[str, str]) -> s
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes."""
+    """Return the body of a request. Raises UsageError: it is larger than ``most`` bytes, or is not complete in time."""
     too_large = UsageError(f"the file is larger than {show_bytes(most)}", "give a smaller one")
     if int(request.headers.get("content-length") or 0) > most:
         raise too_large
     parts, size = [], 0
-    async for part in request.stream():
-        size += len(part)
-        if size > most:
-            raise too_large
-        parts.append(part)
+    try:
+        async with asyncio.timeout(UPLOAD_S):
+            async for part in request.stream():
+                size += len(part)
+                if size > most:
+                    raise too_large
+                parts.append(part)
+    except (TimeoutError, ClientDisconnect):
+        raise UsageError(f"the upload was broken off, or took over {UPLOAD_S:.0f} s", "send it again") from None
     return b"".join(parts)

@@ -13,7 +13,7 @@ from PIL import Image
 
 from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.integrations.serve import bound
-from advisor.integrations.serve.access import HOST, Access
+from advisor.integrations.serve.access import HOST, Access, ImpatientConnection
 from advisor.integrations.serve.pages import Pages
 from advisor.reporting.files import write_all
 from advisor.reporting.runs import Runs
@@ -59,7 +59,8 @@ def address(runs: Path) -> Iterator[str]:
     """The address of a server in a thread."""
     with bound(HOST, 0) as opened:
         access = Access(opened.getsockname()[1])
-        config = uvicorn.Config(Pages(Runs(runs), access).app(), log_level="warning", timeout_graceful_shutdown=1)
+        app = Pages(Runs(runs), access).app()
+        config = uvicorn.Config(app, http=ImpatientConnection, log_level="warning", timeout_graceful_shutdown=1)
         server = uvicorn.Server(config)
         opened.listen()
         thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)

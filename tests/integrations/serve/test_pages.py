@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
@@ -85,6 +86,16 @@ def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) ->
 def test_names_are_escaped(client: Client, runs: Path) -> None:
     write_run(runs, manifest=ENDED, request={"data": "<img src=x>"})
     assert "&lt;img src=x&gt;" in client.page("/")
+
+
+def test_addresses_hold_any_name(client: Client, runs: Path) -> None:
+    run = write_run(runs, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    run.path.rename(runs / "a?b#c d")
+    page = client.page(f"/runs/{quote('a?b#c d')}/")
+    (report,) = set(re.findall(r'(/report/[^"]+)"', page))
+    assert client.get(report).status_code == 200
+    assert f"{quote('a?b#c d')}/bundle.zip" in page
 
 
 def test_two_runs_are_compared(client: Client, three: list[RunFolder]) -> None:

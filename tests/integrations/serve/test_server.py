@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.integrations import serve
+from advisor.integrations.serve import access, pages
 from tests.builders import present
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -96,3 +98,32 @@ def test_people_read_its_address_alone(monkeypatch: pytest.MonkeyPatch, capsys: 
     monkeypatch.setattr(serve, "start", lambda _runs, _port, tell: tell("http://127.0.0.1:8000/token/"))
     serve.COMMAND.run(as_json=False, port=0, show=False)
     assert capsys.readouterr().out == "http://127.0.0.1:8000/token/\n"
+
+
+def test_connections_that_only_wait_are_closed(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "WAITS_S", 0.2)
+    where, root = urlsplit(address), urlsplit(address).path
+    for sent in ("", f"GET {root} HTTP/1.1\r\nHost: {where.netloc}\r\nX: "):
+        with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as opened:
+            opened.sendall(sent.encode())
+            assert opened.recv(1) == b""
+    assert answer(address, root)[0] == 200
+
+
+def test_an_upload_that_is_broken_off_leaves_no_traceback(
+    address: str, runs: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(pages, "UPLOAD_S", 0.2)
+    where, path = urlsplit(address), f"{urlsplit(address).path}runs/{write_run(runs).path.name}/photograph"
+    head = (
+        f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nOrigin: http://{where.netloc}\r\nContent-Length: 99\r\n\r\n"
+    )
+    with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as opened:
+        opened.sendall(f"{head}half".encode())
+        assert b"the upload was broken off, or took over 0 s" in opened.makefile("rb").read()
+    with socket.create_connection((str(where.hostname), where.port or 0), PATIENCE_S) as opened:
+        opened.sendall(f"{head}half".encode())
+    assert answer(address, urlsplit(address).path)[0] == 200
+    time.sleep(0.5)
+    assert "Traceback" not in caplog.text
+    assert not caplog.records
