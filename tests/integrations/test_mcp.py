@@ -94,6 +94,22 @@ def test_what_is_refused_says_why(tmp_path: Path, tool: str, arguments: Any, wor
     assert words in result.content[0].text
 
 
+@pytest.mark.parametrize("named", ["manifest.csv", "photos"])
+def test_images_outside_the_folders_are_refused(tmp_path: Path, named: str) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "a.png").touch()
+    own = tmp_path / "own"
+    (own / "photos" / "cat").mkdir(parents=True)
+    (own / "photos" / "cat" / "b.png").touch()
+    (own / "photos" / "dog").symlink_to("../../secret")
+    (own / "manifest.csv").write_text("path,label\nphotos/cat/b.png,cat\n../secret/a.png,dog\n")
+    result = called(own, "plan", {"budget": "50ms", "data": named, "candidates": CARD})
+    assert result.is_error
+    assert "secret/a.png' is outside the folders" in result.content[0].text or "dog/a.png' is outside" in (
+        result.content[0].text
+    )
+
+
 def test_a_link_out_of_the_folder_is_outside(tmp_path: Path) -> None:
     (tmp_path / "open").mkdir()
     (tmp_path / "open" / "link").symlink_to(tmp_path)

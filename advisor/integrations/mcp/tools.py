@@ -11,6 +11,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -24,6 +25,7 @@ from pydantic import Field
 
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.units import seconds, show_seconds
+from advisor.datasets.layouts import list_files
 from advisor.version import __version__
 
 INSTRUCTIONS = (
@@ -162,7 +164,15 @@ class Tools:
             self.folders.path("candidates", name) if "/" in name or name.endswith(".tflite") else name for name in names
         ]
         given = {"budget": budget, "candidates": ",".join(shown), "device": device, "size-budget": size_budget}
-        return _options({**given, "data": self.folders.path("data", data) if data else ""})
+        return _options({**given, "data": self._images(data) if data else ""})
+
+    def _images(self, data: str) -> str:
+        """Return the path of images; ToolError if a manifest or a link leads to a file outside the folders."""
+        path = self.folders.path("data", data)
+        with suppress(UsageError):  # the command says what is wrong with it
+            for entry in list_files(Path(path)).entries:
+                self.folders.path("data", str(entry.path))
+        return path
 
     async def _run(
         self, arguments: Sequence[str], ctx: Context[Any, Any] | None = None, total_s: float | None = None
