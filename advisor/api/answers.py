@@ -39,6 +39,9 @@ class ExperimentLog(Protocol):
     def require_installed(self) -> None:
         """Raise a ``UsageError`` if a package is not installed."""
 
+    def require_reachable(self, address: str) -> None:
+        """Raise a ``UsageError`` if the address cannot be used, or does not answer soon."""
+
     def log_run(self, view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
         """Log the answer of a run, and return the identity of the new entry.
 
@@ -251,7 +254,7 @@ def experiment_log(place: str) -> tuple[ExperimentLog, str]:
     """Return what logs to a place, such as ``mlflow:sqlite:///experiments.db``, and the address there.
 
     Raises:
-        UsageError: an unknown place, or the package for it is not installed.
+        UsageError: an unknown place, one that does not answer, or the package for it is not installed.
     """
     name, _, address = place.partition(":")
     names = registered(EXPERIMENT_LOGS)
@@ -260,6 +263,7 @@ def experiment_log(place: str) -> tuple[ExperimentLog, str]:
         raise UsageError(f"--log-to: unknown place '{place}'", f"write for example {example}")
     log: ExperimentLog = integration(EXPERIMENT_LOGS, name)
     log.require_installed()
+    log.require_reachable(address)
     return log, address
 
 

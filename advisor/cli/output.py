@@ -180,7 +180,7 @@ def show_answer(view: RunView, as_json: bool, rows: AnswerRows) -> None:
 
 
 def check_place(place: str | None) -> None:
-    """Refuse a place of ``--log-to`` that is unknown, or whose package is not installed, before any work."""
+    """Refuse a place of ``--log-to`` that cannot be used, before any work."""
     if place:
         from advisor.api.answers import experiment_log
 

@@ -8,7 +8,8 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import Thread
+from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import UsageError, first_line, install_extra
 from advisor.core.names import without_password
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 EXAMPLE = "mlflow:sqlite:///experiments.db"
 EXPERIMENT = "advisor"
+ANSWERS_S = 10.0
+"""Seconds that a server has for its first answer."""
+
 LONGEST = 500
 """Characters of a parameter; MLflow refuses longer ones on some servers."""
 
@@ -31,12 +35,42 @@ def require_installed() -> None:
         raise UsageError("--log-to: MLflow is not installed", install_extra("mlflow"))
 
 
-def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
-    """Log the answer of a run; see :class:`advisor.api.answers.ExperimentLog`."""
+def require_reachable(address: str) -> None:
+    """Ask the server or the database for an experiment; see :class:`advisor.api.answers.ExperimentLog`."""
+    failed, client = [f"'{without_password(address)}' does not answer within {ANSWERS_S:.0f} s"], _mlflow().MlflowClient
+
+    def ask() -> None:
+        try:
+            client(address).search_experiments(max_results=1)
+            failed.clear()
+        except Exception as error:  # a store can fail in any way
+            failed[:] = [_problem(error)]
+
+    asking = Thread(target=ask, daemon=True)  # MLflow tries again for minutes
+    asking.start()
+    asking.join(None if address.startswith("sqlite:") else ANSWERS_S)  # making tables may take long
+    if failed:
+        again = (
+            f"check the address, or log the run later: advisor report RUN --log-to mlflow:{without_password(address)}"
+        )
+        raise UsageError(f"--log-to: {failed[0]}", again)
+
+
+def _mlflow() -> Any:
     import mlflow
 
     logging.getLogger("mlflow").setLevel(logging.ERROR)
     logging.getLogger("alembic").setLevel(logging.ERROR)
+    return mlflow
+
+
+def _problem(error: Exception) -> str:
+    return first_line(without_password(str(error))) or type(error).__name__
+
+
+def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> str:
+    """Log the answer of a run; see :class:`advisor.api.answers.ExperimentLog`."""
+    mlflow = _mlflow()
     try:
         mlflow.set_tracking_uri(address)
         mlflow.set_experiment(EXPERIMENT)
@@ -52,11 +86,10 @@ def log_run(view: RunView, folder: Path, address: str, bundle: Path | None) -> s
                 mlflow.log_artifacts(str(bundle), "bundle")
             return str(entry.info.run_id)
     except Exception as error:  # a store can fail in any way
-        problem = first_line(without_password(str(error))) or type(error).__name__
         shown = without_password(address)
         add = "add the password, and " * (shown != address)
         again = f"{add}try again: advisor report {folder} --log-to mlflow:{shown}"
-        raise UsageError(f"--log-to: {problem}", again) from error
+        raise UsageError(f"--log-to: {_problem(error)}", again) from error
 
 
 def _parameters(view: RunView) -> Iterator[tuple[str, str]]:

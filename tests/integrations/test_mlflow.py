@@ -1,6 +1,7 @@
 """A run in MLflow's own store: what was asked, what was found, the files."""
 
 import importlib.util
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from advisor.api.answers import experiment_log
 from advisor.core.errors import UsageError
+from advisor.integrations import mlflow
 from advisor.integrations.mlflow import log_run
 from tests.builders import present
 from tests.reporting.views import infeasible_view, run_view
@@ -58,3 +60,19 @@ def test_a_store_that_cannot_be_used_names_the_command_that_tries_again(store: s
     with pytest.raises(UsageError) as refused:
         log_run(run_view(), tmp_path, "nothing://here", None)
     assert f"advisor report {tmp_path} --log-to mlflow:nothing://here" in refused.value.hint
+
+
+@pytest.mark.parametrize("answers", [True, False])
+def test_a_place_that_cannot_be_used_is_named_before_any_work(
+    store: str, monkeypatch: pytest.MonkeyPatch, answers: bool
+) -> None:
+    monkeypatch.setattr(mlflow, "ANSWERS_S", 0.5, raising=False)
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        address = "nothing://here" if answers else f"http://u:secret@127.0.0.1:{silent.getsockname()[1]}"
+        words = "unsupported URI" if answers else "'http://127.0.0.1:.*' does not answer within 0 s"
+        with pytest.raises(UsageError, match=f"--log-to: .*{words}") as refused:
+            experiment_log(f"mlflow:{address}")
+    assert "secret" not in refused.value.message + refused.value.hint
+    assert experiment_log(f"mlflow:{store}")[1] == store
