@@ -21,6 +21,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.options import SEARCH, PlanOptions, SearchOptions
 from advisor.core.units import show_bytes
+from advisor.isolation.resources import require_memory
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
+    require_memory("a search", *SEARCH_BYTES)
     with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
         warnings.filterwarnings("ignore", "IProgress not found")
         import_module("optuna")
@@ -165,6 +167,7 @@ def plan(**options: Unpack[PlanOptions]) -> PlanView:
     Raises:
         UsageError: an option or the images are invalid, as in :func:`search`.
     """
+    require_memory("a plan", *PLAN_BYTES)
     from advisor.engine.preview import preview
 
     return preview(_request(options))
@@ -191,6 +194,9 @@ PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")
 TRAINING = ("tensorflow", "keras")
 MEMORY_BYTES = 4_000_000_000
 """A child process that converts or scores takes up to 3 GB; the rest is for the parent and the system."""
+
+PLAN_BYTES, SEARCH_BYTES = (150_000_000, 550_000_000), (850_000_000, 2_100_000_000)
+"""Memory and addresses that the smallest plan and search take: a search converts one model at a time, by TensorFlow."""
 
 DISK_BYTES = 3_000_000_000
 """The weights and results of a search with the default cards took 1.2 GB."""

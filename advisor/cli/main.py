@@ -155,9 +155,12 @@ def main() -> NoReturn:
         if isinstance(error, OSError) and error.strerror:  # the system refuses: no bug of ours
             _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
             sys.exit(ExitCode.USAGE)
-        if isinstance(error, MemoryError) or "can't start new thread" in str(error):
-            _complain("memory ran out", _SYSTEM_HINTS[errno.ENOMEM])
-            sys.exit(ExitCode.INTERNAL_ERROR)
+        said = str(error)
+        if isinstance(error, MemoryError) or "can't start new thread" in said or "failed to map segment" in said:
+            from advisor.isolation.resources import memory_there
+
+            _complain(f"memory ran out: {memory_there()}", _SYSTEM_HINTS[errno.ENOMEM])
+            sys.exit(ExitCode.UNSATISFIED)
         if isinstance(error, ValueError) and "embedded null" in str(error):
             _complain("a path contains a NUL character", "check the paths that you gave")
             sys.exit(ExitCode.USAGE)

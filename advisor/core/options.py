@@ -328,14 +328,8 @@ def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
 
 
 BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType({
-    "input_size": (16, 2048),
-    "max_trials": (0, 1_000_000),
-    "models": (1, 50),
-    "runs": (1, 10_000),
-    "seed": (0, units.MOST_WHOLE),
-    "threads": (1, 64),
-    "tune_training": (0, 100),
-    "workers": (0, 1000),
+    "input_size": (16, 2048), "max_trials": (0, 1_000_000), "models": (1, 50), "runs": (1, 10_000),
+    "seed": (0, units.MOST_WHOLE), "threads": (1, 64), "tune_training": (0, 100), "workers": (0, 1000),
 })  # fmt: skip
 """Least and largest value of each count, whether an option, a request file or a function gives it."""
 

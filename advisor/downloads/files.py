@@ -317,12 +317,10 @@ def _fully_known(root: Path, member: MemberFile) -> MemberFile:
 
 def need_proof(url: str, member: MemberFile, root: Path) -> None:
     """Raise ``Unavailable`` for a file that others on the network can forge: no encryption, and no secure hash."""
-    parts = urlsplit(url)
-    here = parts.hostname in ("127.0.0.1", "::1", "localhost")
-    if parts.scheme == "http" and not here and not _fully_known(root, member).strong:
+    parts, here = urlsplit(url), ("127.0.0.1", "::1", "localhost")
+    if parts.scheme == "http" and parts.hostname not in here and not _fully_known(root, member).strong:
         raise Unavailable(
-            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http; use https, or a folder of "
-            "yours: --mirror DIR"
+            f"{without_password(url)}: an MD5 or a part of a hash proves nothing over http: use https, or --mirror DIR"
         )
 
 

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "mlflow:sqlite:///experiments.db"
 EXPERIMENT = "advisor"
-ANSWERS_S = 10.0
-"""Seconds that a server has for its first answer."""
-
+ANSWERS_S = 10.0  # Seconds that a server has for its first answer
 LONGEST = 500
 """Characters of a parameter; MLflow refuses longer ones on some servers."""
 
@@ -50,10 +48,7 @@ def require_reachable(address: str) -> None:
     asking.start()
     asking.join(None if address.startswith("sqlite:") else ANSWERS_S)  # making tables may take long
     if failed:
-        again = (
-            f"check the address, or log the run later: advisor report RUN --log-to mlflow:{without_password(address)}"
-        )
-        raise UsageError(f"--log-to: {failed[0]}", again)
+        raise UsageError(f"--log-to: {failed[0]}", "check it, or log the run later: advisor report RUN --log-to PLACE")
 
 
 def _mlflow() -> Any:

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import resource
 import shutil
 import tempfile
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import psutil
 
+from advisor.core.errors import UsageError
+from advisor.core.units import show_bytes
 from advisor.isolation.agent import Block
 
 WAITED_LIMIT = 0.1
@@ -43,15 +46,33 @@ def free_bytes() -> int:
     return min(int(psutil.virtual_memory().available), _within_cgroup())
 
 
-def _within_cgroup(root: Path = _CGROUP) -> int:
-    """Return what is left of a cgroup's (v2) limit; file pages that the kernel can drop count as free."""
-    with contextlib.suppress(OSError, ValueError):
-        limit = int((root / "memory.max").read_text(encoding="ascii"))
-        used = int((root / "memory.current").read_text(encoding="ascii"))
-        rows = (root / "memory.stat").read_text(encoding="ascii").splitlines()
-        droppable = sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))
-        return max(0, limit - used + droppable)
-    return 1 << 62
+def memory_there() -> str:
+    """Return in words how much memory is free, and how many addresses ``ulimit -v`` allows."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    allowed = "" if limit == resource.RLIM_INFINITY else f", and ulimit -v allows {show_bytes(limit)} of addresses"
+    return f"{show_bytes(free_bytes())} are free{allowed}"
+
+
+def require_memory(what: str, needed_bytes: int, address_bytes: int) -> None:
+    """Raise UsageError if memory for work, or the addresses that libraries reserve for it, are not there."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if free_bytes() < needed_bytes or (limit != resource.RLIM_INFINITY and limit < address_bytes):
+        needs = f"{show_bytes(needed_bytes)} of memory and {show_bytes(address_bytes)} of addresses"
+        raise UsageError(f"{what} needs {needs}: {memory_there()}", "end other programs, or raise the limit")
+
+
+def _within_cgroup(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> int:
+    """Return what is left of the limits of the own cgroup (v2) and those above; pages that can be dropped count."""
+    left = 1 << 62
+    with contextlib.suppress(OSError):
+        own = root / listing.read_text(encoding="utf-8").partition("0::/")[2].strip()
+        for folder in (own, *own.parents):
+            with contextlib.suppress(OSError, ValueError):
+                limit, used = (int((folder / f"memory.{name}").read_text("ascii")) for name in ("max", "current"))
+                rows = (folder / "memory.stat").read_text(encoding="ascii").splitlines()
+                droppable = sum(int(row.split()[1]) for row in rows if row.startswith("inactive_file "))
+                left = min(left, max(0, limit - used + droppable))
+    return left
 
 
 def no_follow(path: str, flags: int) -> int:

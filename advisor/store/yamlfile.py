@@ -2,8 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -89,14 +88,18 @@ def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
 
     UsageError if it is missing, not readable, too large, or no plain file: a pipe or a device has no end.
     """
-    with _explained(path), open_file(path, max_bytes) as file:
+    with open_file(path, max_bytes) as file:
         return file.read(max_bytes)
 
 
 def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
     """Open a file that a user names, to read its bytes; :func:`read_bytes` has the errors."""
-    with _explained(path):
+    try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK)  # a pipe without a writer is not waited for
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
+    except ValueError as error:  # a NUL character in the path
+        raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
     found = os.fstat(handle)
     if stat.S_ISREG(found.st_mode) and found.st_size <= max_bytes:
         return os.fdopen(handle, "rb")
@@ -104,16 +107,6 @@ def open_file(path: Path, max_bytes: int = MAX_BYTES) -> BinaryIO:
     if stat.S_ISREG(found.st_mode):
         raise UsageError(f"{path}: larger than {show_bytes(max_bytes)}", "check that this is the right file")
     raise UsageError(f"{path}: is not a plain file", "give the path of a file")
-
-
-@contextmanager
-def _explained(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read ({error.strerror})", "check the path and its permissions") from error
-    except ValueError as error:  # a NUL character in the path
-        raise UsageError(f"{path}: cannot be read ({error})", "check the path") from error
 
 
 class _Reading:

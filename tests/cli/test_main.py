@@ -279,3 +279,14 @@ def test_an_interrupted_search_ends_although_a_thread_still_works(tmp_path: Path
     )  # fmt: skip
     assert said.returncode == ExitCode.INTERRUPTED
     assert "continue with: advisor search --resume runs/mine" in said.stderr
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+@pytest.mark.parametrize("error", ["MemoryError()", "OSError('failed to map segment')"])
+def test_work_that_runs_out_of_memory_ends_with_what_there_is(error: str) -> None:
+    script = f"from advisor.cli import main\ndef fail(): raise {error}\nmain.app = fail\nmain.main()"
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert said.returncode == ExitCode.UNSATISFIED
+    assert said.stderr.startswith("error: memory ran out: ")
+    assert "B are free" in said.stderr

@@ -10,9 +10,18 @@ from pathlib import Path
 
 import pytest
 
+from advisor.core.errors import UsageError
 from advisor.engine.pipeline.walker import run_coroutine
-from advisor.isolation import Scratch
-from advisor.isolation.resources import GROWS_S, KEPT_FREE_BYTES, MemoryGate, _within_cgroup, free_bytes, sweep
+from advisor.isolation import Scratch, resources
+from advisor.isolation.resources import (
+    GROWS_S,
+    KEPT_FREE_BYTES,
+    MemoryGate,
+    _within_cgroup,
+    free_bytes,
+    require_memory,
+    sweep,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +111,22 @@ def test_free_memory_is_within_the_limit_of_the_control_group(tmp_path: Path) ->
     (tmp_path / "memory.max").write_text("max\n")
     assert _within_cgroup(tmp_path) > 1 << 60
     assert free_bytes() > 0
+
+
+def test_the_limits_of_the_groups_above_hold_too(tmp_path: Path) -> None:
+    (tmp_path / "listing").write_text("0::/user.slice/run.scope\n")
+    (own := tmp_path / "root" / "user.slice" / "run.scope").mkdir(parents=True)
+    for folder, limit in ((own, "max"), (own.parent, "300"), (tmp_path / "root", "1000")):
+        for name, text in (("max", limit), ("current", "100"), ("stat", "anon 100\n")):
+            (folder / f"memory.{name}").write_text(text)
+    assert _within_cgroup(tmp_path / "root", tmp_path / "listing") == 200
+
+
+def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "free_bytes", lambda: 300_000_000)
+    require_memory("a plan", 150_000_000, 0)
+    with pytest.raises(UsageError, match="a search needs 850.0 MB of memory and 2.0 GB of addresses: 300.0 MB are"):
+        require_memory("a search", 850_000_000, 2_000_000_000)
 
 
 async def _thread_after(seconds: float) -> threading.Thread:

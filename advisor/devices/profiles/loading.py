@@ -236,19 +236,15 @@ def _int8_ratio(profile: DeviceProfile, target: DeviceTarget) -> float | None:
     return median(ratios) if len(ratios) >= FEWEST else None
 
 
-@cache
-def _shipped_ratios(runtimes: Collection[str], unit: str) -> tuple[float, ...]:
-    pairs = [(each, target) for each in shipped().values() for target in each.targets if target.runtime in runtimes]
-    return tuple(
-        ratio for each, target in pairs if _unit(each, target) == unit and (ratio := _int8_ratio(each, target))
-    )
-
-
 def _warn_of_swap(profile: DeviceProfile, target: DeviceTarget) -> None:
     """Warn of a target where int8 is slower than on every shipped one of the kind, and not if the two are swapped."""
-    own, runtimes = _int8_ratio(profile, target), frozenset({target.runtime})
-    known = _shipped_ratios(TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else runtimes, _unit(profile, target))
-    if own is not None and len(known) >= FEWEST and own > max(1.0, *known) and 1 / own >= min(known) / 2:
+    if (own := _int8_ratio(profile, target) or 0.0) <= 1.0:
+        return
+    alike = TFLITE_RUNTIMES if target.runtime in TFLITE_RUNTIMES else {target.runtime}
+    others = [(each, other) for each in shipped().values() for other in each.targets if other.runtime in alike]
+    same = (pair for pair in others if _unit(*pair) == _unit(profile, target))
+    known = [ratio for pair in same if (ratio := _int8_ratio(*pair))]
+    if len(known) >= FEWEST and own > max(known) and 1 / own >= min(known) / 2:
         _log.warning(
             "%s: on %s int8 takes %.1f times as long as float32, on known devices %.2f to %.2f times: are the "
             "precisions swapped? Correct them, or flag the rows as unexplained",

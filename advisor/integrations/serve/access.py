@@ -23,8 +23,7 @@ REPORT_POLICY = (
 )
 """A report comes from a run folder, maybe of somebody else: its scripts reach nothing outside their own page."""
 
-WAITS_S = 30.0
-"""Seconds between two looks at a connection; a request of a browser is there at once."""
+WAITS_S = 30.0  # Seconds between two looks at a connection; a request of a browser is there at once
 
 HEADERS = {
     "content-security-policy": POLICY,

@@ -44,9 +44,7 @@ ANSWERED = (ExitCode.OK, ExitCode.UNSATISFIED, ExitCode.CHANGED)
 LIMIT_S = 3600.0
 """Seconds after which a command is stopped."""
 
-UPLOAD_S = 60.0
-"""Seconds in which the body of a request must arrive."""
-
+UPLOAD_S = 60.0  # Seconds in which the body of a request must arrive
 LINES = 200
 """Lines of progress that are kept."""
 
