@@ -26,7 +26,7 @@ def test_an_unreachable_cluster_is_named_with_a_hint(tmp_path: Path) -> None:
         ({"executor": "rya"}, "did you mean 'ray'"),
         ({"executor": "local://host:1"}, "unknown 'local://host:1'"),
         ({"executor": "ray://"}, "unknown 'ray://'"),
-        ({"workers": 100_000}, "--workers: 100000"),
+        ({"workers": 100_000}, "workers: '100000'"),
         ({"shared_folder": "."}, "the local executor uses no other machines"),
         ({"executor": "ray", "shared_folder": "no/such/folder"}, "no/such/folder"),
     ],
