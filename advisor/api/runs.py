@@ -21,7 +21,7 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.options import SEARCH, PlanOptions, SearchOptions
 from advisor.core.units import show_bytes
-from advisor.isolation.resources import require_memory
+from advisor.isolation.resources import memory_there as memory_there, require_memory
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:

@@ -157,7 +157,7 @@ def main() -> NoReturn:
             sys.exit(ExitCode.USAGE)
         said = str(error)
         if isinstance(error, MemoryError) or "can't start new thread" in said or "failed to map segment" in said:
-            from advisor.isolation.resources import memory_there
+            from advisor.api.runs import memory_there
 
             _complain(f"memory ran out: {memory_there()}", _SYSTEM_HINTS[errno.ENOMEM])
             sys.exit(ExitCode.UNSATISFIED)
