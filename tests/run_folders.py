@@ -1,6 +1,7 @@
 """Run folders written through the store, with figures that tests state; no figure is a measurement of a real model."""
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,11 +43,11 @@ def write_run(
     """Write a run folder under ``out``; every evaluation that is ok gets an artefact of a few bytes of its own."""
     run = RunFolder.create(out, name)
     run.write_request(resolve({"budget": "50ms", "out": str(out), **(request or {})}).written)
-    run.write_json("manifest.json", {"advisor": "0.1.0", "versions": VERSIONS, "host": HOST, **(manifest or {})})
     if dataset is not None:
         run.write_json("dataset.json", dataset)
     for one in candidates() if evaluations is None else evaluations:
         run.append(with_artefact(run, one))
+    run.write_json("manifest.json", {"advisor": "0.1.0", "versions": VERSIONS, "host": HOST, **(manifest or {})})
     return run
 
 
@@ -58,6 +59,16 @@ def with_artefact(run: RunFolder, one: Evaluation) -> Evaluation:
     content = name.encode()
     (run.artefacts / name).write_bytes(content)
     return replace(one, artefact=f"artifacts/{name}", artefact_sha256=hashlib.sha256(content).hexdigest())
+
+
+def aged(run: RunFolder) -> None:
+    """Make a run folder as versions before 0.2.0 wrote it, without hashes."""
+    rows = [json.loads(line) for line in lines(run)]
+    kept = ({name: value for name, value in row.items() if name not in ("before", "hash")} for row in rows)
+    run.evaluations_file.write_text("".join(f"{json.dumps(row)}\n" for row in kept), encoding="utf-8")
+    manifest = json.loads((run.path / "manifest.json").read_text(encoding="utf-8"))
+    manifest.pop("seal")
+    (run.path / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
 
 
 def images(counts: Mapping[str, int], fingerprint: str = "f" * 64) -> dict[str, Any]:

@@ -125,7 +125,10 @@ def report(
         folder = loaded.folder.path
     view = view_of(loaded)
     view = view if images else replace(view, images=None)
-    return Report(view, write_all(view, folder) if folder else ())
+    files = write_all(view, folder) if folder else ()
+    if folder == loaded.folder.path:
+        loaded.folder.reseal(*(file.name for file in files))
+    return Report(view, files)
 
 
 def predict(
@@ -347,5 +350,6 @@ def reevaluate(
     found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
     for result in found:
         if result.run is not None and not (result.run / "recommendation.json").exists():
-            write_all(load_view(RunFolder.open(result.run)), result.run)
+            made = RunFolder.open(result.run)
+            made.reseal(*(file.name for file in write_all(load_view(made), made.path)))
     return tuple(result for result in found if result.new) if since_last else found

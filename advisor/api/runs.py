@@ -148,7 +148,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
             diagnose_run(outcome.run)
         progress.say("writing the report")
         run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
-        write_all(run.view, run.path)
+        outcome.run.reseal(*(file.name for file in write_all(run.view, run.path)))
         if shown is not None:
             shown.answer(run.view)
     return run
@@ -184,6 +184,9 @@ def _request(given: Mapping[str, Any]) -> Request:
     resume, extend = given.get("resume"), given.get("extend")
     if resume is not None:
         run = RunFolder.open(Path(resume))
+        for name in (name for name in ("request.yaml", "manifest.json") if not run.unchanged(name)):
+            what = f"--resume: {name} of '{run.path}' has changed since the search wrote it"
+            raise UsageError(what, "start a new run: unchanged work is taken from the cache")
         return located(resolve_resumed(stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
@@ -232,6 +235,9 @@ def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
 
     Args:
         run_model: also start a child process that loads the runtime (about a second).
+
+    Raises:
+        UsageError: no run folder.
     """
     return (*_packages(), *_training(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
 

@@ -1,6 +1,5 @@
 """Configurations, evaluations, the figures that they are ranked by, and their lines in ``evaluations.jsonl``."""
 
-import math
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -24,7 +23,6 @@ from advisor.core.evaluation_facts import (
     UnknownFacts,
 )
 from advisor.core.forms import FileFeatures
-from advisor.core.metrics import COST_SAVED
 from advisor.core.quantity import LatencyDistribution, Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
@@ -205,8 +203,6 @@ def describe(evaluation: Evaluation) -> str:
 
 
 _QUANTITIES = ("accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop")
-_ABOVE_ZERO = ("latency", "latency_p90", "size")
-_PERCENT = ("accuracy", "holdout_accuracy", "new_conditions")
 
 _NAMES = {
     "file": "answers", "share": "agreement", "images": "agreement_images", "kept": "answers_kept",
@@ -280,33 +276,16 @@ def _named(facts: object, defaults: bool) -> dict[str, Any]:
 
 
 def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
-    """Return the evaluation of a JSON object; damaged details are unknown. KeyError, TypeError, ValueError: others."""
-    entries = dict(data)
+    """Return the evaluation of a JSON object; damaged details are unknown. KeyError, TypeError, ValueError: others.
+
+    :mod:`advisor.core.row_rules` has what its values must satisfy.
+    """
+    entries = {name: value for name, value in data.items() if name not in ("key", "before", "hash")}
     details = entries.pop("details", {})
-    entries.pop("key", None)
     evaluation: Evaluation = parse(Evaluation, entries)
     details = with_new_names(parse(Mapping[str, object], details))
     known = {name: _read(name, details) for name in DETAILS}
-    found = replace(evaluation, **{name: value for name, value in known.items() if value is not None})
-    least = -math.inf if COST_SAVED in found.answers.metrics else 0.0  # a model may cost more than one fixed answer
-    for name in _QUANTITIES:
-        _check(name, getattr(found, name), least)
-    return found
-
-
-def _check(name: str, quantity: Quantity | None, least: float) -> None:
-    """Raise ValueError for a figure that its quantity cannot have, such as an accuracy below the ``least`` one."""
-    if quantity is None:
-        return
-    low = quantity.value if quantity.low is None else quantity.low
-    if name in _ABOVE_ZERO and min(quantity.value, low) <= 0:
-        raise ValueError(f"{name} is not above zero")
-    if name in _PERCENT and not least <= quantity.value <= 100:
-        raise ValueError(f"{name} is not between {least:g} and 100 %")
-    if quantity.high is not None and low > quantity.high:
-        raise ValueError(f"the interval of {name} ends below its beginning")
-    if quantity.level is not None and not 0 < quantity.level < 1:
-        raise ValueError(f"the confidence of {name} is not between 0 and 1")
+    return replace(evaluation, **{name: value for name, value in known.items() if value is not None})
 
 
 def _read(name: str, details: Mapping[str, Any]) -> Any:

@@ -59,14 +59,6 @@ class BoxFacts:
     coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
 
 
-def _require_shares(*values: float | Interval | None) -> None:
-    """Refuse shares that are not between 0 and 1. Raises ValueError: there is one."""
-    for value in values:
-        ends = (value.low, value.value, value.high) if isinstance(value, Interval) else (value,)
-        if not all(end is None or 0 <= end <= 1 for end in ends):
-            raise ValueError(f"{value} is no share between 0 and 1")
-
-
 @dataclass(frozen=True)
 class LeftOut:
     """Images of one class, judged by a head that was not trained on it."""
@@ -74,10 +66,6 @@ class LeftOut:
     auroc: Interval  #: probability (0-1) that an image of the class has a higher score than one of another class
     accepted: float  #: share (0-1) of its images that pass as known where 95 % of the others do
     images: int  #: number of its images
-
-    def __post_init__(self) -> None:
-        """Refuse impossible shares; see :func:`_require_shares`."""
-        _require_shares(self.auroc, self.accepted)
 
 
 @dataclass(frozen=True)
@@ -87,10 +75,6 @@ class OtherThings:
     found: Interval  #: share (0-1) that was answered ``unknown``
     auroc: Interval  #: probability (0-1) that such an image has a higher score than one of the hold-out
     images: int  #: number of these images
-
-    def __post_init__(self) -> None:
-        """Refuse impossible shares; see :func:`_require_shares`."""
-        _require_shares(self.found, self.auroc)
 
 
 @dataclass(frozen=True)
@@ -112,10 +96,6 @@ class UnknownFacts:
     precision: Interval | None = None  #: share (0-1) of right answers among these; None as above
     others: OtherThings | None = None  #: the user's images of other things; None if there are none
 
-    def __post_init__(self) -> None:
-        """Refuse impossible shares; see :func:`_require_shares`."""
-        _require_shares(self.auroc, self.float_auroc, self.accepted, self.kept, self.precision)
-
 
 @dataclass(frozen=True)
 class OnAllImages:
@@ -129,11 +109,6 @@ class OnAllImages:
     same: float = 0.0  #: share (0-1) of validation images, which both have learnt from, with the same answer of both
     compared: int = 0  #: number of these validation images
     reason: str = ""  #: why it could not be made
-
-    def __post_init__(self) -> None:
-        """Refuse an impossible share or number of images. Raises ValueError."""
-        if not (0 <= self.same <= 1 and 0 <= self.more <= self.images):
-            raise ValueError(f"a file with {self.more} of {self.images} more images, {self.same} equal answers")
 
 
 @dataclass(frozen=True)

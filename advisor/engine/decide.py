@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
 
     @cache
     def correct(file: str) -> tuple[float, ...] | None:
-        return _correct(run.path / file, labels)
+        return _correct(run, file, labels)
 
     def right(evaluation: Evaluation) -> tuple[float, ...] | None:
         judged = evaluation.holdout_answers
@@ -166,7 +165,7 @@ def answers_on_images(run: RunFolder) -> Answers:
 
     @cache
     def correct(file: str) -> tuple[float, ...] | None:
-        return _correct(run.path / file, labels) if file and labels else None
+        return _correct(run, file, labels) if file and labels else None
 
     return lambda evaluation: correct(evaluation.answers.compared_by)
 
@@ -178,7 +177,7 @@ def correct_answers(run: RunFolder, evaluation: Evaluation, part: str = VALIDATI
     """
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
     labels, file = _labels(run, part), judged.compared_by if judged else ""
-    return _correct(run.path / file, labels) if labels and file else None
+    return _correct(run, file, labels) if labels and file else None
 
 
 def compared_images(run: RunFolder) -> tuple[str, ...]:
@@ -189,12 +188,12 @@ def compared_images(run: RunFolder) -> tuple[str, ...]:
     return tuple(str(row.get("sha256", "")) for row in rows)
 
 
-def kept_array(file: Path) -> NDArray[Any] | None:
-    """Return what a run keeps of each image, such as the answers of a file; None if it is missing or damaged."""
+def kept_array(run: RunFolder, name: str) -> NDArray[Any] | None:
+    """Return what a run keeps of each image, such as the answers of a file; None if it is missing or has changed."""
     try:
-        if not file.is_file():  # a pipe would never end
+        if not (run.path / name).is_file() or not run.unchanged(name):  # a pipe would never end
             return None
-        return np.lib.format.open_memmap(file, mode="r")  # refuses a shape that is larger than the file
+        return np.lib.format.open_memmap(run.path / name, mode="r")  # refuses a shape that is larger than the file
     except (OSError, ValueError, OverflowError):
         return None
 
@@ -208,12 +207,12 @@ def _labels(run: RunFolder, *parts: str) -> tuple[int, ...]:
         return ()
 
 
-def _correct(file: Path, labels: Sequence[int]) -> tuple[float, ...] | None:
+def _correct(run: RunFolder, file: str, labels: Sequence[int]) -> tuple[float, ...] | None:
     """Return each image's share in the accuracy, None if the file is missing, damaged or of other images.
 
     By top-1 it is the share of correct answers, from the labels in the file; by other figures the file has the shares.
     """
-    answers = kept_array(file)
+    answers = kept_array(run, file)
     if answers is None:
         return None
     if answers.dtype == np.float32 and answers.shape == (len(labels),) and (np.abs(answers) <= LARGEST_SHARE).all():

@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
 from advisor.core.names import integration, registered, require_known
 from advisor.core.units import whole_number
-from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.loaded_run import LoadedRun, load_run, require_proof
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
 from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting.risks import Risk, risks_of
@@ -142,6 +142,8 @@ def export(
     folder = checked(Path(to), force)
     stored = load_run(run)
     evaluation = choose(stored, pick)
+    others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
+    require_proof(stored, others)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
     exported = exported_model(stored, evaluation, unknown_class)

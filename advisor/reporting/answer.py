@@ -114,14 +114,15 @@ def _sentences(view: RunView) -> Iterator[Block]:
 
 
 def warned(view: RunView) -> list[Labelled]:
-    """Return what every form of an answer shows: the high risks of the pick, another file that ships, wrong labels."""
+    """Return what every form of an answer shows: what does not prove itself, high risks, another file, labels."""
     found = warnings(risks(view, view.decision.pick)) if view.decision.pick else ()
     said = [Labelled(f"Warning, {risk.name.lower()}", risk.text, "warning") for risk in found]
     more = {
         "File that ships": figures.on_all_images(view.decision.pick) if view.decision.pick else "",
         "Labels": wrong_labels(view),
     }
-    return [*said, *(Labelled(name, words) for name, words in more.items() if words)]
+    proof = [Labelled("Warning, run folder", problem, "warning") for problem in view.problems]
+    return [*proof, *said, *(Labelled(name, words) for name, words in more.items() if words)]
 
 
 def other_risks(view: RunView) -> list[Risk]:

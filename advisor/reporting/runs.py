@@ -24,6 +24,7 @@ from advisor.core.evaluation import (
 )
 from advisor.core.metrics import METRICS, TOP1
 from advisor.core.quantity import Provenance
+from advisor.core.row_rules import broken_rule
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.remaining import Standing, read_standing
@@ -31,7 +32,7 @@ from advisor.reporting.blocks import DataTable, Paragraph, columns, show
 from advisor.reporting.frames import Rows
 from advisor.store import RunFolder
 from advisor.store.jsonfile import read_document
-from advisor.store.run_folder import integrity_problems
+from advisor.store.run_folder import CHANGED, OLD, integrity_problems
 
 ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
@@ -66,6 +67,7 @@ class RunRow:
     standing: Standing | None = None  #: what the search is doing, while it runs
     changed: str = ""  #: date and time of the last result, with the time zone
     report: bool = False  #: it has a ``report.html``
+    remark: str = ""  #: why nobody can tell whether it was changed; empty if it proves itself
 
     @property
     def evaluated(self) -> int:
@@ -140,6 +142,7 @@ def _values(row: RunRow) -> dict[str, object]:
         "size_bytes": pick.size.value if pick and pick.size else None,
         "budget": dict(row.limits).get("budget", ""),
         "why": row.why,
+        "remark": row.remark,
     }
 
 
@@ -151,8 +154,14 @@ _TITLES = ("run", "state", "pick", "accuracy", "latency", "size")
 
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
-    cells = [(each.name, each.state.value, each.model or each.why or "no pick", *figures(each.pick)) for each in rows]
+    cells = list(map(_cells, rows))
     show([DataTable(columns(*_TITLES, left=_TITLES[:3]), cells)] if rows else [Paragraph("There are no runs.")])
+
+
+def _cells(row: RunRow) -> tuple[str, ...]:
+    answer = row.why if row.state is RunState.DAMAGED else row.model
+    state = f"{row.state}, not verifiable" if row.remark else row.state.value
+    return row.name, state, answer or row.why or "no pick", *figures(row.pick)
 
 
 class Runs:
@@ -228,7 +237,9 @@ def _row(run: RunFolder, running: bool) -> RunRow:
     state, why = _state(run, manifest, running)
     problems = () if running else integrity_problems(run, artefacts=False)
     # A search that was stopped has neither all files nor a complete last line.
-    found = [str(each) for each in problems if state is RunState.FINISHED or "is damaged" in each.what]
+    changed, old = ([each for each in problems if each.kind == kind] for kind in (CHANGED, OLD))
+    serious = (each for each in problems if state is RunState.FINISHED or "is damaged" in each.what or each in changed)
+    found = [str(each) for each in serious if each not in old]
     found += [] if running or document is None else [f"{ANSWER} {problem}" for problem in document.problems]
     state, why = (RunState.DAMAGED, "; ".join(found)) if found else (state, why)
     limits = ((name.replace("_", " "), _shown(request.get(name))) for name in LIMITS)
@@ -244,14 +255,23 @@ def _row(run: RunFolder, running: bool) -> RunRow:
         metric=asked.heading,
         limits=tuple((name, value) for name, value in limits if value and value != HOST),
         reason=str(answer.get("reason") or ""),
-        pick=evaluation_from_json(answer["pick"]) if answer.get("pick") else None,
+        pick=_pick(answer) if ANSWER not in {each.file for each in changed} else None,
         feasible=answer.get("feasible") is True,
         done=done,
         configurations=manifest.get("configurations") or 0,
         latest=finished[-1] if running and finished else None,
         changed=show_time(datetime.fromtimestamp(results[0] / 1e9, UTC)) if results else "",
         report=(run.path / REPORT).is_file(),
+        remark="; ".join(map(str, old)),
     )
+
+
+def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
+    """Return the pick of an answer. Raises ValueError: it breaks a rule."""
+    pick = evaluation_from_json(answer["pick"]) if answer.get("pick") else None
+    if pick and (rule := broken_rule(pick)):
+        raise ValueError(f"its pick breaks the rule that {rule}")
+    return pick
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:

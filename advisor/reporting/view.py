@@ -118,6 +118,7 @@ class RunView:
         unfinished: how far the search came; None if it has ended.
         images: the folder that paths of images are relative to; None to show no image.
         incumbents: the files that the user ships, beside the pick.
+        problems: what of the run folder does not prove itself.
         labels: the likely wrong labels; None if the search did not look for them.
         disagreements: the images on which the pick and its float32 file disagree; None where they are not known.
     """
@@ -139,6 +140,7 @@ class RunView:
     disagreements: Disagreements | None = None
     incumbents: tuple[Incumbent, ...] = ()
     labels: CheckedLabels | None = None
+    problems: tuple[str, ...] = ()
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -249,6 +251,7 @@ def view_of(run: LoadedRun, running: bool = False) -> RunView:
         images=images_folder(run.folder),
         disagreements=disagreements(run.folder, run.evaluations, decision.pick),
         labels=checked_labels(run.folder),
+        problems=() if running else tuple(map(str, run.problems)),
         incumbents=incumbents(run.folder, run.evaluations, decision.pick, run.question.robust),
     )
 

@@ -95,7 +95,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
         "advisor": str, "command_line": _Names, "updated": str, "versions": _Texts, "host": Mapping[str, object],
         "data_fingerprint": str, "weights": Mapping[str, object], "cards": _Texts, "without_weights": _Texts,
         "configurations": int, "space": Mapping[str, object], "durations": Mapping[str, float], "stopped": _Texts,
-        "reevaluated": _Texts, "devices": Mapping[str, object], "targets": _Texts,
+        "reevaluated": _Texts, "devices": Mapping[str, object], "targets": _Texts, "seal": Mapping[str, object],
     },
     "dataset.json": {
         "folder": str, "pictures_per_class": Mapping[str, int], "train": int, "validation": int, "holdout": int,

@@ -150,7 +150,8 @@ def test_a_run_that_evaluated_nothing_has_no_pick(advisor: Advisor, run: Path) -
 
 def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Path) -> None:
     measured = Quantity(60.0, "%", Provenance.MEASURED, 55.0, 65.0, 0.95, 300)
-    rows = [replace(row, answers=ImageAnswers(metrics={"macro-f1": measured})) for row in candidates()]
+    answers = [ImageAnswers(metrics={"top1": present(row.accuracy), "macro-f1": measured}) for row in candidates()]
+    rows = [replace(row, answers=own) for row, own in zip(candidates(), answers, strict=True)]
     write_run(tmp_path / "runs", rows, request={"data": "photos", "min_accuracy": "80%,macro-f1=70%"})
     said = ended(advisor("report", "runs/latest"), 3)
     arguments = said.out.split("Next: advisor ")[1].split()

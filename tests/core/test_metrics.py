@@ -27,7 +27,7 @@ from advisor.core.confidence_facts import (
 )
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import evaluation_from_json, evaluation_to_json
-from advisor.core.evaluation_facts import ImageAnswers, LeftOut, OtherThings, UnknownFacts
+from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.metrics import METRICS, TOP1, Costs, parse_costs
 from advisor.core.quantity import Interval
 from advisor.tasks import CLASSIFICATION
@@ -157,19 +157,3 @@ def test_an_impossible_temperature_or_number_of_answers_is_unknown(damage: dict[
     else:
         facts |= damage
     assert evaluation_from_json(document).answers.confidence is None
-
-
-PART_OF_UNKNOWN_FACTS = Interval(0.8, 0.7, 0.9)
-
-
-@pytest.mark.parametrize("share", [-0.1, 1.5, 1e308, math.nan, math.inf])
-def test_a_share_outside_0_and_1_is_refused(share: float) -> None:
-    for make in (
-        lambda: UnknownFacts(accepted=share),
-        lambda: UnknownFacts(kept=Interval(0.5, 0.4, share)),
-        lambda: LeftOut(PART_OF_UNKNOWN_FACTS, share, 5),
-        lambda: OtherThings(PART_OF_UNKNOWN_FACTS, Interval(share, 0.0, 1.0), 5),
-    ):
-        with pytest.raises(ValueError, match="no share between 0 and 1"):
-            make()
-    assert UnknownFacts().auroc is None, "a figure that is not known is allowed"

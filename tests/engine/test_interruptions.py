@@ -200,10 +200,10 @@ def finished(few_with_images: Searched, tmp_path: Path) -> Path:
 
 
 def test_a_run_whose_space_is_another_now_is_not_gone_on_with(advisor: Advisor, finished: Path) -> None:
-    manifest, rows = finished / "manifest.json", (finished / "evaluations.jsonl").read_bytes()
-    document = json.loads(manifest.read_text())
+    run, rows = RunFolder.open(finished), (finished / "evaluations.jsonl").read_bytes()
+    document = run.read_json("manifest.json")
     document["space"]["runtime"] = "ai-edge-litert==0.0.1"
-    manifest.write_text(json.dumps(document))
+    run.write_json("manifest.json", document)
     said = advisor("search", "--resume", str(finished))
     assert said.code == 2
     assert "--resume: the runtime of" in said.err

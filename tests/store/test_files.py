@@ -5,10 +5,12 @@ folder is named, and everything that is whole is still read.
 """
 
 import errno
+import hashlib
+import json
 import os
 import resource
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -19,11 +21,11 @@ import pytest
 from advisor.core.errors import StageError, UsageError
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.store import ArtifactCache, RunFolder
+from advisor.store import ArtifactCache, RunFolder, run_folder
 from advisor.store.files import ensure_output_dir, is_full_disk, write_atomically
-from advisor.store.run_folder import artefact_problem, integrity_problems
+from advisor.store.run_folder import CHANGED, OLD, artefact_problem, chained, integrity_problems
 from tests.builders import evaluation, present
-from tests.run_folders import lines, write_run
+from tests.run_folders import aged, lines, with_artefact, write_run
 
 
 @pytest.mark.parametrize("content", ["Käse\n", b"\x00\xff"])
@@ -184,3 +186,163 @@ def test_a_damaged_request_is_refused_by_name(run: RunFolder, content: str) -> N
     (run.path / "request.yaml").write_text(content)
     with pytest.raises(UsageError, match=r"request\.yaml cannot be read"):
         RunFolder.open(run.path)
+
+
+def rewritten(run: RunFolder, change: Callable[[list[str]], list[str]]) -> None:
+    """Change the lines of the evaluations."""
+    run.evaluations_file.write_text("".join(f"{line}\n" for line in change(list(lines(run)))), encoding="utf-8")
+
+
+def of(run: RunFolder, kind: str = CHANGED) -> list[str]:
+    """Return what a reader of the folder says is of this kind."""
+    return [str(problem) for problem in integrity_problems(RunFolder.open(run.path)) if problem.kind == kind]
+
+
+def cards(run: RunFolder) -> list[str]:
+    return [each.configuration.card for each in RunFolder.open(run.path).evaluations()]
+
+
+def test_each_line_has_its_hash_and_that_of_the_line_before_it(run: RunFolder) -> None:
+    before = ""
+    for line in lines(run):
+        row = json.loads(line)
+        text = line.removesuffix(f', "hash": "{row["hash"]}"}}') + "}"
+        assert (row["before"], row["hash"]) == (before, hashlib.sha256(text.encode()).hexdigest())
+        before = row["hash"]
+    assert (run.seal.lines, run.seal.head) == (3, before)
+
+
+def test_a_changed_line_is_named_by_number_and_configuration_and_left_out(run: RunFolder) -> None:
+    rewritten(run, lambda rows: [rows[0], rows[1].replace('"value": 84', '"value": 84.5'), rows[2]])
+    assert of(run) == [
+        "evaluations.jsonl line 2 (fast/head/int8@host:cpux1) has changed since it was written: left out"
+    ]
+    assert cards(run) == ["best", "small"]
+
+
+def test_a_line_that_breaks_a_rule_is_named_with_it_though_its_hash_fits(run: RunFolder) -> None:
+    run.append(replace(run.evaluations()[0], artefact=""))
+    assert of(run) == [
+        "evaluations.jsonl line 4 (best/head/int8@host:cpux1) breaks the rule that an evaluation that is ok has a file "
+        "with a size: left out"
+    ]
+    assert cards(run) == ["best", "fast", "small"]
+
+
+def test_a_line_without_a_hash_among_others_is_left_out(run: RunFolder) -> None:
+    hashless = json.dumps({**json.loads(lines(run)[1]), "hash": "", "before": ""})
+    rewritten(run, lambda rows: [*rows, hashless])
+    assert "line 4 (fast/head/int8@host:cpux1) has no hash, as the lines before it have" in of(run)[0]
+
+
+MOVED = "does not follow the line before it: a line was removed, added or moved"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda rows: rows[1:], [f"line 1 (fast/head/int8@host:cpux1) {MOVED}", "has 2 of the 3 lines that manifest"]),
+        (lambda rows: rows[:1], ["has 1 of the 3 lines that manifest.json counts"]),
+        (lambda rows: [rows[0], rows[2], rows[1]], [f"line 2 (small/head/int8@host:cpux1) {MOVED}", "line 3", "up to"]),
+        (lambda rows: [*rows, rows[0]], [f"line 4 (best/head/int8@host:cpux1) {MOVED}"]),
+    ],
+    ids=["first gone", "half gone", "two swapped", "one repeated"],
+)
+def test_lines_that_are_gone_moved_or_repeated_are_noticed(
+    run: RunFolder, change: Callable[[list[str]], list[str]], words: list[str]
+) -> None:
+    rewritten(run, change)
+    assert all(part in said for part, said in zip(words, of(run), strict=True)), of(run)
+
+
+def test_lines_with_other_hashes_than_the_manifest_names_are_noticed(run: RunFolder) -> None:
+    run.evaluations_file.write_text(chained(run.evaluations()[::-1])[0], encoding="utf-8")
+    assert of(run) == ["evaluations.jsonl has other lines than manifest.json names, up to line 3"]
+
+
+def test_many_changed_lines_are_not_all_listed(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [evaluation(f"net{place}") for place in range(9)])
+    rewritten(run, lambda rows: [row.replace("80.0", "81.0") for row in rows])
+    assert len(of(run)) == 6
+    assert of(run)[-1] == "evaluations.jsonl has 9 such lines in all"
+
+
+def test_a_killed_search_has_lines_after_its_manifest_and_no_problem(run: RunFolder) -> None:
+    run.append(with_artefact(run, evaluation("later")))
+    with run.evaluations_file.open("ab") as file:
+        file.write(b'{"configuration": {"card": "half')
+    assert (of(run), cards(run)[-1]) == ([], "later")
+    (run.path / "manifest.json").unlink()
+    assert (of(run), cards(run)[-1]) == ([], "later")
+    again = RunFolder.open(run.path)
+    again.append(with_artefact(again, evaluation("resumed")))
+    assert (of(run), cards(run)[-2:]) == ([], ["later", "resumed"])
+
+
+def test_a_changed_document_is_named_and_its_content_ignored(run: RunFolder) -> None:
+    run.write_json("split.json", {"classes": ["a"], "validation": []})
+    run.reseal("split.json")
+    assert of(run) == []
+    (run.path / "split.json").write_text('{"schema_version": 1, "classes": ["b"]}')
+    assert of(run) == ["split.json has changed since it was written: it is not used"]
+    assert RunFolder.open(run.path).read_json("split.json") == {}
+    (run.path / "split.json").unlink()
+    assert of(run) == ["split.json is missing, and was there when the search ended"]
+
+
+def test_a_changed_manifest_is_named_and_its_content_ignored(run: RunFolder) -> None:
+    manifest = run.path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace("3.11.7", "3.12.0"))
+    assert of(run) == ["manifest.json has changed since it was written: its content is ignored"]
+    assert RunFolder.open(run.path).read_json("manifest.json") == {}
+    manifest.write_text('{"schema_version": 1}')
+    assert of(run) == ["manifest.json has no hashes, as the lines of the evaluations have: not verifiable"]
+
+
+def test_a_document_that_was_added_to_a_finished_run_is_named(tmp_path: Path) -> None:
+    run = write_run(tmp_path, manifest={"stopped": {"why": "complete"}})
+    (run.path / "labels.json").write_text('{"schema_version": 1, "card": "x", "images": 1, "found": []}')
+    assert of(run) == ["labels.json was added after the search: manifest.json does not name it"]
+
+
+def test_a_new_manifest_does_not_make_a_changed_file_true(run: RunFolder) -> None:
+    again = RunFolder.open(run.path)
+    (run.path / "request.yaml").write_text("schema_version: 1\nbudget: 500ms\n")
+    again.write_json("manifest.json", again.read_json("manifest.json"))
+    assert of(run) == ["request.yaml has changed since it was written: it is not used"]
+    again.write_request({"budget": "500ms"})
+    again.write_json("manifest.json", again.read_json("manifest.json"))
+    assert of(run) == []
+
+
+def test_a_report_that_was_written_again_is_sealed_and_a_change_of_it_named(run: RunFolder) -> None:
+    for text in ("first", "second"):
+        (run.path / "report.md").write_text(text)
+        run.reseal("report.md")
+        assert of(run) == []
+    (run.path / "report.md").write_text("third")
+    assert of(run) == ["report.md has changed since it was written: it is not used"]
+
+
+def test_a_run_without_hashes_says_that_it_cannot_be_verified(run: RunFolder) -> None:
+    aged(run)
+    assert (of(run), of(run, OLD)) == ([], ["the run was made before 0.2.0: not verifiable"])
+    assert cards(run) == ["best", "fast", "small"]
+
+
+def test_an_old_run_that_is_resumed_gets_hashes_from_there_on(run: RunFolder) -> None:
+    aged(run)
+    again = RunFolder.open(run.path)
+    again.append(with_artefact(again, evaluation("new")))
+    again.write_json("manifest.json", again.read_json("manifest.json"))
+    assert (again.seal.lines, of(run), cards(run)[-1]) == (1, [], "new")
+    assert of(run, OLD) == ["evaluations.jsonl has 3 lines that were made before 0.2.0: not verifiable"]
+
+
+def test_lines_are_read_once_until_they_change(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    run.evaluations()
+    monkeypatch.setattr(run_folder, "read_text", None)
+    assert len(run.evaluations()) == 3
+    monkeypatch.undo()
+    run.append(with_artefact(run, evaluation("more")))
+    assert len(run.evaluations()) == 4

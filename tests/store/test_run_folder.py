@@ -14,6 +14,7 @@ from advisor.core.errors import UsageError
 from advisor.store import ArtifactCache, RunFolder, require_cache
 from advisor.store.files import sha256_json
 from tests.builders import evaluation
+from tests.run_folders import with_artefact
 
 NOW = datetime(2026, 1, 31, 12, 0, 0)
 
@@ -46,18 +47,17 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
 
 
 def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
-    run.append(evaluation(accuracy=70))
-    run.append(evaluation("other"))
-    run.append(evaluation(accuracy=75))
+    for one in (evaluation(accuracy=70), evaluation("other"), evaluation(accuracy=75)):
+        run.append(with_artefact(run, one))
     accuracies = [e.accuracy.value for e in run.evaluations() if e.accuracy]
     assert accuracies == [75, 80]
 
 
 def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) -> None:
-    run.append(evaluation())
+    run.append(with_artefact(run, evaluation()))
     with run.evaluations_file.open("ab") as file:
         file.write(b'{"configuration": {"card": "half')
-    run.append(evaluation("other"))
+    run.append(with_artefact(run, evaluation("other")))
     assert [e.configuration.card for e in run.evaluations()] == ["mobilenet_v2_1.0_224", "other"]
 
 

@@ -148,7 +148,7 @@ ENTRIES: Mapping[type, Entries] = {
         "front": "decision.front",
         "risks": (tuple[Risk, ...], "risks of the pick; empty without a pick"),
         "labels": "labels",
-        "remarks": (tuple[str, ...], "what limits the figures, such as latencies of another runtime"),
+        "remarks": (tuple[str, ...], "what of the run folder does not prove itself, and what limits the figures"),
         "devices": "by_device",
     },
     Budget: own(Budget),
@@ -186,6 +186,17 @@ ROOTS: Mapping[str, tuple[type, str]] = {
 """The class of each document, and what writes it."""
 
 
+_LINE: Entries = {
+    "before?": (str, "hash of the line before this one; empty in the first"),
+    "hash?": (str, "SHA-256 of the text of the line without this entry"),
+}
+"""Entries that an evaluation has in a run folder alone."""
+
+
 def outputs() -> dict[str, dict[str, Any]]:
     """Return the schema of each document that the program writes, by its name."""
-    return {name: {"title": title, **schema_of(root, ENTRIES)} for name, (root, title) in ROOTS.items()}
+    lines = {**ENTRIES, Evaluation: {**ENTRIES[Evaluation], **_LINE}}
+    return {
+        name: {"title": title, **schema_of(root, lines if root is Evaluation else ENTRIES)}
+        for name, (root, title) in ROOTS.items()
+    }

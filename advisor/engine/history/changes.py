@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,7 @@ from pathlib import Path
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import AdvisorError, UsageError
-from advisor.core.evaluation import HOST, Evaluation, evaluation_to_json
+from advisor.core.evaluation import HOST, Evaluation
 from advisor.devices.profiles.runtimes import runtime_of
 from advisor.engine.history.loaded_run import CATALOGS, INPUTS, LoadedRun, section
 from advisor.engine.history.manifest import card_hash
@@ -23,6 +22,7 @@ from advisor.engine.targets.target_devices import TargetDevice, TargetDevices, s
 from advisor.measurement import host
 from advisor.store import RunFolder
 from advisor.store.files import sha256_json
+from advisor.store.run_folder import chained
 from advisor.version import __version__
 
 ENVIRONMENTS = "targets"
@@ -216,15 +216,15 @@ def write_child(parent: LoadedRun, origin: Origin, child: Child) -> RunFolder:
     facts = {"parent": parent.name, "root": origin.root, "device": child.device, "environment": child.environment}
     updated = datetime.now(UTC).isoformat(timespec="microseconds")
     entries = {**parent.manifest, **child.manifest, "advisor": __version__, "updated": updated, "reevaluated": facts}
-    run.write_json("manifest.json", entries)
     for file, labels in child.answers.items():
         run.keep_answers(Path(file).stem, labels)
     for source in (parent.folder.path, *child.sources):
         _share_files(source, run, child.evaluations)
-    lines = [json.dumps(evaluation_to_json(evaluation), ensure_ascii=False) for evaluation in child.evaluations]
-    run.write(run.evaluations_file.name, "".join(f"{line}\n" for line in lines))
+    run.write(run.evaluations_file.name, chained(child.evaluations)[0])
+    run.write_json("manifest.json", entries)
     device = parent.request.written["device"] if child.device == HOST else child.device
     run.write_request({**parent.request.written, "device": device})
+    run.reseal("request.yaml")
     return run
 
 

@@ -18,7 +18,8 @@ class Difference:
     """One thing that differs between two runs.
 
     Attributes:
-        topic: ``question``, ``data``, ``catalogue``, ``devices``, ``versions`` or ``candidates``.
+        topic: ``run folder`` (what does not prove itself), ``question``, ``data``, ``catalogue``, ``devices``,
+            ``versions`` or ``candidates``.
         what: its name.
         before: its value in the earlier run, empty where it had none.
         after: its value in the later run, empty where it has none.
@@ -36,6 +37,7 @@ def find_differences(before: LoadedRun, after: LoadedRun) -> tuple[Difference, .
     own, others = ({*section(run.manifest, "cards"), *(e.configuration.card for e in run.evaluations)} for run in runs)
     versions = [{"advisor": run.manifest.get("advisor"), **section(run.manifest, "versions")} for run in runs]
     return (
+        *_rows("run folder", *({str(problem): problem.kind for problem in run.problems} for run in runs)),
         *_rows("question", _question(before), _question(after)),
         *_rows("data", _data(before), _data(after)),
         *(row for row in _rows("catalogue", _catalogue(before), _catalogue(after)) if row.before and row.after),

@@ -143,7 +143,7 @@ def _answers(
 ) -> list[ImageAnswer]:
     """Return the answers that the run has of a file; none where it has shares, or answers under capture conditions."""
     judged = evaluation.holdout_answers if part == HOLDOUT else evaluation.answers
-    labels = kept_array(run.path / judged.file) if judged and judged.file else None
+    labels = kept_array(run, judged.file) if judged and judged.file else None
     if judged is None or labels is None or labels.dtype.kind not in "iu" or labels.shape != (len(images),):
         return []
     mistakes = judged.confidence.mistakes if judged.confidence else ()
@@ -280,6 +280,7 @@ def diagnose_run(folder: RunFolder) -> None:
                 found.append({"key": row.configuration.key, "diagnosis": diagnosis})
     if found:
         folder.write_json(DIAGNOSES, {"forms": found})
+        folder.reseal(DIAGNOSES)
 
 
 def losing(run: LoadedRun) -> tuple[Evaluation, ...]:

@@ -20,6 +20,7 @@ from advisor.datasets.images import InputSpec
 from advisor.engine.decide import decide_run
 from advisor.engine.question import Question, Request, resolve
 from advisor.store import RunFolder
+from advisor.store.run_folder import CHANGED, REPORTS, SEAL, Problem, seal_problems
 from advisor.store.yamlfile import read_yaml
 
 INPUTS, CATALOGS, LABELS = "inputs.json", "catalogs", "labels.json"
@@ -99,7 +100,8 @@ class Unfinished:
 class LoadedRun:
     """The content of a run folder, and the decision over it under the limits of ``request``, its own or others.
 
-    Manifest and dataset are empty where they are missing or damaged. ``decision`` is the one model for all devices.
+    Manifest and dataset are empty where they are missing, damaged or changed. ``decision`` is the one model for all
+    devices. ``problems`` say what does not prove itself, see :func:`advisor.store.run_folder.seal_problems`.
     """
 
     folder: RunFolder
@@ -110,6 +112,7 @@ class LoadedRun:
     decision: Decision
     by_device: Mapping[str, Decision] = field(default_factory=dict)
     own_question: bool = True
+    problems: tuple[Problem, ...] = ()
 
     @property
     def name(self) -> str:
@@ -160,6 +163,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         decision=answer.decision,
         by_device=answer.by_device,
         own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
+        problems=tuple(seal_problems(folder)),
     )
     return replace(run, decision=replace(run.decision, reason=run.too_early)) if run.too_early else run
 
@@ -249,7 +253,17 @@ def stored_request(folder: RunFolder) -> dict[str, Any]:
 
 
 def _without_version(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key != "schema_version"}
+    return {key: value for key, value in document.items() if key not in ("schema_version", SEAL)}
+
+
+def require_proof(run: LoadedRun, beside: tuple[str, ...] = ()) -> None:
+    """Refuse a run of which something has changed since it was written; files that begin with ``beside`` may have."""
+    for each in run.problems:
+        if each.kind == CHANGED and not each.file.startswith((*REPORTS, *beside)):
+            raise UsageError(
+                f"'{run.folder.path}' does not prove itself: {each}",
+                f"advisor doctor {run.folder.path} names all that does not fit; restore the run, or search again",
+            )
 
 
 def section(document: Mapping[str, object], name: str) -> Mapping[str, Any]:

@@ -27,7 +27,7 @@ from advisor.engine.history.changes import (
     write_child,
 )
 from advisor.engine.history.compare import Reevaluation, compare
-from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run, require_proof
 from advisor.engine.history.manifest import other_parts
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, artefact_of, scope_of
 from advisor.engine.pipeline.materials import Images, Materials, Role, versions
@@ -134,6 +134,7 @@ class Session:
             return Reevaluation(start.path.name, selector)
         causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
         before, path = load_run(start.path), self._existing(start, environment)
+        require_proof(before)
         if path is None:
             found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
             if found is None:
@@ -152,6 +153,7 @@ class Session:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
         start = self._start_of(origin, HOST)
         run = load_run(start.path)
+        require_proof(run)
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
         changes = find_changes(run, lambda: self.devices.predictor)

@@ -131,7 +131,8 @@ def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> Non
     first, *_ = parent.evaluations()
     for name in ("all", "unknown"):
         (parent.artefacts / f"{name}.tflite").write_bytes(name.encode())
-    made, unknown = OnAllImages("artifacts/all.tflite", "a" * 64), UnknownFacts(file="artifacts/unknown.tflite")
+    made = OnAllImages("artifacts/all.tflite", "a" * 64, size_bytes=3)
+    unknown = UnknownFacts(file="artifacts/unknown.tflite", sha256="b" * 64, size_bytes=7)
     parent.append(replace(first, on_all=made, unknown=unknown))
     child = _child(parent)
     assert [(child.artefacts / f"{name}.tflite").read_bytes() for name in ("all", "unknown")] == [b"all", b"unknown"]

@@ -21,6 +21,7 @@ from advisor.engine.history.differences import Difference, find_differences
 from advisor.engine.history.insights import disagreements
 from advisor.engine.history.loaded_run import load_run
 from advisor.store import RunFolder
+from advisor.store.files import sha256_json
 from tests.builders import evaluation, present
 from tests.run_folders import HOST, VERSIONS, candidates, images, write_run
 
@@ -164,9 +165,8 @@ def test_accuracies_on_the_same_images_are_compared_image_by_image(tmp_path: Pat
     runs = []
     for name, wrong in (("before", 20), ("after", 40)):
         row = evaluation("one", accuracy=100 - wrong / 4, half_width=3)
-        row = replace(
-            row, answers=ImageAnswers(file="answers/one.npy"), artefact="artifacts/one.tflite", artefact_sha256=name
-        )
+        file = {"artefact": "artifacts/one.tflite", "artefact_sha256": sha256_json(name)}
+        row = replace(row, answers=ImageAnswers(file="answers/one.npy"), **file)
         run = write_run(tmp_path, [row], name=name)
         run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "train": []})
         run.keep_answers("one", [1] * wrong + [0] * (400 - wrong))

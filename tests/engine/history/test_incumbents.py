@@ -139,7 +139,7 @@ def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_pat
 
 def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) -> None:
     found = present(_expected(tmp_path / "hard", HEAD))
-    better = present(_expected(tmp_path / "easy", evaluation(CARD, "int8", accuracy=98, latency=5)))
+    better = present(_expected(tmp_path / "easy", evaluation(CARD, "int8", accuracy=98, half_width=2, latency=5)))
     assert better.high < 2
     assert (better.points, better.high) == (pytest.approx(found.points / 10), pytest.approx(found.high / 10))
 
@@ -147,9 +147,9 @@ def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) ->
 @pytest.mark.parametrize(
     "rows",
     [
-        (HEAD, replace(TUNED, accuracy=replace(HEAD.accuracy, value=60.0))),  # type: ignore[type-var]
+        (HEAD, replace(TUNED, accuracy=replace(HEAD.accuracy, value=60.0, low=57.0))),  # type: ignore[type-var]
         (TUNED,),
-        (replace(HEAD, accuracy=replace(HEAD.accuracy, value=99.0)),),  # type: ignore[type-var]
+        (replace(HEAD, accuracy=replace(HEAD.accuracy, value=99.0, high=100.0)),),  # type: ignore[type-var]
         (evaluation("a card of no catalogue", "int8", accuracy=80),),
         (),
     ],

@@ -1,14 +1,12 @@
 """Earlier runs answered again: devices by prediction, another runtime by measuring, new cards by a search."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
@@ -177,8 +175,7 @@ def test_nothing_changed_makes_no_run(run: RunFolder) -> None:
 
 def edited(run: RunFolder, **changes: Any) -> None:
     manifest = run.read_json("manifest.json")
-    (run.path / "manifest.json").unlink()
-    (run.path / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+    run.write_json("manifest.json", {**manifest, **changes})
 
 
 @pytest.fixture
@@ -213,6 +210,7 @@ def test_a_run_of_another_split_is_not_scored_on_images_that_it_learnt_from(sear
     edited(searched, versions={"ai-edge-litert": "2.2.0"})
     split = searched.read_json("split.json")
     searched.write_json("split.json", {**split, "train": split["holdout"], "holdout": split["train"]})
+    searched.reseal("split.json")
     (found,) = reevaluate(searched.path, Devices())
     assert "splits the images in another way" in found.remarks[0]
     assert found.run is not None
@@ -223,8 +221,8 @@ def test_a_run_of_another_split_is_not_scored_on_images_that_it_learnt_from(sear
 
 def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder, tmp_path: Path) -> None:
     edited(searched, versions={"ai-edge-litert": "2.2.0"})
-    request = yaml.safe_load((searched.path / "request.yaml").read_text())
-    (searched.path / "request.yaml").write_text(yaml.safe_dump({**request, "data": str(tmp_path / "gone")}))
+    searched.write_request({**searched.read_request(), "data": str(tmp_path / "gone")})
+    searched.reseal("request.yaml")
     lost = next(e for e in searched.evaluations() if e.configuration.compression == "float16")
     (searched.path / lost.artefact).unlink()
     (found,) = reevaluate(searched.path, Devices())

@@ -18,7 +18,7 @@ from advisor.tasks import DETECTION
 from tests.builders import evaluation
 from tests.cli.conftest import called, ended
 from tests.integrations.serve.conftest import ENDED
-from tests.run_folders import write_run
+from tests.run_folders import with_artefact, write_run
 from tests.zones import zone
 
 
@@ -82,7 +82,7 @@ def test_a_run_is_read_while_it_is_written(runs: Path) -> None:
     def write() -> None:
         for number in range(50):
             write_standing(run, Standing("timing", number, 50, 9.0, 0.5))
-            run.append(evaluation(f"card{number}"))
+            run.append(with_artefact(run, evaluation(f"card{number}")))
             run.write_json("manifest.json", {"configurations": 50})
 
     write_standing(run, Standing("starting"))
@@ -120,7 +120,7 @@ def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
     found = Runs(runs)
     held = run.hold()
     assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (RunState.RUNNING, 0)
-    run.append(evaluation("fast", "int8"))
+    run.append(with_artefact(run, evaluation("fast", "int8")))
     row = found.row(run.path.name)
     assert row.evaluated == 1
     assert row.latest is not None

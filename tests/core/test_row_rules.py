@@ -1,0 +1,123 @@
+"""Each rule, broken once by a row that satisfies all the others."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation_facts import (
+    Agreement,
+    CaptureAccuracy,
+    ImageAnswers,
+    LeftOut,
+    OnAllImages,
+    OtherThings,
+    TimeSummary,
+    TimingFacts,
+    UnknownFacts,
+)
+from advisor.core.quantity import Interval, Provenance, Quantity
+from advisor.core.row_rules import RULES, broken_rule
+from tests.builders import evaluation, present
+
+MEASURED, SHARE = Provenance.MEASURED, Interval(0.8, 0.7, 0.9)
+VALIDATED = Quantity(80.0, "%", MEASURED, 60.0, 90.0, 0.95, 20)
+ANSWERS = ImageAnswers({"cat": 0.9, "dog": 0.7}, ((9, 1), (3, 7)), metrics={"top1": VALIDATED})
+TIMES = TimeSummary(10.0, 11.0, 9.0, 0.1)
+
+
+def whole() -> Evaluation:
+    return replace(
+        evaluation(threads=2),
+        accuracy=VALIDATED,
+        holdout_accuracy=VALIDATED,
+        answers=ANSWERS,
+        holdout_answers=ANSWERS,
+        memory=Quantity(1e6, "bytes", MEASURED),
+        new_conditions=Quantity(70.0, "%", Provenance.ESTIMATED, 60.0, 80.0),
+        holdout_drop=Quantity(1.0, "points", MEASURED, -1.0, 3.0),
+        timing=TimingFacts(threads=2, wall_ms=TIMES),
+        artefact="artifacts/a.tflite",
+        artefact_sha256="a" * 64,
+        latency_p90=Quantity(11.0, "ms", MEASURED),
+    )
+
+
+def other(name: str, **values: Any) -> Callable[[Evaluation], Evaluation]:
+    return lambda row: replace(row, **{name: replace(present(getattr(row, name)), **values)})
+
+
+def made(**values: Any) -> Callable[[Evaluation], Evaluation]:
+    return lambda row: replace(row, **values)
+
+
+BREAKING: Mapping[str, Callable[[Evaluation], Evaluation]] = {
+    "latency is in ms": other("latency", unit="us"),
+    "size is in bytes": other("size", unit="kB"),
+    "accuracy is in %": other("accuracy", unit="points"),
+    "holdout_drop is in points": other("holdout_drop", unit="%"),
+    "latency is above zero": other("latency", low=0.0, high=11.0),
+    "size is above zero": other("size", value=0.0),
+    "the interval of accuracy holds its value": other("accuracy", low=81.0),
+    "the interval of latency holds its value": other("latency", low=10.5, high=12.0),
+    "new_conditions and its interval are at most 100 %": other("new_conditions", high=107.0),
+    "the confidence of drop is between 0 and 1": other("drop", level=1.5),
+    "an accuracy is at least 0": other("new_conditions", value=-1.0, low=-2.0),
+    "at least its median": other("latency", value=12.0),
+    "the shortest run is at most the median": other("timing", wall_ms=replace(TIMES, min=10.5)),
+    "with the 90th percentile of its timing": other("latency_p90", value=11.5),
+    "a latency that was timed is measured": other("latency", provenance=Provenance.PREDICTED),
+    "that was timed": made(latency_p90=None),
+    "the threads of the target": other("timing", threads=4),
+    "right answers in the confusion matrix": other("answers", confusion=((9, 1), (2, 8))),
+    "accuracy and recall": other("holdout_answers", per_class_recall={"cat": 0.9, "dog": 0.8}),
+    "the accuracy is one of the metrics": other("accuracy", low=70.0),
+    "is one of the metrics of its answers": other("accuracy", n=2000),
+    "answers on the hold-out have an accuracy": made(holdout_accuracy=None),
+    "every share is between 0 and 1": made(budget_probability=1.2),
+    "a file with a size": made(artefact=""),
+    "ok has a file": made(size=None),
+    "has a reason if it is not ok": made(status=Status.FAILED),
+    "a hash and a size above zero": made(artefact_sha256="none"),
+    "every file has a hash": made(on_all=OnAllImages("artifacts/b.tflite", "b" * 64)),
+}
+
+
+def test_a_row_that_fits_breaks_no_rule() -> None:
+    assert broken_rule(whole(), whole().configuration.key) == ""
+
+
+@pytest.mark.parametrize("words", BREAKING)
+def test_a_row_that_does_not_fit_is_named_by_its_rule(words: str) -> None:
+    assert words in broken_rule(BREAKING[words](whole()))
+
+
+def test_a_key_of_another_configuration_is_named() -> None:
+    assert broken_rule(whole(), "other/head/int8@host:cpux1") == "the key is that of the configuration"
+
+
+def test_an_accuracy_under_capture_conditions_is_not_the_share_of_right_answers() -> None:
+    robust = replace(VALIDATED, value=50.0, low=40.0)
+    assert broken_rule(replace(whole(), accuracy=robust, capture=CaptureAccuracy(plain=VALIDATED))) == ""
+
+
+@pytest.mark.parametrize("counts", [((9,), (3, 7)), ((), ()), ((1, 2, 3),)])
+def test_counts_of_another_shape_are_no_internal_error(counts: tuple[tuple[int, ...], ...]) -> None:
+    assert broken_rule(replace(whole(), answers=replace(ANSWERS, confusion=counts))) in ("", *RULES)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, 1e308])
+def test_a_share_outside_0_and_1_is_refused(share: float) -> None:
+    for change in (
+        {"unknown": UnknownFacts(accepted=share)},
+        {"unknown": UnknownFacts(kept=Interval(0.5, 0.4, share))},
+        {"unknown": UnknownFacts(by_class={"cat": LeftOut(SHARE, share, 5)})},
+        {"unknown": UnknownFacts(others=OtherThings(SHARE, Interval(share, 0.0, 1.0), 5))},
+        {"agreement": Agreement(share, 9, 1.0)},
+        {"on_all": OnAllImages(images=10, more=2, same=share)},
+        {"on_all": OnAllImages(images=10, more=-2)},
+    ):
+        assert broken_rule(replace(whole(), **change)) == "every share is between 0 and 1"
+    assert broken_rule(replace(whole(), unknown=UnknownFacts())) == "", "a figure that is not known is allowed"
