@@ -179,6 +179,7 @@ def export(
     force: bool = False,
     unknown_class: bool = False,
     web: bool | None = None,
+    sign: str | Path | None = None,
 ) -> Bundle:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
 
@@ -197,14 +198,17 @@ def export(
         unknown_class: the model has one more class, for images of things that are none of the others.
         web: the bundle has the page to try a classifier. None leaves it out where its runtime cannot be fetched, and
             the bundle's ``without_page`` says why; True refuses then, and for other tasks.
+        sign: a private Ed25519 key in PEM. ``SHA256SUMS.sig`` is the signature of ``SHA256SUMS``; ``check.py --key``
+            verifies it.
 
     Raises:
         UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
-            unknown things, or the folder exists. Nothing is written.
+            unknown things, a part of the run that the bundle depends on has changed, the key cannot sign, or the folder
+            exists. Nothing is written.
     """
     from advisor.exporting import bundle
 
-    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class, web)
+    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class, web, sign)
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:

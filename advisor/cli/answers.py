@@ -97,6 +97,9 @@ class ExportOptions:
             "", "Add a class 'unknown' for images of things outside the other classes (pick only).", "--unknown-class"
         ),
     ] = False
+    sign: Annotated[
+        str | None, option("KEY", "Private Ed25519 key in PEM that signs the bundle; check.py --key verifies it.")
+    ] = None
     force: Annotated[bool, option("", "Replace a bundle that exists.", "--force")] = False
     show: Annotated[bool, option("", "Show the candidates that --pick takes, and write nothing.", "--list")] = False
     sort: options.Sort = ""
@@ -137,6 +140,7 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
             force=asked.force,
             unknown_class=asked.unknown_class,
             web=asked.web,
+            sign=asked.sign,
         )
     if bundle.without_page:
         note(bundle.without_page)

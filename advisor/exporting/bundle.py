@@ -4,13 +4,13 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from advisor.core.decision import Decision
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
 from advisor.core.names import integration, registered, require_known
 from advisor.core.units import whole_number
@@ -19,6 +19,7 @@ from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, 
 from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting.risks import Risk, risks_of
 from advisor.reporting.view import summary_of
+from advisor.store.yamlfile import read_bytes
 from advisor.tflite.metadata import one_line
 
 _SEE = "advisor export RUN --list shows the candidates"
@@ -99,6 +100,8 @@ def write(folder: Path, contents: Mapping[str, bytes]) -> None:
 SCHEMA_VERSION = 1
 MODEL, MEASURED = "model.tflite", "model_measured.tflite"
 EDGETPU, WEB = "edgetpu", "web"
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+KEY_BYTES = 2**16  # Largest file of a key
 FIGURES = (
     "accuracy", "holdout_accuracy", "new_conditions", "latency", "latency_p90", "size", "memory", "drop",
 )  # fmt: skip
@@ -132,14 +135,16 @@ def export(
     force: bool = False,
     unknown_class: bool = False,
     web: bool | None = None,
+    sign: Path | str | None = None,
 ) -> Bundle:
     """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
 
     Raises:
         UsageError: no such candidate, its artefact is missing or was changed, a target that it cannot serve, no file
-            with a class for unknown things, or a folder in the way. Nothing is written then.
+            with a class for unknown things, a run that does not prove itself, a key that cannot sign, or a folder in
+            the way. Nothing is written then.
     """
-    folder = checked(Path(to), force)
+    folder, signed = checked(Path(to), force), None if sign is None else signer(Path(sign))
     stored = load_run(run)
     evaluation = choose(stored, pick)
     others = ("evaluations.jsonl", "answers/") if pick is not None else ()  # another row cannot change what was named
@@ -151,6 +156,7 @@ def export(
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _parts(exported, wanted, web is not False)
     contents = _contents(exported, wanted, parts)
+    contents |= {SIGNATURE: signed(contents[SUMS])} if signed else {}
     write(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 
@@ -205,7 +211,26 @@ def _contents(exported: ExportedModel, targets: Sequence[str], parts: Mapping[st
     texts["bundle.json"] = _summary(run, evaluation, model, found)
     contents |= {name: text.encode() for name, text in texts.items()}
     hashes = [f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)]
-    return {**contents, "SHA256SUMS": "".join(hashes).encode()}
+    return {**contents, SUMS: "".join(hashes).encode()}
+
+
+def signer(key: Path) -> Callable[[bytes], bytes]:
+    """Return what signs with a private Ed25519 key in PEM. UsageError: it is none, or a package is missing."""
+    require_extra("cryptography", "sign", "--sign needs cryptography, which is not installed")
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    found, what = None, "holds a key of another kind than Ed25519"
+    try:
+        found = load_pem_private_key(read_bytes(key, KEY_BYTES), None)
+    except (TypeError, ValueError, UnsupportedAlgorithm) as error:  # a TypeError: it needs a password
+        what = "holds an encrypted key" if isinstance(error, TypeError) else "holds no private key in PEM"
+    if not isinstance(found, Ed25519PrivateKey):
+        raise UsageError(
+            f"--sign: '{key}' {what}", "make one without a password: openssl genpkey -algorithm ed25519 -out key.pem"
+        )
+    return found.sign
 
 
 def _summary(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:

@@ -1,6 +1,7 @@
 """Check a bundle: its files against SHA256SUMS, its model against the test vectors.
 
     python check.py   # beside this file: SHA256SUMS, bundle.json, test_vectors/
+    python check.py --key PUBLIC.pem   # also the signature in SHA256SUMS.sig; needs cryptography
 
 Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
 """
@@ -40,6 +41,25 @@ def wrong_files() -> list[str]:
         elif hashlib.sha256(path.read_bytes()).hexdigest() != expected:
             wrong.append(f"{name} was changed")
     return wrong
+
+
+def wrong_signature(key: Path) -> str:
+    """Return why SHA256SUMS is not proved to be signed with the private key of a public one; empty if it is."""
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
+    except ImportError:
+        return "the signature cannot be checked: cryptography is not installed (pip install cryptography)"
+    try:
+        public: Any = load_pem_public_key(key.read_bytes())
+        public.verify((HERE / "SHA256SUMS.sig").read_bytes(), (HERE / "SHA256SUMS").read_bytes())
+    except InvalidSignature:
+        return f"SHA256SUMS is not signed with the key of {key}"
+    except OSError as error:
+        return f"the signature cannot be checked: {error.filename}: {error.strerror}"
+    except (ValueError, TypeError, AttributeError):
+        return f"the signature cannot be checked: {key} is not a public Ed25519 key in PEM"
+    return ""
 
 
 def load_model(bundle: dict[str, Any]) -> Any:
@@ -122,8 +142,10 @@ def wrong_answers(interpreter: Any) -> list[str]:
 
 def main() -> int:
     """Check the bundle and print what is wrong."""
-    argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.").parse_args()
-    wrong = wrong_files()
+    parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
+    parser.add_argument("--key", type=Path, help="public Ed25519 key in PEM: also check who signed the bundle")
+    key = parser.parse_args().key
+    wrong = [text for text in (wrong_signature(key) if key else "", *wrong_files()) if text]
     if not wrong:
         bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
         try:
@@ -133,7 +155,8 @@ def main() -> int:
     for text in wrong:
         print(f"WRONG: {text}")
     if not wrong:
-        print("ok: no file has changed, and the model gives the expected answer to every test vector")
+        signed = "it is signed with this key, " if key else ""
+        print(f"ok: {signed}no file has changed, and the model gives the expected answer to every test vector")
     return 1 if wrong else 0
 
 
