@@ -230,16 +230,30 @@ class Check:
     hint: str = ""
 
 
-def doctor(*, run_model: bool = True) -> tuple[Check, ...]:
-    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+def doctor(run: str | Path | None = None, *, run_model: bool = True) -> tuple[Check, ...]:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
 
     Args:
+        run: a run folder: check its lines, files and hashes, and recompute accuracies, sizes and counts instead.
         run_model: also start a child process that loads the runtime (about a second).
 
     Raises:
         UsageError: no run folder.
     """
+    if run is not None:
+        return _run(RunFolder.open(Path(run)))
     return (*_packages(), *_training(), *_machine(), *_cache(), *_weights(), *(_runtime() if run_model else ()))
+
+
+def _run(run: RunFolder) -> tuple[Check, ...]:
+    """Return a check for each thing of a run that does not fit, or one that says that all does."""
+    from advisor.engine.history.insights import recomputed_problems
+    from advisor.store.run_folder import OLD, integrity_problems
+
+    found = (*integrity_problems(run), *recomputed_problems(run))
+    states = {True: State.WARNING, False: State.FAILED}
+    checks = tuple(Check(each.file, states[each.kind == OLD], each.what) for each in found)
+    return checks or (Check("run folder", State.OK, "every line, file and figure is as it was written"),)
 
 
 def _check(name: str, good: bool, found: str, hint: str, otherwise: State = State.WARNING) -> Check:

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
+from advisor.cli import options
 from advisor.cli.answers import compare, export, predict, reevaluate, report, runs
 from advisor.cli.catalog import cards_app, devices_app
 from advisor.cli.files import benchmark, compress, profile
@@ -24,17 +25,27 @@ from advisor.core.units import visible
 from advisor.version import __version__
 
 
-def doctor(sort: Sort = "", only: Filter = None, as_json: AsJson = False) -> None:
-    """Check this machine for what a search needs: packages, memory, disk, weights, load.
+def doctor(
+    run: Annotated[str | None, argument("RUN", "A run folder to check instead.", options.complete_runs)] = None,
+    sort: Sort = "",
+    only: Filter = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check this machine for what a search needs: packages, memory, disk, weights, load. Or check a run.
 
-    Exit code 2: a search cannot run because something is missing. 0: it can; there may be warnings.
+    Of a run, every line, file and hash is checked, and accuracies, sizes and counts are computed again.
+
+    Exit code 2: a search cannot run because something is missing. 3: something of the run does not fit. 0: all is well;
+    there may be warnings.
+
+    Example: advisor doctor runs/latest
     """
     from advisor import api
     from advisor.reporting.frames import rows_of
 
     rows = rows_of({"name": "name", "state": "state", "found": "found", "hint": "hint"}).select(sort, only)
-    with progress("checking this machine"):
-        checks = api.doctor()
+    with progress(f"checking {run or 'this machine'}"):
+        checks = api.doctor(run)
     shown = rows.of(checks)
     if as_json:
         print_document(checks=[asdict(check) for check in shown])
@@ -44,7 +55,10 @@ def doctor(sort: Sort = "", only: Filter = None, as_json: AsJson = False) -> Non
             typer.echo(f"{mark}  {check.name:18} {check.found}")
             if check.hint:
                 typer.echo(f"{'':29}{check.hint}")
-    if any(check.state is api.State.FAILED for check in checks):
+    failed = any(check.state is api.State.FAILED for check in checks)
+    if failed and run is not None:
+        raise typer.Exit(ExitCode.UNSATISFIED)
+    if failed:
         raise typer.Exit(ExitCode.USAGE)
 
 

@@ -6,29 +6,40 @@ compressed forms of the best cards lose accuracy.
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.diagnosis.diagnose import run_in_child
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Evaluation, Status, accuracy_of, latency_of, network_of, variant_of
+from advisor.core.evaluation import (
+    Evaluation,
+    Status,
+    accuracy_of,
+    evaluation_to_json,
+    latency_of,
+    network_of,
+    variant_of,
+)
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
 from advisor.core.units import show_seconds
-from advisor.datasets.split import HOLDOUT, VALIDATION
+from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
-from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run
+from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run, section
 from advisor.engine.pipeline.cost import CostCalibration
+from advisor.engine.pipeline.evaluation.accuracy import share_of
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.finetuning import training_s
 from advisor.store import ArtifactCache, RunFolder
 from advisor.store.files import sha256_file
 from advisor.store.jsonfile import read_json
+from advisor.store.run_folder import Problem
 
 PARTS = {HOLDOUT: "hold-out", VALIDATION: "validation"}
 """Parts of the images in words. The hold-out comes first: there, the files that ship ran."""
@@ -47,6 +58,9 @@ MOST = 2
 
 IMAGES, SECONDS = 8, 8.0
 """Training images and time for the diagnosis of one form; an image that was begun is finished."""
+
+CLOSE = 1e-3
+"""Points between an accuracy and that of its answers, whose shares are kept with seven digits."""
 
 CLEAR_POINTS = 2.0
 """An estimated loss counts from this number of points on."""
@@ -176,6 +190,46 @@ class Incumbent:
     picked: bool
     points: Quantity | None = None
     part: str = ""
+
+
+def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
+    """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
+    run, lines, split = load_run(folder.path), folder.evaluations_file.name, folder.read_json("split.json")
+    counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
+    images = sum(section(run.dataset, "pictures_per_class").values())
+    if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
+        yield Problem("dataset.json", "counts other images than split.json")
+    devices = Counter(row.configuration.target.device for row in run.evaluations)
+    if max(devices.values(), default=0) > run.manifest.get("configurations", math.inf):
+        yield Problem(lines, "has more configurations than manifest.json counts")
+    for row in (row for row in run.evaluations if row.status is Status.OK):
+        yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
+    pick, answer = run.decision.pick, folder.read_json("recommendation.json")
+    found = json.loads(json.dumps(evaluation_to_json(pick))) if pick else {}
+    if run.manifest.get("stopped") and answer and {**found, "details": 0} != {**section(answer, "pick"), "details": 0}:
+        yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
+
+
+def _contradictions(run: LoadedRun, row: Evaluation) -> Iterator[str]:
+    """Return what the files of an evaluation contradict."""
+    own, size = row.configuration, row.size.value if row.size else 0
+    if row.artefact != f"artifacts/{own.card}-{own.training}-{own.compression}.tflite":
+        yield f"{row.artefact} is not the file of this configuration"
+    more = [(each.file, each.size_bytes) for each in (row.unknown, row.on_all) if each and each.file]
+    for path, stated in ((run.folder.path / file, size) for file, size in ((row.artefact, size), *more)):
+        if path.is_file() and path.stat().st_size != stated:
+            yield f"{path.name} has {path.stat().st_size} bytes, not {stated:.0f}"
+    of_parts = {VALIDATION: (row.answers, row.accuracy), HOLDOUT: (row.holdout_answers, row.holdout_accuracy)}
+    for part, (judged, accuracy) in of_parts.items():
+        if run.dataset and judged and judged.compared_by and accuracy:
+            right = correct_answers(run.folder, row, part) or ()
+            found = replace(accuracy, value=100 * sum(right) / max(1, len(right)), n=len(right))
+            if right and judged.confusion and not judged.shares and row.capture.plain is None:
+                found = share_of([each == 1 for each in right], "")
+            one, other = ((q.value, q.low or 0, q.high or 0, q.n or 0) for q in (found, accuracy))
+            if any(abs(first - second) > CLOSE for first, second in zip(one, other, strict=True)):
+                texts = ("{:.2f} % ({:.1f}-{:.1f}) of {} images".format(*each) for each in (one, other))
+                yield f"the answers on {PARTS[part]} give {', not '.join(texts)}"
 
 
 def incumbents(
