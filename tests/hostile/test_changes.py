@@ -1,0 +1,201 @@
+"""Changes to a finished run: every command says which row or file does not fit, and none makes it true."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from advisor.reporting.runs import Runs, RunState
+from advisor.store import RunFolder
+from tests.builders import evaluation
+from tests.cli.conftest import Advisor, advisor, ended, fork_server, refused
+from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
+from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
+from tests.run_folders import aged, images, with_artefact, write_run
+
+pytestmark = pytest.mark.integration
+__all__ = ["advisor", "fork_server", "photos", "shared_folder", "warm_cache", "with_images"]
+
+SAMPLE = [*CHANGES][::6]
+UNDETECTED = {
+    "timed today", "licence made free", "images of the request", "host of the manifest", "reason of the end",
+    "report with another figure", "half of the rows gone", "every second row gone", "last row gone", "drop made 0",
+    "contended made quiet",
+}  # fmt: skip
+"""What nothing in a run contradicts if all its hashes are computed again; some of it has no effect on the answer."""
+
+LINE = "line 1 (best/head/int8@host:cpux1) has changed since it was written: left out"
+AGED = "the run was made before 0.2.0: not verifiable"
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "runs", dataset=images({"cat": 10, "dog": 10}), manifest={"stopped": {"why": "x"}}).path
+
+
+@pytest.fixture
+def changed(run: Path) -> Path:
+    """A run of which the row of the pick states another accuracy."""
+    file = run / "evaluations.jsonl"
+    file.write_text(file.read_text().replace('"value": 92', '"value": 92.5'))
+    return run
+
+
+@pytest.fixture
+def finished(with_images: Searched, tmp_path: Path) -> Path:
+    """A search on images, with one configuration that was skipped."""
+    return finished_copy(with_images.run.path, tmp_path / "finished")
+
+
+@pytest.mark.parametrize("kind", SAMPLE)
+def test_a_change_is_detected_or_has_no_effect(finished: Path, tmp_path: Path, kind: str) -> None:
+    assert judged(kind, finished, tmp_path / "changed").word in (DETECTED, NO_EFFECT)
+
+
+@pytest.mark.parametrize("relink", [False, True])
+def test_nothing_is_said_of_a_run_in_which_nothing_was_changed(finished: Path, tmp_path: Path, relink: bool) -> None:
+    assert judged("nothing", finished, tmp_path / "same", relink).word == NO_EFFECT
+
+
+@pytest.mark.slow
+def test_every_change_is_detected_and_most_of_them_too_if_all_hashes_are_computed_again(
+    finished: Path, tmp_path: Path
+) -> None:
+    words = Counter(judged(kind, finished, tmp_path / "changed").word for kind in CHANGES)
+    assert (words[BELIEVED], words[RECOMPUTED]) == (0, 0)
+    assert words[DETECTED] > 70
+    relinked = {kind: judged(kind, finished, tmp_path / "changed", relink=True).word for kind in CHANGES}
+    assert {kind for kind, word in relinked.items() if word == BELIEVED} <= UNDETECTED
+
+
+def test_a_report_names_a_changed_row_and_leaves_it_out(advisor: Advisor, changed: Path) -> None:
+    said = ended(advisor("report", str(changed), "--json"))
+    assert LINE in said.err
+    assert [LINE in remark for remark in said.document["remarks"]] == [True]
+    assert said.document["pick"]["key"].startswith("fast/")
+    for file in ("report.html", "report.md"):
+        assert "has changed since it was written: left out" in (changed / file).read_text(encoding="utf-8")
+
+
+def test_a_report_does_not_make_a_changed_row_true(advisor: Advisor, changed: Path) -> None:
+    for _ in range(2):
+        assert LINE in ended(advisor("report", str(changed))).err
+
+
+def test_a_report_keeps_a_whole_run_whole(advisor: Advisor, run: Path) -> None:
+    for _ in range(2):
+        assert "warning" not in ended(advisor("report", str(run))).err
+
+    (run / "report.md").write_text("another answer")
+    assert "report.md has changed since it was written" in ended(advisor("report", str(run))).err
+    assert "warning" not in ended(advisor("report", str(run))).err
+
+
+def test_an_export_is_refused_unless_it_names_a_candidate_that_proves_itself(advisor: Advisor, changed: Path) -> None:
+    refused(advisor("export", str(changed), "--to", "b"), "does not prove itself", LINE, "advisor doctor")
+    named = advisor("export", str(changed), "--to", "b", "--pick", "small/head/int8@host:cpux1")
+    refused(named, "small-head-int8.tflite is not a usable .tflite file")
+    gone = advisor("export", str(changed), "--to", "b", "--pick", "best/head/int8@host:cpux1")
+    refused(gone, "the run has no candidate 'best/head/int8@host:cpux1'")
+
+
+def test_an_export_of_a_run_with_another_request_is_refused_whatever_it_names(advisor: Advisor, run: Path) -> None:
+    file = run / "request.yaml"
+    file.write_text(file.read_text().replace("50ms", "500ms"))
+    said = advisor("export", str(run), "--to", "b", "--pick", "small/head/int8@host:cpux1")
+    refused(said, "request.yaml has changed since it was written")
+
+
+def test_a_comparison_names_a_changed_row(advisor: Advisor, changed: Path, tmp_path: Path) -> None:
+    other = str(write_run(tmp_path / "others").path)
+    said = ended(advisor("compare", other, str(changed), "--json"), 4)
+    assert LINE in said.err
+    assert [LINE in row["what"] for row in said.document["differences"] if row["topic"] == "run folder"] == [True]
+
+
+def test_a_re_evaluation_makes_no_new_run_of_a_changed_one(advisor: Advisor, changed: Path) -> None:
+    refused(advisor("reevaluate", str(changed), "--device", "raspberry-pi-4"), "does not prove itself", LINE)
+    said = advisor("reevaluate", "--all", "--runs", str(changed.parent), "--json").document
+    assert [LINE in result["error"] for result in said["results"]] == [True]
+    assert len([*changed.parent.glob("2*")]) == 1
+
+
+@pytest.mark.parametrize(("name", "old", "new"), [("request.yaml", "50ms", "500ms"), ("manifest.json", "3.11", "3.12")])
+def test_a_search_with_another_request_or_manifest_is_not_resumed(
+    advisor: Advisor, run: Path, name: str, old: str, new: str
+) -> None:
+    (run / name).write_text((run / name).read_text().replace(old, new))
+    said = advisor("search", "--resume", str(run), "--offline")
+    refused(said, f"{name} of '{run}' has changed since the search wrote it")
+
+
+def test_the_list_of_runs_and_their_pages_name_a_changed_row(advisor: Advisor, changed: Path) -> None:
+    said = ended(advisor("runs", str(changed.parent), "--json")).document["runs"]
+    assert [(row["state"], LINE in row["why"]) for row in said] == [("damaged", True)]
+    assert "line 1" in ended(advisor("runs", str(changed.parent))).out
+    (row,) = Runs(changed.parent).rows()
+    assert row.state is RunState.DAMAGED
+
+
+def test_the_list_of_runs_shows_no_pick_of_an_answer_that_was_changed(advisor: Advisor, run: Path) -> None:
+    ended(advisor("report", str(run)))
+    assert [row.model for row in Runs(run.parent).rows()] == ["best int8"]
+    file = run / "recommendation.json"
+    file.write_text(file.read_text().replace('"value": 92', '"value": 99'))
+    assert [(row.model, row.state) for row in Runs(run.parent).rows()] == [("", RunState.DAMAGED)]
+
+
+def test_a_run_without_hashes_opens_with_a_line(advisor: Advisor, run: Path) -> None:
+    aged(RunFolder.open(run))
+    assert AGED in ended(advisor("report", str(run))).err
+    said = ended(advisor("runs", str(run.parent), "--json")).document["runs"]
+    assert [(row["state"], row["remark"]) for row in said] == [("finished", AGED)]
+    assert "not verifiable" in ended(advisor("runs", str(run.parent))).out
+    refused(advisor("export", str(run), "--to", "b"), "best-head-int8.tflite is not a usable .tflite file")
+
+
+def test_doctor_says_that_all_fits(advisor: Advisor, with_images: Searched) -> None:
+    said = ended(advisor("doctor", str(with_images.run.path)))
+    assert said.out.endswith("every line, file and figure is as it was written\n")
+
+
+def test_doctor_of_a_run_without_hashes_is_a_warning(advisor: Advisor, finished: Path) -> None:
+    aged(RunFolder.open(finished))
+    said = ended(advisor("doctor", str(finished), "--json"))
+    assert [(check["name"], check["state"]) for check in said.document["checks"]] == [("the run", "warning")]
+
+
+def test_doctor_names_each_thing_that_does_not_fit(advisor: Advisor, changed: Path) -> None:
+    (changed / "artifacts" / "fast-head-int8.tflite").write_bytes(b"another file")
+    said = advisor("doctor", str(changed), "--json")
+    found = {check["name"]: check["found"] for check in reversed(ended(said, 3).document["checks"])}
+    assert LINE in ended(advisor("doctor", str(changed)), 3).out
+    assert "has changed since it was measured" in found["artifacts/fast-head-int8.tflite"]
+    assert LINE in found["evaluations.jsonl"]
+    assert "fast-head-int8.tflite has 12 bytes, not 5000000" in said.out
+    assert {check["state"] for check in said.document["checks"]} == {"failed"}
+
+
+def test_doctor_computes_accuracies_and_their_intervals_again(advisor: Advisor, finished: Path) -> None:
+    for kind in ("accuracy x 1.05 with its interval", "answers shuffled", "fewer images of the hold-out"):
+        assert judged(kind, finished, finished.parent / kind, relink=True).word not in (BELIEVED, NO_EFFECT)
+    run = RunFolder.open(finished)
+    row = next(each for each in run.evaluations() if each.answers.file)
+    count = row.accuracy.n if row.accuracy else 0
+    run.keep_answers(Path(row.answers.file).stem, [0] * (count or 0))
+    run.reseal(row.answers.file)
+    said = ended(advisor("doctor", str(finished)), 3).out
+    assert "the answers on validation give" in said
+
+
+def test_doctor_of_a_folder_that_is_no_run_is_refused(advisor: Advisor) -> None:
+    refused(advisor("doctor", "nowhere"), "'nowhere' is not a run folder")
+
+
+def test_a_search_that_goes_on_adds_to_the_chain(run: Path) -> None:
+    folder = RunFolder.open(run)
+    folder.append(with_artefact(folder, evaluation("more")))
+    befores = [json.loads(line)["before"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    hashes = [json.loads(line)["hash"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
+    assert befores == ["", *hashes[:-1]]
