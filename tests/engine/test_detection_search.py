@@ -10,6 +10,7 @@ import pytest
 from filelock import FileLock
 from PIL import Image, ImageDraw
 
+from advisor.api import doctor
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
 from advisor.core.units import markdown
@@ -124,6 +125,10 @@ def test_the_share_of_each_validation_image_is_kept(searched: Searched, by_form:
         shares = np.load(searched.run.path / evaluation.answers.file)
         assert (shares.dtype, shares.shape) == (np.float32, (count,))
         assert 100 * shares.mean() == pytest.approx(present(evaluation.accuracy).value, abs=1e-3)
+
+
+def test_the_kept_shares_give_the_precision_again(searched: Searched) -> None:
+    assert [check.found for check in doctor(searched.run.path)] == ["every line, file and figure is as it was written"]
 
 
 def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:

@@ -205,8 +205,9 @@ def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
     for row in (row for row in run.evaluations if row.status is Status.OK):
         yield from (Problem(lines, f"{row.configuration.key}: {what}") for what in _contradictions(run, row))
     pick, answer = run.decision.pick, folder.read_json("recommendation.json")
-    found = json.loads(json.dumps(evaluation_to_json(pick))) if pick else {}
-    if run.manifest.get("stopped") and answer and {**found, "details": 0} != {**section(answer, "pick"), "details": 0}:
+    found = {**(evaluation_to_json(pick) if pick else {}), "details": run.decision.feasible}
+    given = {**section(answer, "pick"), "details": answer.get("feasible")}
+    if run.manifest.get("stopped") and answer and json.loads(json.dumps(found)) != given:
         yield Problem("recommendation.json", "has another pick, or other figures of it, than the evaluations give")
 
 
