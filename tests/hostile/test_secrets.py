@@ -24,10 +24,18 @@ VARIABLES = {
 
 
 class Refuses(BaseHTTPRequestHandler):
-    """Ask everybody for a password, also who gave one."""
+    """Ask everybody for a password, also who gave one, but let them list the experiments before a search."""
 
     def do_GET(self) -> None:
         self.send_error(401)
+
+    def do_POST(self) -> None:
+        if not self.path.endswith("/experiments/search"):
+            return self.send_error(401)
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"{}")
+        return None
 
     def log_message(self, *_: object) -> None:
         pass
