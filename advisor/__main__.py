@@ -1,5 +1,16 @@
-"""``python -m advisor``."""
+"""The command ``advisor``, also as ``python -m advisor``."""
 
-from advisor.cli.main import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command; an interrupt while it starts ends it with 130, as later ones do, and without a traceback."""
+    try:
+        from advisor.cli.main import main as run
+    except KeyboardInterrupt:
+        sys.exit(130)
+    run()
+
+
+if __name__ == "__main__":
+    main()
