@@ -1,5 +1,7 @@
 """Values for tests of the pure core."""
 
+import hashlib
+from dataclasses import replace
 from typing import TypeVar
 
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
@@ -37,6 +39,12 @@ def evaluation(
         size=Quantity(size, "bytes", Provenance.MEASURED),
         drop=Quantity(drop, "points", Provenance.MEASURED),
     )
+
+
+def of_file(made: Evaluation, name: str = "file") -> Evaluation:
+    """The evaluation with a file of a name."""
+    sha256 = hashlib.sha256(name.encode()).hexdigest()
+    return replace(made, artefact=f"artifacts/{name}.tflite", artefact_sha256=sha256)
 
 
 def present(value: T | None) -> T:

@@ -35,7 +35,7 @@ from advisor.engine.space.plan import Plan
 from advisor.engine.space.resolved import resolve_parts
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
-from tests.builders import RUNTIME, evaluation
+from tests.builders import RUNTIME, evaluation, of_file
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
@@ -89,7 +89,7 @@ def test_there_is_one_at_once_and_one_for_each_change(run: RunFolder) -> None:
     async def work(_machine: Machine) -> None:
         await until(lambda: len(seen) == 1)
         await asyncio.sleep(0.1)
-        run.append(evaluation("another"))
+        run.append(of_file(evaluation("another")))
         await until(lambda: len(seen) == 2)
 
     during(run, lambda folder: seen.append(len(folder.evaluations())), work)
@@ -102,7 +102,7 @@ def test_no_answer_is_given_during_a_measurement(run: RunFolder) -> None:
     async def work(machine: Machine) -> None:
         await until(lambda: len(seen) == 1)
         async with machine.alone():
-            run.append(evaluation("another"))
+            run.append(of_file(evaluation("another")))
             await asyncio.sleep(0.1)
             assert len(seen) == 1
         await until(lambda: len(seen) == 2)
@@ -127,7 +127,7 @@ def test_answers_rest_twenty_times_as_long_as_they_take_but_for_the_first(
         while len(slept) < 2:
             await sleep(0.005)
         assert slept[0] == 0.0
-        run.append(evaluation("another"))
+        run.append(of_file(evaluation("another")))
         while max(slept) < 1.0:
             await sleep(0.005)
 
@@ -144,7 +144,7 @@ def test_an_error_is_logged_and_the_search_goes_on(run: RunFolder, caplog: pytes
 
     async def work(_machine: Machine) -> None:
         await until(lambda: len(called) == 1)
-        run.append(evaluation("another"))
+        run.append(of_file(evaluation("another")))
         await until(lambda: len(called) == 2)
 
     with caplog.at_level(logging.WARNING):

@@ -26,7 +26,7 @@ from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.worth import NO_TIME
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
-from tests.builders import RUNTIME, evaluation
+from tests.builders import RUNTIME, evaluation, of_file
 from tests.engine.plans import changed, planned
 from tests.processes import PATIENCE_S
 
@@ -39,13 +39,25 @@ def plan(*trainings: str) -> Plan:
     return planned(load_catalogue().select(list(CARDS)), ("float32", "int8"), (1,), trainings or ("head",), RUNTIME)
 
 
+NAMES: dict[str, str] = {}
+
+
+def with_file(made: Evaluation, name: str) -> Evaluation:
+    """The evaluation with a file that a test knows by a name."""
+    found = of_file(made, name)
+    NAMES[found.artefact_sha256] = name
+    return found
+
+
+def named(made: Evaluation) -> str:
+    return NAMES[made.artefact_sha256]
+
+
 def ok(configuration: Configuration) -> Evaluation:
     """The first card is better in everything than the others."""
     rank = CARDS.index(configuration.card)
     made = evaluation(accuracy=95 - 20 * rank, half_width=1, latency=5 + 5 * rank, size=1e6 * (1 + rank))
-    return replace(
-        made, configuration=configuration, artefact_sha256=f"{configuration.card}-{configuration.compression}"
-    )
+    return with_file(replace(made, configuration=configuration), f"{configuration.card}-{configuration.compression}")
 
 
 class MadeUp:
@@ -72,7 +84,7 @@ class MadeUp:
         return replace(made, timing=replace(made.timing, effort="search"))
 
     async def hold_out(self, made: Evaluation) -> Evaluation:
-        self.scored.append(made.artefact_sha256)
+        self.scored.append(named(made))
         return replace(made, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
 
     async def capture(self, made: Evaluation) -> Evaluation:
@@ -274,7 +286,7 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
     scored = asyncio.Event()
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), WaitsForTheScore()
     asyncio.run(search.evaluate_all(evaluator, evaluator))
-    assert [e.artefact_sha256 for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
+    assert [named(e) for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
 
 
 def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_long(
@@ -291,7 +303,7 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
 
     evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
     for card in ("first", "second"):
-        run.append(replace(evaluation(card), artefact_sha256=card))
+        run.append(with_file(evaluation(card), card))
     first, second = run.evaluations()
     pick = first
 
@@ -321,13 +333,13 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
 
     class Waits(MadeUp):
         async def hold_out(self, made: Evaluation) -> Evaluation:
-            if made.artefact_sha256 == "first":
+            if named(made) == "first":
                 await asyncio.sleep(PATIENCE_S)
             return await super().hold_out(made)
 
     evaluator, run = Waits(), RunFolder.create(tmp_path, "run")
     for card in ("first", "second"):
-        run.append(replace(evaluation(card), artefact_sha256=card))
+        run.append(with_file(evaluation(card), card))
     first, second = run.evaluations()
     picks = chain((first,), repeat(second))
 
@@ -357,11 +369,11 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
 
     evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
     for card in ("first", "second"):
-        run.append(replace(evaluation(card), artefact_sha256=card))
+        run.append(with_file(evaluation(card), card))
 
     async def looked() -> None:
         pick = "first"
-        so_far = PickSoFar(lambda: {e.artefact_sha256: e for e in run.evaluations()}[pick], evaluator, run)
+        so_far = PickSoFar(lambda: {named(e): e for e in run.evaluations()}[pick], evaluator, run)
         so_far.look()
         if not changes:
             await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
@@ -381,7 +393,7 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
             raise StageError("no such file")
 
     evaluator, run = Failing(), RunFolder.create(tmp_path, "run")
-    run.append(replace(evaluation("first"), artefact_sha256="first"))
+    run.append(with_file(evaluation("first"), "first"))
     (first,) = run.evaluations()
 
     async def looked() -> None:
@@ -398,7 +410,7 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
 
 def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path: Path) -> None:
     evaluator, run = MadeUp(), RunFolder.create(tmp_path, "run")
-    known, new = (replace(evaluation("one", threads=count), artefact_sha256="file") for count in (1, 2))
+    known, new = (with_file(evaluation("one", threads=count), "file") for count in (1, 2))
     run.append(replace(known, holdout_accuracy=known.accuracy))
     run.append(new)
 
@@ -443,7 +455,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_tim
 ) -> None:
     run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
     evaluator.captures = False
-    rows = [replace(evaluation(f"card{n}"), artefact_sha256=f"file{n}") for n in range(4)]
+    rows = [with_file(evaluation(f"card{n}"), f"file{n}") for n in range(4)]
     asyncio.run(finalists.score(rows, evaluator, run, lambda: left_s))
     assert evaluator.scored == [f"file{n}" for n in range(scored)]
 
@@ -486,7 +498,7 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
     search, evaluator = Search(tmp_path, plan(), min_accuracy="85%"), Refuting()
     for card, accuracy, latency in (("first", 92.0, 5.0), ("second", 90.0, 6.0), ("third", 89.9, 7.0)):
         made = evaluation(card, accuracy=accuracy, half_width=0.1, latency=latency, size=latency * 1e6)
-        search.run.append(replace(made, artefact_sha256=card))
+        search.run.append(with_file(made, card))
     asyncio.run(search.loop().judge(evaluator))
     assert evaluator.scored[0] == "first"
     assert "second" in evaluator.scored
@@ -498,7 +510,7 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
 def test_finalists_run_under_capture_conditions_where_the_task_has_them(tmp_path: Path, captures: bool) -> None:
     class Capturing(MadeUp):
         async def capture(self, made: Evaluation) -> Evaluation:
-            tried.append(made.artefact_sha256)
+            tried.append(named(made))
             return made
 
     tried: list[str] = []
@@ -517,7 +529,7 @@ def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) 
             return True
 
         async def tell_unknown(self, made: Evaluation) -> Evaluation:
-            told.append(made.artefact_sha256)
+            told.append(named(made))
             return replace(made, unknown=UnknownFacts(label="unknown"))
 
     told: list[str] = []
@@ -528,7 +540,7 @@ def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) 
         asyncio.run(search.loop().judge(evaluator))
     (file,) = set(told)
     assert file.startswith(BEST)
-    assert len(told) == len([e for e in search.run.evaluations() if e.artefact_sha256 == file])
+    assert len(told) == len([e for e in search.run.evaluations() if named(e) == file])
 
 
 def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: Path) -> None:
@@ -546,7 +558,11 @@ def test_an_interrupted_search_leaves_the_hold_out_to_the_resumed_one(tmp_path: 
 
 def test_finalists_that_were_timed_briefly_are_timed_again(tmp_path: Path) -> None:
     def brief(configuration: Configuration) -> Evaluation:
-        return replace(ok(configuration), timing=TimingFacts(effort=SURVEY, wall_ms=TimeSummary(5.0, 6.0)))
+        made = ok(configuration)
+        assert made.latency is not None
+        assert made.latency_p90 is not None
+        times = TimeSummary(made.latency.value, made.latency_p90.value)
+        return replace(made, timing=TimingFacts(effort=SURVEY, wall_ms=times))
 
     search, evaluator = Search(tmp_path, plan()), MadeUp(brief)
 

@@ -15,7 +15,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation, Status
+from advisor.core.evaluation import Status
 from advisor.core.training import HEAD, HEAD_SUBSET
 from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
@@ -36,6 +36,7 @@ from advisor.engine.space.resolved import (
 )
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
+from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
 from tests.engine.conftest import SMALLEST, Searched
@@ -232,7 +233,7 @@ EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 @pytest.fixture
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
-    run.append(Evaluation(PLAN.configuration(EVALUATED, "float32", 1), Status.OK, "mobilenet_v1"))
+    run.append(replace(of_file(evaluation()), configuration=PLAN.configuration(EVALUATED, "float32", 1)))
     record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     return run
 
