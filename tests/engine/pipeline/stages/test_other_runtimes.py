@@ -52,8 +52,8 @@ def kinds(stage: Stage[Any], given: Materials, remeasure: bool = False) -> list[
 
 @pytest.fixture
 def given(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Materials:
-    """A cache that the tests share, because an export takes seconds."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "exports"))
+    """A cache that these tests share, because an export takes seconds; others keep longer measurements in theirs."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(shared_folder / "stages-of-runtimes"))
     return materials(cache_root() / "artifacts", effort="load")
 
 
