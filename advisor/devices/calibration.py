@@ -11,13 +11,14 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError, UsageError
-from advisor.core.quantity import Provenance
+from advisor.core.quantity import CONFIDENCE, Provenance, percent
 from advisor.core.units import plural, show_ms
 from advisor.devices.connections.agent import THROTTLED
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.kernels import Tell, as_int8, kernels_to_time, time_kernels
 from advisor.devices.latency.features import Models, load_features
-from advisor.devices.latency.model import NAMED
+from advisor.devices.latency.model import NAMED, decisive
+from advisor.devices.latency.table import Floats
 from advisor.devices.prediction import CALIBRATED, Predictor
 from advisor.devices.profiles import HOST, MEASURABLE_RUNTIMES, MEASURED_KERNELS, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import folder_of, write_profile
@@ -159,6 +160,7 @@ class Calibrated:
     reports: tuple[CalibrationReport, ...]  #: errors of the predictions before and after, one for each form
     path: Path  #: the file that contains the profile
     left_out: tuple[str, ...] = ()  #: why kernels were left out, one line for each
+    pick: str = ""  #: with a budget, which network is the most accurate that meets it, in words
 
     @property
     def latency_ms(self) -> Latencies:
@@ -182,6 +184,7 @@ class Calibrated:
             "networks_left_out": list(self.networks.left_out),
             "clock": self.networks.clock,
             "governor": self.networks.governor,
+            "pick": self.pick,
             "path": str(self.path),
         }
 
@@ -217,6 +220,44 @@ def check_target(profile: DeviceProfile, target: DeviceTarget) -> None:
         )
 
 
+@dataclass(frozen=True)
+class PickForBudget:
+    """Which network to ship on a target: the most accurate that meets a budget, as far as latencies are known."""
+
+    predictor: Predictor
+    target: DeviceTarget
+    models: Models
+    rated: Mapping[str, float]  # published top-1 by model, percent; 0 if none is published
+    budget_ms: float
+
+    def names(self, now: Sequence[DeviceProfile], wanted: int) -> Iterator[str]:
+        """Yield ``wanted`` models to measure, each by the profile ``now[0]``, which has the measurements before it."""
+        measured = np.zeros(len(self.models), dtype=bool)
+        for _ in range(min(wanted, len(self.models))):
+            chances, distance = self._judged(now[0])
+            measured[chosen := decisive(chances, self._accuracy, distance, measured)] = True
+            yield self.models[chosen].name
+
+    def pick(self, profile: DeviceProfile) -> str:
+        """Say which model is the most accurate that meets the budget."""
+        budget, sure = show_ms(self.budget_ms), self._judged(profile)[0] >= CONFIDENCE
+        if not sure.any():
+            return f"no network meets {budget} with {percent(CONFIDENCE)} yet"
+        best = self.models[int(np.argmax(np.where(sure, self._accuracy, -1.0)))].name
+        return f"{best} is the most accurate that meets {budget} with {percent(CONFIDENCE)}"
+
+    @property
+    def _accuracy(self) -> Floats:
+        return np.array([self.rated[model.name] for model in self.models])
+
+    def _judged(self, profile: DeviceProfile) -> tuple[Floats, Floats]:
+        """Return each model's probability to meet the budget, and its distance (log), both in its best form."""
+        found = [self.predictor.predict(profile, self.target, form, self.models) for form in forms_of(self.target)]
+        chances = [[each.probability(self.budget_ms) for each in of_form] for of_form in found]
+        distance = [[abs(each.mean_log - math.log(self.budget_ms)) for each in of_form] for of_form in found]
+        return np.max(chances, axis=0), np.min(distance, axis=0)
+
+
 def calibrate(
     profile: DeviceProfile,
     target: DeviceTarget,
@@ -234,8 +275,9 @@ def calibrate(
     Small files are preferred, because they are sent to the device. Every model is measured in each form that the target
     runs. With ``kernels``, the operators of the candidates are timed first; networks are then predicted as their sum.
     They are written into the profile after each job, so that an interrupted calibration can be continued. With a
-    budget, the models tell most about those whose latency is near it. StageError if no network was measured, or if the
-    device slowed down: then only kernels are kept.
+    budget, each network is chosen after the one before it was measured: the one that raises the published accuracy of
+    the pick most, by expectation. StageError if no network was measured, or if the device slowed down: then only
+    kernels are kept.
     """
     known, forms = load_features().models, forms_of(target)
     cards = {card.name: card for card in load_catalogue().values() if card.name in known and not card.own_file}
@@ -249,8 +291,16 @@ def calibrate(
             write_profile(with_kernels, folder_of(profile))
         # 100 MB halve a model's value.
         costs = {model.name: 4 * model.params / 1e6 / 100 for model in models if model.name in candidates}
-        names = predictor.most_informative(profile, target, forms[0], costs, wanted, budget_ms)
-        _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
+        now = [with_kernels]  # The profile with what was measured so far
+        decision: PickForBudget | None = None
+        names: Iterable[str]
+        if budget_ms:
+            rated = {name: cards[name].top1() or 0.0 for name in costs}
+            decision = PickForBudget(predictor, target, tuple(known[name] for name in rated), rated, budget_ms)
+            names = decision.names(now, wanted)
+        else:
+            names = predictor.most_informative(profile, target, forms[0], costs, wanted)
+            _tell_gain(predictor, profile, with_kernels, target, models, names, tell)
 
         last = list[str]()  # What the last network changed: a line of its own would be replaced at once
 
@@ -258,8 +308,9 @@ def calibrate(
             tell("; ".join((*last, text)))
 
         def change(found: Timings, so_far: Timings) -> None:
-            before, after = (with_timings(with_kernels, target, each) for each in (so_far, {**so_far, **found}))
-            last[:] = changes(predictor, before, after, target, models, found)
+            before, now[0] = (with_timings(with_kernels, target, each) for each in (so_far, {**so_far, **found}))
+            last[:] = changes(predictor, before, now[0], target, models, found)
+            last.extend([decision.pick(now[0])] if decision else [])
 
         with ChildPool(work / "log") as pool:
             made = (_made(pool, cards[name], forms, work, tell_step) for name in names)
@@ -267,7 +318,8 @@ def calibrate(
     after = with_timings(with_kernels, target, networks.kept)
     kept = [form for form in forms if any(form == each for _, each in networks.kept)]
     reports = tuple(calibration_report(predictor, profile, after, target, models, form) for form in kept)
-    return Calibrated(after, target, networks, reports, write_profile(after, folder_of(profile)), tuple(left_out))
+    path, pick = write_profile(after, folder_of(profile)), decision.pick(after) if decision else ""
+    return Calibrated(after, target, networks, reports, path, tuple(left_out), pick)
 
 
 def _tell_gain(

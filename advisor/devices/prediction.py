@@ -16,7 +16,7 @@ from advisor.core.forms import FORMS, FileFeatures
 from advisor.core.quantity import Provenance, Quantity
 from advisor.devices.latency.base import Base, fit_base
 from advisor.devices.latency.features import ModelFeatures, Models, load_features
-from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of, queries_of_known
+from advisor.devices.latency.model import Estimate, choose, contradicting, estimate, queries_of
 from advisor.devices.latency.operator_times import NetworkTimes, model_operators, network_times, operators_of
 from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import (
@@ -168,23 +168,18 @@ class Predictor:
         form: str,
         costs: Mapping[str, float],
         wanted: int,
-        budget_ms: float | None = None,
     ) -> tuple[str, ...]:
         """Return the models whose measurement would reduce the uncertainty about the others most, the best first.
 
         ``costs`` names the models to choose from, each with its cost relative to 1 for measuring it; unknown models are
-        ignored. With a budget, the models are chosen that tell most about those whose latency is near it, and one that
-        is predicted above it. UsageError if none is known.
+        ignored. UsageError if none is known.
         """
         names = self._base.table.models
         known = {names.index(name): cost for name, cost in costs.items() if name in names}
         if not known:
             raise UsageError("the predictor knows none of these models", "use models of the catalogue")
-        posterior, above = self.posterior(profile, target, form), None
-        if budget_ms is not None:
-            found = estimate(posterior, queries_of_known(posterior.base, np.array(list(known), dtype=np.intp)))
-            above = found.mean - np.log(budget_ms)
-        return tuple(names[i] for i in choose(self._base, posterior.column, list(known), wanted, known, above))
+        column = self.posterior(profile, target, form).column
+        return tuple(names[i] for i in choose(self._base, column, list(known), wanted, known))
 
     def _known_of(self, profile: DeviceProfile, target: DeviceTarget, form: str) -> _Known:
         # Fitted profiles do not change; another profile may get more measurements under the same name.

@@ -331,6 +331,8 @@ def print_calibrated(found: Calibrated) -> None:
             typer.echo(f"  expected median error of models that were not measured: {expected}")
     if found.networks.clock:
         typer.echo(plain(found.networks.clock))
+    if found.pick:
+        typer.echo(found.pick)
     if found.networks.governor:
         typer.echo(f"frequency governor of the device: {plain(found.networks.governor)}; others give other latencies")
     for line in found.networks.left_out:

@@ -182,7 +182,8 @@ def _picked(found: Sequence[Mapping[str, Any]]) -> str:
 
 A silicon is hidden. The most accurate network (published top-1) that meets a budget with 90 % is picked; budgets over
 the range of a target's latencies. Met: with its 80 % interval, silicons drawn again. Points lost: below the most
-accurate one that meets it. Largest distance: of stated and true probabilities in tenths, over all networks.
+accurate one that meets it. Largest distance: of stated and true probabilities in tenths, over all networks. For the
+budget: one after the other, as `devices calibrate --budget` chooses; there measured networks can be picked, too.
 
 {_table(names, lines)}"""
 

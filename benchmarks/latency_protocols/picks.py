@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from advisor.devices.latency.base import Base, fit_base
-from advisor.devices.latency.model import choose, estimate, queries_of_known
+from advisor.devices.latency.model import choose, decisive, estimate, queries_of_known
 from advisor.devices.latency.posterior import SUPPORT, Calibration, posterior_of, regime_of
 from advisor.devices.latency.table import Column, LatencyTable
 from benchmarks.latency_protocols.baselines import Floats, Indices
@@ -20,6 +20,8 @@ from benchmarks.latency_protocols.validation import fold_of, hide
 SURE, BUDGETS, LEAST = 0.9, 9, 12
 DRAWS = 2000
 CONDITIONS = ("k=0", "k=5", "k=5, chosen of all")
+ONE_BY_ONE = {"k=1, for the budget": 1, "k=3, for the budget": 3, "k=5, for the budget": 5}
+"""Conditions of networks that are measured one after the other, as a calibration for a budget chooses them."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +54,7 @@ class Picks:
 
 @dataclass(frozen=True, eq=False)
 class _Tried:
-    """The networks that were not measured on one target, and one budget: (n,) arrays."""
+    """The networks to pick from on one target, and one budget: (n,) arrays."""
 
     chances: Floats
     truth: Floats  # log milliseconds
@@ -76,8 +78,9 @@ def picks(
         base = fit_base(hide(table, own)[0])
         for index in (i for i in own if enough[i]):
             names = [name for name, chosen in groups.items() if chosen(table.columns[index])]
-            for condition in CONDITIONS if names else ():
-                for each in _tried(table, base, index, rated, condition, calibration):
+            for condition in (*CONDITIONS, *ONE_BY_ONE) if names else ():
+                tell = _one_by_one if condition in ONE_BY_ONE else _tried
+                for each in tell(table, base, index, rated, condition, calibration):
                     for name in names:
                         tried[name, condition].append(each)
     return [_summary(group, condition, found) for (group, condition), found in tried.items()]
@@ -90,13 +93,39 @@ def _tried(
     known = np.flatnonzero(~np.isnan(values) & ~np.isnan(rated))
     seen = _seen(base, column, known, condition)
     rest = np.setdiff1d(known, seen)
-    posterior = posterior_of(base, column, seen, values[seen])
-    found = estimate(posterior, queries_of_known(posterior.base, rest))
-    regimes = [regime_of(column.kind, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
     for budget in np.linspace(*np.quantile(values[rest], [0.05, 0.95]), BUDGETS):
-        errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
-        chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
+        chances, _ = _chances(base, column, seen, values, rest, float(budget), calibration)
         yield _Tried(chances, values[rest], rated[rest], float(budget), column.silicon)
+
+
+def _one_by_one(
+    table: LatencyTable, base: Base, index: int, rated: Floats, condition: str, calibration: Calibration
+) -> Iterator[_Tried]:
+    """Yield all networks for each budget: a measured one surely meets it or not, and can be the pick."""
+    column, values = table.columns[index], table.values[index]
+    known = np.flatnonzero(~np.isnan(values) & ~np.isnan(rated))
+    for budget in np.linspace(*np.quantile(values[known], [0.05, 0.95]), BUDGETS):
+        seen = np.array([], dtype=np.intp)
+        for _ in range(ONE_BY_ONE[condition]):
+            chances, distance = _chances(base, column, seen, values, known, float(budget), calibration)
+            chosen = decisive(chances, rated[known], distance, np.isin(known, seen))
+            seen = np.sort(np.append(seen, known[chosen]))
+        chances, _ = _chances(base, column, seen, values, known, float(budget), calibration)
+        yield _Tried(chances, values[known], rated[known], float(budget), column.silicon)
+
+
+def _chances(
+    base: Base, column: Column, seen: Indices, values: Floats, asked: Indices, budget: float, calibration: Calibration
+) -> tuple[Floats, Floats]:
+    """Return the probability that each asked network meets the budget, and its distance; ``seen`` were measured."""
+    posterior = posterior_of(base, column, seen, values[seen])
+    found = estimate(posterior, queries_of_known(posterior.base, asked))
+    regimes = [regime_of(column.kind, posterior.reference, len(seen), SUPPORT[support]) for support in found.support]
+    errors = (budget - found.mean) / np.where(budget > found.mean, found.above, found.deviation)
+    chances = np.array([calibration.below(*pair) for pair in zip(regimes, errors, strict=True)])
+    measured = np.isin(asked, seen)
+    chances[measured] = values[asked[measured]] <= budget
+    return chances, np.abs(found.mean - budget)
 
 
 def _seen(base: Base, column: Column, known: Indices, condition: str) -> Indices:

@@ -16,10 +16,12 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import SeveralErrors, StageError, UsageError
+from advisor.core.units import show_ms
 from advisor.devices import calibration, kernels
 from advisor.devices.calibration import (
     Key,
     MeasuredNetworks,
+    PickForBudget,
     calibrate,
     calibration_report,
     changes,
@@ -86,21 +88,35 @@ def test_the_models_to_measure_are_small_and_large_and_of_many_kinds(
     assert any(model.traits.depthwise > 0.9 for model in chosen)
 
 
-def test_with_a_budget_models_near_it_come_first_and_one_is_above_it(
+@pytest.mark.parametrize("budget_ms", [15.0, 50.0, 150.0])
+def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget(
+    predictor: Predictor, profiles: Profiles, features: FeatureTable, budget_ms: float
+) -> None:
+    cards = load_catalogue()
+    truth = {
+        row.model: 1.3 * row.latency_ms
+        for row in profiles["orange-pi-5"].measurements
+        if row.usable and (row.target, row.precision) == ("ncnn-cpu-x4", "float32") and row.model in cards
+    }
+    rated = {name: cards[name].top1() or 0.0 for name in truth}
+    models = tuple(features.models[name] for name in truth)
+    decision, now = PickForBudget(predictor, TARGET, models, rated, budget_ms), [BOARD]
+    seen = dict[Key, float]()
+    for name in decision.names(now, 4):
+        assert (name, "float32") not in seen
+        seen[name, "float32"] = truth[name]
+        now[0] = with_measurements(BOARD, TARGET, seen)
+    picked, _, rest = decision.pick(now[0]).partition(" ")
+    assert rest == f"is the most accurate that meets {show_ms(budget_ms)} with 90 %"
+    assert truth[picked] <= budget_ms
+    assert rated[picked] >= max(rated[name] for name in truth if truth[name] <= budget_ms) - 1
+
+
+def test_before_any_measurement_it_is_said_that_no_network_meets_a_budget(
     predictor: Predictor, features: FeatureTable
 ) -> None:
-    cards = [features.models[name] for name in load_catalogue() if name in features.models]
-    predicted = {
-        model.name: found.latency.value
-        for model, found in zip(cards, predictor.predict(BOARD, TARGET, "float32", cards), strict=True)
-    }
-    for budget_ms in (5.0, 50.0):
-        chosen = predictor.most_informative(BOARD, TARGET, "float32", dict.fromkeys(predicted, 0.0), 5, budget_ms)
-        latency_ms = [predicted[name] for name in chosen]
-        distances = [abs(math.log(ms / budget_ms)) for ms in latency_ms]
-        assert distances == sorted(distances)
-        assert distances[0] < 0.5
-        assert max(latency_ms) > budget_ms
+    decision = PickForBudget(predictor, TARGET, (features.models["vgg16_224"],), {"vgg16_224": 71.0}, 0.5)
+    assert decision.pick(BOARD) == "no network meets 0.50 ms with 90 % yet"
 
 
 def test_large_downloads_are_chosen_last(predictor: Predictor) -> None:
@@ -438,6 +454,31 @@ def test_a_board_is_calibrated_over_ssh(
     assert any(line.startswith("int8: expected median error") for line in told)
     assert " int8 takes " in told[-1]
     assert told[-1].endswith("; measuring the first network again on device")
+
+
+class Stated:
+    """A board that runs every network in the stated time, in milliseconds."""
+
+    label = "board"
+
+    def __init__(self, stated: Mapping[str, float]) -> None:
+        self._stated = stated
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        return tuple(
+            replace(timing(self._stated[path.stem.rpartition("-")[0]]), model=path, threads=1) for path in job.models
+        )
+
+
+@pytest.mark.integration
+def test_with_a_budget_each_network_says_which_one_would_be_picked(
+    board: DeviceProfile, predictor: Predictor, tmp_path: Path
+) -> None:
+    own, told = replace(board, origin=tmp_path / "our-board.yaml"), list[str]()
+    stated, target = {"mobilenet_v1_0.25_128": 4.0, "mobilenet_v1_0.25_160": 6.0}, own.target("cpu-x1")
+    found = calibrate(own, target, Stated(stated), predictor, 2, told.append, list(stated), budget_ms=5.0)
+    assert found.pick == "mobilenet_v1_0.25_128 is the most accurate that meets 5.00 ms with 90 %"
+    assert told[-1].endswith(f"; {found.pick}; measuring the first network again on board")
 
 
 class Unplugged:

@@ -14,7 +14,7 @@ from advisor.core.errors import UsageError
 from advisor.core.forms import Traits
 from advisor.devices.latency.base import COUNTS, Base, Contrasts, fit_base
 from advisor.devices.latency.features import ModelFeatures, load_features, traits_of_operators
-from advisor.devices.latency.model import choose, estimate, queries_of, queries_of_known
+from advisor.devices.latency.model import choose, decisive, estimate, queries_of, queries_of_known
 from advisor.devices.latency.posterior import (
     CALIBRATION_FILE,
     EVERYTHING,
@@ -161,21 +161,6 @@ def test_anchors_are_among_the_candidates_and_differ(made: LatencyTable, base: B
     assert len(set(chosen)) == 5
     assert set(chosen) <= set(range(4, 20))
     assert choose(base, made.columns[0], [1, 2], 5) in ((1, 2), (2, 1))
-
-
-def test_with_a_budget_anchors_near_it_come_first_and_one_is_above_it(made: LatencyTable, base: Base) -> None:
-    candidates = list(range(24))
-    latency = base.filled[0, candidates]
-    for share in (0.2, 0.5, 0.8):
-        above = latency - np.quantile(latency, share)
-        chosen = list(choose(base, made.columns[0], candidates, 4, None, above))
-        usual = list(choose(base, made.columns[0], candidates, 4))
-        assert list(np.abs(above[chosen])) == sorted(np.abs(above[chosen]))
-        assert np.abs(above[chosen]).mean() < np.abs(above[usual]).mean()
-        assert (above[chosen] > 0).any()
-    (only,) = choose(base, made.columns[0], candidates, 1, None, above)
-    assert above[only] > 0
-    assert len(choose(base, made.columns[0], candidates, 3, None, latency - latency.max() - 1)) == 3
 
 
 def test_a_dear_anchor_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
@@ -371,6 +356,24 @@ def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyT
         return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
 
     assert error(column) < error(replace(column, speed=()))
+
+
+@pytest.mark.parametrize(
+    ("chances", "measured", "chosen"),
+    [
+        ([0.95, 0.6, 0.4], [False, False, False], 1),  # 8 points with 0.6, 10 points with 0.4
+        ([0.95, 0.6, 0.3], [False, False, False], 1),
+        ([0.95, 0.6, 0.5], [False, False, False], 2),
+        ([0.95, 0.6, 0.5], [False, False, True], 1),
+        ([0.2, 0.0, 0.0], [False, False, False], 0),  # no pick yet
+        ([1.0, 0.0, 0.0], [True, False, False], 2),  # none can become it: the nearest to the budget
+    ],
+)
+def test_the_model_is_measured_that_raises_the_accuracy_of_the_pick_most(
+    chances: list[float], measured: list[bool], chosen: int
+) -> None:
+    accuracy, distance = np.array([60.0, 68.0, 70.0]), np.array([0.1, 0.4, 0.3])
+    assert decisive(np.array(chances), accuracy, distance, np.array(measured)) == chosen
 
 
 def npus(targets: int = 12, models: int = 24) -> LatencyTable:

@@ -7,6 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.core.quantity import CONFIDENCE
 from advisor.devices.latency.base import (
     CONSENSUS_SCALE,
     COUNTS,
@@ -35,10 +36,6 @@ _MARGIN = 0.25
 _TYPICAL_SCALE = SCALES[3]
 _ANCHOR_PECULIARITY = 4 * PECULIARITY
 """It is larger than in prediction: an anchor must represent many models, as they differ on the known targets."""
-
-_NEAR = 0.4
-"""Standard deviation (log) of the latencies that matter around a budget. The first predictions on a target are often
-wrong by a quarter."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,19 +171,12 @@ def _outside(base: Base, posterior: LatencyPosterior, queries: Queries) -> tuple
 
 
 def choose(
-    base: Base,
-    column: Column,
-    candidates: Sequence[int],
-    wanted: int,
-    costs: Mapping[int, float] | None = None,
-    above: Floats | None = None,
+    base: Base, column: Column, candidates: Sequence[int], wanted: int, costs: Mapping[int, float] | None = None
 ) -> tuple[int, ...]:
     """Choose ``wanted`` models greedily by how much variance of all candidates a measurement removes; the best first.
 
     ``column`` is the target to be measured, ``candidates`` are indices of models. The information is divided by the
-    cost of each (such as the size of its file), relative to 1 for a free one. ``above`` (candidates,) is by how much
-    (log) each is predicted above a budget: then the variance of those near it counts, they come first, and at least
-    one is above it.
+    cost of each (such as the size of its file), relative to 1 for a free one.
     """
     index = np.array(candidates, dtype=np.intp)
     # The covariance of the models' latencies on a target of this kind before any measurement there.
@@ -194,16 +184,28 @@ def choose(
     seen = contrasts.coordinates(base.filled.T[index], base.table.features[index, :COUNTS], _ANCHOR_PECULIARITY)
     cover = _TYPICAL_SCALE**2 * (base.gram[np.ix_(index, index)] + seen @ seen.T) + LEVEL_VARIANCE
     price = np.array([1.0 + (costs or {}).get(int(i), 0.0) for i in index])
-    distance = np.zeros(len(index)) if above is None else above
-    squares = np.square(distance / _NEAR)
-    weights = np.exp(-0.5 * (squares - squares.min()))
     chosen: list[int] = []
-    for left in reversed(range(min(wanted, len(index)))):
-        gains = weights @ np.square(cover) / (np.diag(cover) + NOISE**2) / price
+    for _ in range(min(wanted, len(index))):
+        gains = np.square(cover).sum(axis=0) / (np.diag(cover) + NOISE**2) / price
         gains[chosen] = -np.inf
-        if not left and not (distance[chosen] > 0).any() and (distance > 0).any():
-            gains[distance <= 0] = -np.inf
         best = int(np.argmax(gains))
         chosen.append(best)
         cover = cover - np.outer(cover[:, best], cover[best]) / (cover[best, best] + NOISE**2)
-    return tuple(int(index[i]) for i in sorted(chosen, key=lambda i: abs(distance[i])))
+    return tuple(int(index[i]) for i in chosen)
+
+
+def decisive(chances: Floats, accuracy: Floats, distance: Floats, measured: NDArray[np.bool_]) -> int:
+    """Return the index of the model whose measurement raises the accuracy of the pick most, by expectation.
+
+    The pick is the most accurate model that meets a budget with :data:`advisor.core.quantity.CONFIDENCE`. A measured
+    model becomes it if it meets the budget and is more accurate. If no model can, the one nearest to the budget counts.
+
+    Args:
+        chances: probability of each model to meet the budget.
+        accuracy: published accuracy of each in percent; 0 if none is published.
+        distance: of its predicted latency from the budget (log).
+        measured: whether it was measured; at least one was not.
+    """
+    sure = accuracy[chances >= CONFIDENCE]
+    gains = np.where(measured, 0.0, chances * np.maximum(accuracy - (sure.max() if len(sure) else -1.0), 0.0))
+    return int(np.argmax(gains)) if gains.max() > 0 else int(np.argmin(np.where(measured, np.inf, distance)))
