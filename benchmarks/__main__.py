@@ -37,6 +37,7 @@ NAMES = (
     "kills",
     "soak",
     "hostile",
+    "hostile_changes",
     "two_workers",
 )
 

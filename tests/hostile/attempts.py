@@ -62,7 +62,7 @@ def attempts(advisor: Command, run: Path, folder: Path, command: str) -> Iterato
     copied = folder / "damaged"
     places = {"RUN": str(copied), "OTHER": str(run), "report": str(folder / "report")}
     first, *rest = COMMANDS[command]
-    for file, kind, label, damage in _damages(run):
+    for file, kind, label, damage in damages(run):
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(run, copied, symlinks=True)
         damage(copied / file)
@@ -85,7 +85,7 @@ def faults(code: int, out: str, err: str) -> tuple[str, ...]:
     return tuple(name for name, wrong in found.items() if wrong)
 
 
-def _damages(run: Path) -> Iterator[tuple[str, str, str, Damage]]:
+def damages(run: Path) -> Iterator[tuple[str, str, str, Damage]]:
     """Yield document, kind, label and damage."""
     for file in sorted(path for path in run.iterdir() if path.suffix in (".json", ".jsonl", ".yaml")):
         for kind, damage in WHOLE.items():

@@ -1,0 +1,93 @@
+"""Where hostile cases are tried: a folder, commands and calls that cannot hang or end the caller, and what is bad."""
+
+import contextlib
+import multiprocessing
+import os
+import resource
+import shutil
+import traceback
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkServerContext
+from pathlib import Path
+
+from advisor.core.errors import AdvisorError, SeveralErrors
+from tests.cli import forked
+from tests.hostile.attempts import HANG, faults
+
+SOON_S = 30.0
+CALL_BYTES = 4_000_000_000  # Address space of a call
+INTERNAL, ACCEPTED, DIED = "internal error", "accepted", "died"
+KINDS = (INTERNAL, "traceback", HANG, "control character", "no hint", ACCEPTED, DIED)
+"""What can be bad; ``accepted``: input that must be refused was not; ``died``: a process ended by a signal."""
+
+Case = tuple[str, Callable[[], Sequence[str]]]
+"""A name, and what tries the case and returns what is bad, of :data:`KINDS`."""
+Cases = Callable[["Ground"], Iterator[Case]]
+
+
+@dataclass
+class Ground:
+    """A folder for cases, which are tried one after the other."""
+
+    folder: Path
+    server: ForkServerContext = field(default_factory=forked.context)
+
+    def fresh(self, files: Mapping[str, str | bytes] | None = None) -> Path:
+        """Return an empty folder with these files."""
+        place = self.folder / "case"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        (self.folder / "cache").mkdir(exist_ok=True)
+        for name, content in (files or {}).items():
+            path = place / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogateescape"))
+        return place
+
+    def command(
+        self, *arguments: str, files: Mapping[str, str | bytes] | None = None, refused: bool = False, **variables: str
+    ) -> Sequence[str]:
+        """Run ``advisor ARGUMENTS`` in a fresh folder with these files; with ``refused``, exit code 0 is bad."""
+        return self.command_in(self.fresh(files), *arguments, refused=refused, **variables)
+
+    def command_in(self, place: Path, *arguments: str, refused: bool = False, **variables: str) -> Sequence[str]:
+        """Run ``advisor ARGUMENTS`` in a folder that is there."""
+        environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
+        try:
+            code, out, err = forked.run(self.server, arguments, place, environment, SOON_S)
+        except TimeoutError:
+            return (HANG,)
+        if code < 0:
+            return (DIED,)
+        return (*faults(code, out, err), *((ACCEPTED,) if refused and code == 0 else ()))
+
+    def call(self, function: Callable[..., object], *arguments: object, refused: bool = False) -> Sequence[str]:
+        """Call a function in a process of its own: an error of another kind than those for users is bad."""
+        context = multiprocessing.get_context("fork")
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_called, args=(sender, function, arguments, refused))
+        process.start()
+        sender.close()
+        found: Sequence[str] = (HANG,)
+        if receiver.poll(SOON_S):
+            with contextlib.suppress(EOFError):
+                found = receiver.recv()
+            process.join(SOON_S)
+            found = (DIED,) if process.exitcode and process.exitcode < 0 else found
+        process.kill()
+        process.join()
+        return found
+
+
+def _called(sender: object, function: Callable[..., object], arguments: Sequence[object], refused: bool) -> None:
+    resource.setrlimit(resource.RLIMIT_AS, (CALL_BYTES, CALL_BYTES))
+    found: tuple[str, ...] = (ACCEPTED,) if refused else ()
+    try:
+        function(*arguments)
+    except (AdvisorError, SeveralErrors) as error:
+        found = tuple(fault for fault in faults(2, str(error), "hint:") if fault != INTERNAL)
+    except BaseException:
+        traceback.print_exc()
+        found = (INTERNAL,)
+    sender.send(found)  # type: ignore[attr-defined]

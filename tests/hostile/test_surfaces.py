@@ -1,0 +1,20 @@
+"""A sample of the hostile cases of each surface: none ends badly. ``python -m benchmarks hostile`` tries all."""
+
+import random
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from tests.hostile.surfaces import SURFACES
+from tests.hostile.surfaces.ground import Ground
+
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+SAMPLE = 20
+
+
+@pytest.mark.parametrize("surface", SURFACES)
+def test_a_sample_of_a_surface_ends_well(tmp_path: Path, surface: str) -> None:
+    cases = list(import_module(f"tests.hostile.surfaces.{surface}").cases(Ground(tmp_path)))
+    chosen = random.Random(surface).sample(cases, min(SAMPLE, len(cases)))
+    assert {name: found for name, tried in chosen if (found := tried())} == {}
