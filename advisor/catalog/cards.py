@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Scalar = bool | int | float | str
 
+GRAPH_FILE = "graph_file"
+"""Architecture of a card whose graph is a file in ``catalogs/graphs``: its arguments are ``file`` and ``sha256``."""
+
 OWN_FILES: Mapping[str, Task] = MappingProxyType(
     {
         architecture: task
@@ -90,6 +93,11 @@ class Card:
         return self.architecture in OWN_FILES
 
     @property
+    def by_file(self) -> bool:
+        """True if no Keras graph is built for the card: its graph is a file, of the catalogue or the user's own."""
+        return self.own_file or self.architecture == GRAPH_FILE
+
+    @property
     def task(self) -> str:
         """The only task of a user's own file; empty for a network, which is trained for any task."""
         return OWN_FILES[self.architecture].name if self.own_file else ""
@@ -119,8 +127,8 @@ class Card:
     def at(self, side: int) -> Card:
         """Return the card with another side of the input, in pixels: the weights of convolutions fit every size.
 
-        A user's own file keeps its side.
+        A graph that is a file keeps its side.
         """
-        if self.own_file:
+        if self.by_file:
             return self
         return replace(self, input_size=side, macs=round(self.macs * (side / self.input_size) ** 2))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from math import prod
 from pathlib import Path
 
-from advisor.catalog.cards import Card, Published
+from advisor.catalog.cards import GRAPH_FILE, Card, Published
 from advisor.catalog.catalogue import CardFile, catalogue_paths, read_catalogue_file, repeated_names
 from advisor.core.errors import AdvisorError, StageError, UsageError, nearest, require_training
 from advisor.downloads.files import Cache, FetchOptions, WeightSource
@@ -113,6 +113,14 @@ def count_graph(card: Card) -> Counts:
         path = fetch(card, FetchOptions(offline=True)).path
         cost = count(read(split_postprocess(path.read_bytes(), str(path))[0]))
         return Counts(cost.parameters, cost.parameters, cost.macs)
+    if card.architecture == GRAPH_FILE:
+        from advisor.catalog.graph_file import graph_of
+        from advisor.tflite.macs import count
+        from advisor.tflite.model import read
+
+        given = graph_of(card)
+        values = sum(prod(shape) for shape in given.shapes.values())
+        return Counts(given.params, values, count(read(given.filled(given.random()))).macs)
     import keras
 
     from advisor.catalog import architectures, graph
@@ -180,6 +188,8 @@ def _of_source(source: WeightSource) -> Iterator[tuple[FindingLevel, str]]:
     if not all(member.key for member in source.members):
         level = FindingLevel.NOTE if source.url else FindingLevel.ERROR
         yield level, "a source without a hash: never downloaded, only a copy of your own is taken"
+    elif source.kind == "huggingface" and not source.file.checkable:
+        yield FindingLevel.NOTE, "a source without a hash: the hub's is checked, and kept on first use"
     elif not all(member.strong or member.archive for member in source.members):
         yield (
             FindingLevel.NOTE,

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog import architectures
-from advisor.catalog.cards import Card
+from advisor.catalog.cards import GRAPH_FILE, Card
 from advisor.catalog.user_models.classifier import photograph, run
 from advisor.core.errors import StageError
 from advisor.downloads.files import WeightsFile
@@ -35,6 +35,10 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
     ``probabilities`` (1, classes), softmax, and ``features`` (1, F), the pooled vector under the classifier.
     Without ``weights`` the values are random with a fixed seed; latency and memory are those of the trained network.
     """
+    if card.architecture == GRAPH_FILE:
+        from advisor.catalog.keras_graph import keras_graph
+
+        return keras_graph(_filled(card, weights), card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     if weights is None:
         fill_randomly(model)
@@ -75,8 +79,9 @@ def fill_randomly(model: keras.Model) -> None:
 def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     """Write the card's float file to ``path`` and check it on a photograph.
 
-    A card of a user's own file is that file with its outputs named; every other card is built in Keras and converted,
-    with fixed-seed random weights if there are none (latency, memory and operators do not depend on them). The file has
+    A card of a user's own file is that file with its outputs named, and a graph file gets its constants; every other
+    card is built in Keras and converted. Without weights, they are random with a fixed seed (latency, memory and
+    operators do not depend on them). The file has
     the input ``image`` float32 (1, S, S, 3) and the outputs ``probabilities`` and ``features``. The result has the
     largest ``difference`` of a probability between Keras and LiteRT, and ``features_difference``: that of a feature, as
     a share of the largest one.
@@ -85,6 +90,9 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
         from advisor.catalog.user_models.master import convert_own
 
         return convert_own(card, weights, path)
+    if card.architecture == GRAPH_FILE:
+        path.write_bytes(_filled(card, weights))
+        return {"difference": card.conversion.difference if card.conversion else 0.0}
     import keras
 
     try:
@@ -99,6 +107,15 @@ def convert(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, An
             raise StageError(f"the converted {card.name} differs from its Keras graph by {difference:.2g} in {output}")
     path.write_bytes(data)
     return {"difference": differences["probabilities"], "features_difference": differences["features"]}
+
+
+def _filled(card: Card, weights: WeightsFile | None) -> bytes:
+    """Return the file of a card whose graph is a file, with its weights or random ones."""
+    from advisor.catalog.graph_file import graph_of
+    from advisor.catalog.weights import readers
+
+    graph = graph_of(card)
+    return graph.filled(readers.read(weights.format, weights.path) if weights else graph.random())
 
 
 def _differences(model: keras.Model, data: bytes, image: NDArray[np.float32]) -> dict[str, float]:

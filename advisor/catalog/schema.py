@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,7 @@ Sha256Prefix = Annotated[str, Field(pattern=r"^[0-9a-f]{8,63}$")]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]*$", max_length=120)]
 Package = Annotated[str, Field(pattern=r"^(@?[A-Za-z0-9][A-Za-z0-9._~-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*$")]
 Text = Annotated[str, Field(min_length=1, max_length=2000)]
-Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint"]
+Format = Literal["keras_h5", "torch", "graphdef", "caffemodel", "tflite", "tfjs", "onnx", "checkpoint", "safetensors"]
 
 
 _NEEDED: dict[SourceKind, tuple[str, ...]] = {
@@ -124,9 +125,11 @@ class SourceEntry(Strict):
         return self
 
     def value(self) -> WeightSource:
-        """Return the frozen value, whose members know the hash of their archive."""
+        """Return the frozen value, whose members know the hash of their archive, or the repository of a hub."""
         source: WeightSource = super().value()
         archive = source.package_file.key
+        if source.kind == "huggingface" and not source.file.checkable:
+            archive = f"hub-{hashlib.sha256(source.label.encode()).hexdigest()[:16]}"
         file, *companions = (replace(member, archive=archive) for member in source.members)
         return replace(source, file=file, companions=tuple(companions))
 

@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
@@ -177,20 +178,36 @@ def npm_package(source: WeightSource, options: FetchOptions, folder: Path) -> No
 
 
 def hugging_face(source: WeightSource, options: FetchOptions, folder: Path) -> None:
-    """Fetch the files of a repository at a revision.
+    """Fetch the files of a repository at a revision; of one without a hash, the hub's own is asked for and checked.
 
     ``HF_ENDPOINT`` names another hub, ``HF_TOKEN`` gives access to gated repositories. The token goes to the hub alone:
     not to where it redirects, not into a message.
     """
     refuse_offline(options)
-    require_hashes(source)
     endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or "https://huggingface.co"
     token = os.environ.get("HF_TOKEN", "").strip()
     tokens = ((f"{endpoint.partition(':')[2]}/", token),) if token else ()
     base = f"{endpoint}/{source.package}/resolve/{quote(source.version, safe='')}"
     with client_for(endpoint, tokens) as client:
         for member in source.members:
-            fetch_file(client, f"{base}/{quote(member.path)}", member, folder / member.name, options)
+            wanted = member
+            if not member.checkable:
+                wanted = replace(member, sha256=_hub_hash(client, endpoint, source, member))
+            fetch_file(client, f"{base}/{quote(member.path)}", wanted, folder / member.name, options)
+
+
+def _hub_hash(client: Client, endpoint: str, source: WeightSource, member: MemberFile) -> str:
+    """Return the SHA-256 that the hub's listing of the repository has for a file."""
+    page = f"{endpoint}/api/models/{source.package}/tree/{quote(source.version, safe='')}"
+    body, _ = client.page(page, "application/json")
+    try:
+        found = {entry["path"]: str(entry.get("lfs", {}).get("oid", "")) for entry in json.loads(body)}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Unavailable(f"{without_password(page)}: not a listing ({type(error).__name__})") from error
+    sha256 = found.get(member.path, "")
+    if not re.fullmatch("[0-9a-f]{64}", sha256):
+        raise Unavailable(f"{without_password(page)} lists no hash of {member.path}")
+    return sha256
 
 
 ORIGINS: dict[str, Origin] = {

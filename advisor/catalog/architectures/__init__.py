@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any
 
-from advisor.catalog.cards import OWN_FILES
+from advisor.catalog.cards import GRAPH_FILE, OWN_FILES
 from advisor.core.errors import UsageError
 
 _NETWORKS = {
@@ -13,16 +13,14 @@ _NETWORKS = {
 }
 _MODULES = {name: module for module, names in _NETWORKS.items() for name in names.split()}
 
-NAMES = (*sorted(_MODULES), *OWN_FILES)
+NAMES = (*sorted(_MODULES), GRAPH_FILE, *OWN_FILES)
 """The architectures that a card may name."""
 
 
 def build(name: str, input_size: int, classes: int, arguments: dict[str, Any]) -> Any:
     """Build the Keras graph ``name``: image (1, S, S, 3) in, ``{"probabilities", "features"}`` out."""
-    if name in OWN_FILES:
-        raise UsageError(
-            "a card of a user's own file has no graph: the file is taken as it is", "name a card of the catalogue"
-        )
+    if name in (GRAPH_FILE, *OWN_FILES):
+        raise UsageError("no Keras graph is built for this card: its graph is a file", "name another card")
     if name not in _MODULES:
         raise UsageError(f"no architecture is called '{name}'", f"architectures: {', '.join(NAMES)}")
     function = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

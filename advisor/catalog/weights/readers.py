@@ -24,9 +24,11 @@ Tensors = dict[str, Array]
 MAX_VALUES = 2**29
 """No model of this catalogue comes near; a header that claims more is damaged or hostile."""
 
-FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras_h5", "onnx", "tfjs", "tflite", "torch")
+FORMATS = ("caffemodel", "checkpoint", "graphdef", "keras_h5", "onnx", "safetensors", "tfjs", "tflite", "torch")
 
 _TFJS_TYPES = {"float32": "<f4", "int32": "<i4", "float16": "<f2"}
+_SAFETENSORS_TYPES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "BOOL": "?"}
+_MAX_SAFETENSORS_HEADER = 100_000_000  # as in the format's own library
 # The types of the constants that weights are made of.
 _TFLITE_TYPES = ("float32", "float16", "int32", "uint8", "int8")
 # trackable_object_graph.proto: what the object graph says of each variable.
@@ -88,6 +90,29 @@ def read(format_name: str, path: Path) -> Tensors:
         raise WeightsError(f"{path.name} cannot be read as {format_name}: {error}") from error
     if not tensors:
         raise WeightsError(f"{path.name} holds no tensors that can be read as {format_name}")
+    return tensors
+
+
+def read_safetensors(path: Path) -> Tensors:
+    """Return the tensors of a safetensors file in PyTorch's layout; 16-bit floats become float32."""
+    data = np.memmap(path, np.uint8, "r")
+    length = int.from_bytes(data[:8].tobytes(), "little")
+    if not 2 <= length <= min(len(data) - 8, _MAX_SAFETENSORS_HEADER):
+        raise ValueError(f"a header of {length} bytes")
+    header, start, tensors = json.loads(data[8 : 8 + length].tobytes()), 8 + length, Tensors()
+    for name, entry in header.items():
+        if name == "__metadata__":
+            continue
+        first, last = entry["data_offsets"]
+        kind, shape = entry["dtype"], entry["shape"]
+        if not 0 <= first <= last <= len(data) - start or prod(shape) > MAX_VALUES:
+            raise ValueError(f"'{name}' is outside the file")
+        content = data[start + first : start + last].tobytes()
+        if kind == "BF16":  # the upper half of a float32
+            values = (np.frombuffer(content, "<u2").astype(np.uint32) << 16).view(np.float32)
+        else:
+            values = np.frombuffer(content, _SAFETENSORS_TYPES[kind])
+        tensors[name] = _shaped(name, values.astype(np.float32) if kind == "F16" else values, shape)
     return tensors
 
 

@@ -335,3 +335,49 @@ def test_a_gated_repository_is_said_to_be_refused(
     shelf.put(RESOLVED, Answer(b"gated", 401))
     with pytest.raises(WeightsError, match=r"huggingface:team/tiny.*the server answers 401 \(it wants a password"):
         fetch(card(REPOSITORY), options)
+
+
+OPEN = replace(REPOSITORY, file=MemberFile("weights/model v1.pth", archive="hub-1"))
+LISTING = "/api/models/team/tiny/tree/refs%2Fpr%2F1"
+
+
+def listed(*entries: object) -> bytes:
+    return json.dumps(entries).encode()
+
+
+def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
+    shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(CONTENT)}}))
+    shelf.put(RESOLVED, CONTENT)
+    found = fetch(card(OPEN), options)
+    assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
+    # The repository has another file now: what came first is recorded, and stays the only right one.
+    found.path.write_bytes(b"damaged")
+    shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}))
+    shelf.put(RESOLVED, b"other")
+    with pytest.raises(WeightsError, match="recorded when it first came"):
+        fetch(card(OPEN), options)
+
+
+@pytest.mark.parametrize(
+    ("listing", "words"),
+    [
+        (b"<html>sign in</html>", "not a listing"),
+        (listed("x"), "not a listing"),
+        (listed({"path": OPEN.file.path}), "lists no hash of weights/model v1.pth"),
+        (listed({"path": OPEN.file.path, "lfs": {"oid": "5"}}), "lists no hash"),
+        (listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}), "has sha256"),
+        (None, "404"),
+    ],
+)
+def test_a_hub_that_does_not_vouch_for_a_file_is_refused(
+    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, listing: bytes | None, words: str
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
+    if listing is not None:
+        shelf.put(LISTING, listing)
+    shelf.put(RESOLVED, CONTENT)
+    with pytest.raises(WeightsError, match=words):
+        fetch(card(OPEN), options)

@@ -326,3 +326,51 @@ def test_a_cut_off_checkpoint_is_a_clear_error(tmp_path: Path, exported: tuple[A
     (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-100])
     with pytest.raises(WeightsError, match=r"variables\.index cannot be read as checkpoint"):
         read("checkpoint", folder / "variables.index")
+
+
+def safetensors(*tensors: tuple[str, str, list[int], bytes], header: bytes = b"") -> bytes:
+    """A file with these tensors: name, type, shape, content."""
+    entries, place = {"__metadata__": {"format": "pt"}}, 0
+    for name, kind, shape, content in tensors:
+        entries[name] = {"dtype": kind, "shape": shape, "data_offsets": [place, place + len(content)]}  # type: ignore[dict-item]
+        place += len(content)
+    said = header or json.dumps(entries).encode()
+    return struct.pack("<Q", len(said)) + said + b"".join(content for *_, content in tensors)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [
+        ("F32", np.array([1.5, -2.0], "<f4").tobytes()),
+        ("F16", np.array([1.5, -2.0], "<f2").tobytes()),
+        ("F64", np.array([1.5, -2.0], "<f8").tobytes()),
+        ("BF16", (np.array([1.5, -2.0], "<f4").view("<u4") >> 16).astype("<u2").tobytes()),
+    ],
+)
+def test_tensors_of_safetensors_are_read_in_every_width(tmp_path: Path, kind: str, content: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(safetensors(("other", "I64", [1], bytes(8)), ("a.weight", kind, [2, 1], content)))
+    found = read("safetensors", path)
+    assert list(found) == ["other", "a.weight"]
+    assert found["a.weight"].tolist() == [[1.5], [-2.0]]
+    assert found["a.weight"].dtype == (np.float64 if kind == "F64" else np.float32)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        struct.pack("<Q", 10**15) + b"{}",
+        safetensors(header=b"[]"),
+        safetensors(("a", "F32", [3], bytes(8))),
+        safetensors(("a", "F8", [2], bytes(8))),
+        safetensors(("a", "F32", [-2], bytes(8))),
+        safetensors(header=b'{"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}'),
+        safetensors(header=b'{"a": {"dtype": "F32", "shape": [1000000000000], "data_offsets": [0, 0]}}'),
+    ],
+)
+def test_damaged_safetensors_are_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(content)
+    with pytest.raises(WeightsError, match="cannot be read as safetensors"):
+        read("safetensors", path)

@@ -1,0 +1,138 @@
+"""Graph files: constants follow from a checkpoint by name, and the Keras graph computes the same."""
+
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.catalog import load_catalogue
+from advisor.catalog.cards import GRAPH_FILE, Card
+from advisor.catalog.checking import count_graph
+from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, graph_of, read_graph
+from advisor.catalog.keras_graph import keras_graph
+from advisor.catalog.user_models.classifier import run
+from advisor.core.errors import StageError, UsageError, WeightsError
+from advisor.store.files import shipped_folder
+
+CARDS = [card for card in load_catalogue().values() if card.architecture == GRAPH_FILE]
+SMALL = next(card for card in CARDS if card.name == "lcnet_0.5_224")
+SHAPES = {"norm.weight": (2,), "norm.bias": (2,), "norm.running_mean": (2,), "norm.running_var": (2,), "w": (2, 3)}
+
+
+@pytest.fixture(scope="module")
+def graph() -> GraphFile:
+    return graph_of(SMALL)
+
+
+@pytest.fixture
+def tiny() -> tuple[GraphFile, dict[str, Any]]:
+    draw = np.random.default_rng(0)
+    values = {name: draw.uniform(0.5, 1.5, shape).astype(np.float32) for name, shape in SHAPES.items()}
+    return GraphFile(b"", {}, {"norm": 1e-3}, SHAPES, {"0.npy": np.array([5, 0])}), values
+
+
+@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
+def test_a_shipped_graph_is_the_one_of_its_card(card: Card) -> None:
+    counts = count_graph(card)
+    assert (counts.params, counts.macs) == (card.params, card.macs)
+    filled = graph_of(card).filled(graph_of(card).random())
+    image = np.random.default_rng(0).normal(size=(1, card.input_size, card.input_size, 3)).astype(np.float32)
+    outputs = run(filled, image)
+    assert outputs["probabilities"].shape == (1, card.classes)
+    assert outputs["probabilities"].sum() == pytest.approx(1.0, abs=1e-3)
+    assert np.isfinite(outputs["features"]).all()
+
+
+def test_a_term_is_what_is_left_of_a_layer_and_its_norm(tiny: tuple[GraphFile, dict[str, Any]]) -> None:
+    graph, values = tiny
+    deviation = np.sqrt(values["norm.running_var"] + 1e-3)
+    scale = values["norm.weight"] / deviation
+    shift = values["norm.bias"] - values["norm.running_mean"] * scale
+    for term, expected in (
+        ({"from": "w", "axes": [1, 0]}, values["w"].T),
+        ({"from": "w", "axes": [0, 1], "times": [["norm", 0]]}, values["w"] * scale[:, None]),
+        ({"from": "w", "index": "0.npy"}, values["w"].reshape(-1)[[5, 0]]),
+        ({"from": "norm.bias", "axes": [0], "times": [[2.0, 0]]}, 2 * values["norm.bias"]),
+        ({"shift": "norm"}, shift),
+        ({"shift": "norm", "bias": "norm.bias"}, shift + values["norm.bias"] * scale),
+        ({"scale": "norm"}, scale),
+        ({"deviation": "norm"}, deviation),
+        ({"number": 3.0}, 3.0),
+    ):
+        assert graph.term(term, values) == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_linear_layer_takes_the_offset_before_it(tiny: tuple[GraphFile, dict[str, Any]]) -> None:
+    graph, values = tiny
+    found = graph.term({"matrix": "w", "by": "v"}, {**values, "v": np.array([1.0, 2.0, 3.0])})
+    assert found == pytest.approx(values["w"] @ [1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda t: t.pop("classifier.weight"), "no tensor 'classifier.weight'"),
+        (lambda t: t.update(more=np.ones(3)), "1 tensors of the file have no place in the graph, first 'more'"),
+        (lambda t: t.update({"classifier.bias": np.ones(3)}), r"'classifier.bias' has the shape \(3,\), .* \(1000,\)"),
+        (lambda t: t.update({"classifier.bias": np.full(1000, np.nan)}), "'classifier.bias' are not all finite"),
+    ],
+)
+def test_a_checkpoint_that_does_not_fit_is_refused_by_the_tensor(graph: GraphFile, change: Any, words: str) -> None:
+    tensors = graph.random()
+    change(tensors)
+    with pytest.raises(WeightsError, match=words):
+        graph.filled(tensors)
+
+
+def test_counters_of_training_are_no_part_of_the_graph(graph: GraphFile) -> None:
+    tensors = graph.random()
+    assert graph.filled({**tensors, "bn1.num_batches_tracked": np.array(5)}) == graph.filled(tensors)
+
+
+def test_a_graph_file_that_changed_is_refused() -> None:
+    changed = replace(SMALL, arguments=(("file", str(SMALL.keywords["file"])), ("sha256", "0" * 64)))
+    with pytest.raises(UsageError, match=r"lcnet_050.* has changed: its sha256 is"):
+        graph_of(changed)
+
+
+@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"x" * 5000])
+def test_a_damaged_graph_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "a.graph").write_bytes(content)
+    with pytest.raises(UsageError, match="a.graph is not a graph file"):
+        read_graph(tmp_path / "a.graph")
+
+
+def test_a_graph_file_without_constants_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.graph", "w") as archive:
+        archive.writestr(GRAPH, b"")
+        archive.writestr(CONSTANTS, "[]")
+    with pytest.raises(UsageError, match="is not a graph file"):
+        read_graph(tmp_path / "a.graph")
+
+
+def test_graph_files_and_cards_belong_together() -> None:
+    folder = shipped_folder("catalogs") / "graphs"
+    assert sorted(path.name for path in folder.iterdir()) == sorted(str(card.keywords["file"]) for card in CARDS)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["lcnet_0.5_224", "convnext_atto_288", "regnet_y_200mf_224", "tinynet_e_106"])
+def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
+    card = load_catalogue()[name]
+    data = graph_of(card).filled(graph_of(card).random())
+    model = keras_graph(data, name)
+    image = np.random.default_rng(0).normal(size=model.inputs[0].shape).astype(np.float32)
+    expected, found = run(data, image), model(image, training=False)
+    for output in ("probabilities", "features"):
+        scale = np.abs(expected[output]).max()
+        assert np.abs(np.asarray(found[output]) - expected[output]).max() <= 1e-4 * scale
+    assert sum(layer.count_params() for layer in model.layers) > 0.9 * card.params
+
+
+def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyPatch, graph: GraphFile) -> None:
+    monkeypatch.delitem(keras_graph.__globals__["_MAKERS"], "CONV_2D")
+    with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
+        keras_graph(graph.filled(graph.random()), "net")

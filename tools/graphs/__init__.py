@@ -1,0 +1,1 @@
+"""Make the graph files of the catalogue from the definitions of timm; see ``__main__``."""

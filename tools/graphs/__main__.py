@@ -1,0 +1,283 @@
+"""Make graph files: find how each constant of a converted network follows from its checkpoint, and check the answers.
+
+``python -m tools.graphs FOLDER`` reads what ``from_timm`` wrote to FOLDER, writes ``catalogs/graphs/NAME.graph``, and
+prints a line for each network: bytes, constants, and the largest relative difference from PyTorch's answers. These are
+computed with a second set of weights, which took no part in finding the constants.
+"""
+
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
+from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
+from advisor.tflite.rewrite import pack, unpack
+
+GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
+CLOSE = {"rtol": 2e-4, "atol": 1e-6}
+FEW = 4
+"""A constant of at most so many values is one of the graph, such as a slope."""
+MOST = 1e-4  # Largest relative difference of an answer
+Term = dict[str, Any]
+Array = np.ndarray[Any, Any]
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    for file in sorted(folder.glob("*.npz")):
+        if len(sys.argv) == 2 or file.stem in sys.argv[2:]:
+            try:
+                make(file)
+            except ValueError as error:
+                print(f"{file.stem}: {error}", flush=True)
+
+
+def make(file: Path) -> None:
+    """Write the graph file of one network, if its answers are PyTorch's."""
+    with np.load(file) as stored:
+        about = json.loads(str(stored["about"]))
+        sets = [{key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")} for n in (0, 1)]
+        images, answers = stored["images"], stored["answers"]
+    data = file.with_suffix(".tflite").read_bytes()
+    data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
+    weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
+    finder = Finder(weights, about["norms"])
+    model = unpack(data)
+    (graph,) = model.subgraphs
+    constants, literals = dict[int, list[Term]](), 0
+    for place, tensor in enumerate(graph.tensors):
+        content = model.buffers[tensor.buffer].data
+        tensor.name = f"t{place}".encode()
+        if tensor.type != 0 or content is None or len(content) <= 4 * FEW:
+            continue
+        shape = tuple(int(side) for side in (tensor.shape if tensor.shape is not None else ()))
+        value = np.frombuffer(np.asarray(content).tobytes(), dtype="<f4").reshape(shape)
+        if (terms := finder.terms(value)) is not None:
+            constants[place] = terms
+        else:
+            literals += value.size  # one of the graph: the second set shows if it is not
+    for place in constants:
+        # Constants can share a buffer; each gets its own, which is filled later.
+        model.buffers.append(type(model.buffers[0])())
+        graph.tensors[place].buffer = len(model.buffers) - 1
+        model.buffers[-1].data = np.zeros(0, np.uint8)
+    used = {tensor.buffer for tensor in graph.tensors} | {entry.buffer for entry in model.metadata or ()}
+    for number, buffer in enumerate(model.buffers):
+        if number not in used:
+            buffer.data = None
+    needed = {name for terms in constants.values() for term in terms for name in _names(term, about["norms"])}
+    missing = sorted(weights.keys() - needed)
+    shapes = {name: value.shape for name, value in weights.items()}
+    made = GraphFile(pack(model), constants, about["norms"], shapes, finder.indices)
+    differences, agree = list[float](), 0
+    filled = made.filled(sets[1])
+    for image, wanted in zip(images, answers, strict=True):
+        shares = np.exp(wanted - wanted.max())
+        shares = shares / shares.sum()
+        found = run(filled, image[None])[PROBABILITIES].reshape(-1)
+        differences.append(float(np.abs(found - shares).max() / shares.max()))
+        agree += int(found.argmax() == shares.argmax())
+    target = GRAPHS / f"{file.stem}.graph"
+    if max(differences) > MOST:
+        raise ValueError(f"its answers differ by {max(differences):.2g}")
+    GRAPHS.mkdir(exist_ok=True)
+    write(target, made)
+    read_graph(target)
+    said = f"{target.stat().st_size:,} bytes, {len(constants)} constants, {literals} literals, {len(missing)} not used"
+    same = f"agreement {agree / len(images):g}, difference {max(differences):.1g}"
+    print(f"{file.stem}: {said}, features {has_features}, {same}", flush=True)
+
+
+def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:
+    used = [term.get(key) for key in ("from", "bias", "matrix", "by", "shift", "scale", "deviation")]
+    for name in (*used, *(factor for factor, _ in term.get("times", ()))):
+        if name in norms:
+            yield from (f"{name}.{part}" for part in ("weight", "bias", "running_mean", "running_var"))
+        elif isinstance(name, str):
+            yield name
+
+
+def write(path: Path, graph: GraphFile) -> None:
+    """Write a graph file; equal graphs give equal bytes."""
+    said = {"norms": graph.norms, "shapes": graph.shapes, "constants": graph.constants}
+    members = {GRAPH: graph.graph, CONSTANTS: json.dumps(said, separators=(",", ":")).encode()}
+    for name, index in graph.indices.items():
+        held = io.BytesIO()
+        np.save(held, index)
+        members[name] = held.getvalue()
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_LZMA) as archive:
+        for name, content in members.items():
+            archive.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_LZMA)
+
+
+class Finder:
+    """Finds how constants follow from a checkpoint."""
+
+    def __init__(self, tensors: Mapping[str, Array], norms: Mapping[str, float]) -> None:
+        self._tensors, self._norms = tensors, norms
+        self.indices: dict[str, Array] = {}
+        self._graph = GraphFile(b"", {}, norms, {}, self.indices)
+        self._scales = {norm: self._graph.scale(norm, tensors) for norm in norms}
+        vectors = {
+            name: value.reshape(-1) for name, value in tensors.items() if value.size == max(value.shape, default=0)
+        }
+        self._vectors = {
+            name: value for name, value in vectors.items() if not name.endswith(("running_mean", "running_var"))
+        }
+
+    def terms(self, value: Array) -> list[Term] | None:
+        """Return the terms of a constant; None if there are none."""
+        early = ([term] for term in chain(self._moved(value), self._scaled(value)))
+        late = ([term] for term in chain(self._shifts(value), self._gathered(value)))
+        return next(chain(early, self._raised(value), late, self._through(value)), None)
+
+    def _raised(self, value: Array) -> Iterator[list[Term]]:
+        """Yield a bias plus a number, such as the 3 of a hard sigmoid."""
+        flat = value.reshape(-1)
+        plain = [{"from": name, "axes": [*range(self._tensors[name].ndim)]} for name in self._vectors]
+        for term in (*plain, *({"shift": norm} for norm in self._norms)):
+            bias = self._graph.term(term, self._tensors).reshape(-1)
+            if bias.size == flat.size and np.allclose(flat - bias, (flat - bias)[0], rtol=1e-5, atol=1e-5):
+                yield [term, {"number": round(float((flat - bias)[0]), 5)}]
+
+    def _alike(self, size: int) -> Iterator[tuple[str, Array]]:
+        for name, tensor in self._tensors.items():
+            if tensor.size == size:
+                yield name, tensor
+
+    def _moved(self, value: Array) -> Iterator[Term]:
+        for name, tensor in self._alike(value.size):
+            for axes in _orders(tensor.ndim):
+                moved = tensor.transpose(axes)
+                if np.array_equal(moved.reshape(-1), value.reshape(-1)):
+                    yield {"from": name, "axes": axes}
+
+    def _scaled(self, value: Array) -> Iterator[Term]:
+        """Yield a tensor of which each output channel is multiplied by a number, and each input channel by another."""
+        if value.ndim < 2:
+            return
+        for name, tensor in self._alike(value.size):
+            for axes in _orders(tensor.ndim) if tensor.ndim > 1 else ():
+                moved = tensor.transpose(axes)
+                if tuple(side for side in moved.shape if side > 1) != tuple(side for side in value.shape if side > 1):
+                    continue
+                # A random weight can be zero, and then says nothing.
+                ratio = np.divide(value.reshape(moved.shape), moved, np.full(moved.shape, np.nan), where=moved != 0)
+                for along in range(moved.ndim):
+                    yield from self._by_axes(ratio, along, {"from": name, "axes": axes})
+
+    def _by_axes(self, ratio: Array, along: int, term: Term) -> Iterator[Term]:
+        least = np.nanmin(np.moveaxis(ratio, along, 0).reshape(ratio.shape[along], -1), axis=1)
+        most = np.nanmax(np.moveaxis(ratio, along, 0).reshape(ratio.shape[along], -1), axis=1)
+        if np.allclose(least, most, **CLOSE):
+            for times in self._products(least, along):
+                yield {**term, "times": times}
+            return
+        if ratio.ndim != 2 or along:
+            return
+        for name, vector in self._of_size(ratio.shape[1]):
+            left = ratio / vector
+            if np.allclose(np.nanmin(left, axis=1), np.nanmax(left, axis=1), **CLOSE):
+                for times in self._products(np.nanmin(left, axis=1), 0):
+                    yield {**term, "times": [*times, [name, 1]]}
+
+    def _of_size(self, size: int) -> Iterator[tuple[str, Array]]:
+        for name, vector in chain(self._scales.items(), self._vectors.items()):
+            if vector.size == size and vector.all():
+                yield name, vector
+
+    def _products(self, wanted: Array, axis: int = 0) -> Iterator[list[Any]]:
+        """Yield factors whose product is a vector: scales of BatchNorm, other vectors, a number."""
+        if not np.isfinite(wanted).all():
+            return
+        if np.allclose(wanted, wanted[0], **CLOSE):
+            yield [[float(wanted[0]), axis]]
+        alike = list(self._of_size(wanted.size))
+        for name, each in alike:
+            left = wanted / each
+            if np.allclose(left, left[0], **CLOSE):
+                yield [[name, axis]] if np.isclose(left[0], 1.0, **CLOSE) else [[name, axis], [float(left[0]), axis]]
+        for name, each in alike:
+            for other, more in alike:
+                if np.allclose(each * more, wanted, **CLOSE):
+                    yield [[name, axis], [other, axis]]
+
+    def _shifts(self, value: Array) -> Iterator[Term]:
+        """Yield what a BatchNorm adds, after a bias, or multiplies by; or a bias with factors."""
+        flat = value.reshape(-1)
+        norms = [norm for norm, scale in self._scales.items() if scale.size == flat.size]
+        biases = [name for name, each in self._vectors.items() if each.size == flat.size]
+        for norm in norms:
+            if np.allclose(self._scales[norm], flat, **CLOSE):
+                yield {"scale": norm}
+            if np.allclose(self._graph.deviation(norm, self._tensors), flat, **CLOSE):
+                yield {"deviation": norm}
+            for bias in (None, *biases):
+                plain: Term = {"shift": norm, "bias": bias}
+                if np.allclose(self._graph.term(plain, self._tensors), flat, rtol=2e-4, atol=1e-5):
+                    yield plain
+                    return
+        for term in (*({"shift": norm} for norm in norms), *(self._plain(name) for name in biases)):
+            with np.errstate(all="ignore"):
+                ratio = flat / self._graph.term(term, self._tensors).reshape(-1)
+            for times in self._products(ratio):
+                yield {**term, "times": times}
+
+    def _plain(self, name: str) -> Term:
+        return {"from": name, "axes": [*range(self._tensors[name].ndim)]}
+
+    def _through(self, value: Array) -> Iterator[list[Term]]:
+        """Yield a bias and what a linear layer makes of an offset before it."""
+        flat = value.reshape(-1)
+        plain = [self._plain(name) for name, each in self._vectors.items() if each.size == flat.size]
+        norms = [{"shift": norm} for norm, scale in self._scales.items() if scale.size == flat.size]
+        pairs = [
+            {"matrix": matrix, "by": vector}
+            for matrix, tensor in self._tensors.items()
+            if tensor.ndim > 1 and len(tensor) == flat.size
+            for vector, size in (
+                *((name, each.size) for name, each in self._vectors.items() if not name.endswith("weight")),
+                *((norm, scale.size) for norm, scale in self._scales.items()),
+            )
+            if size == tensor.size // len(tensor)
+        ]
+        for pair in pairs:
+            product = self._graph.term(pair, self._tensors)
+            for bias in (*plain, *norms):
+                if np.allclose(product + self._graph.term(bias, self._tensors).reshape(-1), flat, rtol=2e-4, atol=2e-5):
+                    yield [pair, bias]
+            for norm in norms:
+                scaled = {**pair, "times": [[norm["shift"], 0]]}
+                shifted = self._graph.term(scaled, self._tensors) + self._graph.term(norm, self._tensors)
+                if np.allclose(shifted, flat, rtol=2e-4, atol=2e-5):
+                    yield [scaled, norm]
+
+    def _gathered(self, value: Array) -> Iterator[Term]:
+        """Yield a tensor of which the constant has some values, such as biases of attention by distance."""
+        flat = value.reshape(-1)
+        if len(np.unique(flat)) < 3:
+            return
+        for name, tensor in self._tensors.items():
+            values = tensor.reshape(-1)
+            order = np.argsort(values)
+            places = np.searchsorted(values[order], flat)
+            if (places < values.size).all() and np.array_equal(values[order][places], flat):
+                key = f"{len(self.indices)}.npy"
+                self.indices[key] = order[places].astype(np.uint32)
+                yield {"from": name, "index": key}
+                return
+
+
+def _orders(count: int) -> Sequence[list[int]]:
+    return [list(order) for order in permutations(range(count))]
+
+
+if __name__ == "__main__":
+    main()

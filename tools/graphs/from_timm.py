@@ -1,0 +1,107 @@
+"""Convert networks of timm with random weights, and keep what a graph file is made from; this step needs PyTorch.
+
+``python tools/graphs/from_timm.py FOLDER NAME...`` needs ``torch``, ``timm`` and ``litert-torch`` (2 GB), and nothing
+of the advisor. For each network it writes ``NAME.tflite`` with one set of random weights, and ``NAME.npz``: that set, a
+second one, inputs, and the answers that PyTorch computes for them with the second set.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+_register = torch.library.register_fake
+
+
+def _without_vision(name: Any, *arguments: Any, **keywords: Any) -> Callable[..., Any]:
+    """Leave out operators of torchvision, which a build of PyTorch for CPUs alone does not have."""
+    if str(name).startswith("torchvision::"):
+        return lambda function: function
+    return _register(name, *arguments, **keywords)
+
+
+torch.library.register_fake = _without_vision
+import litert_torch  # noqa: E402
+import timm  # noqa: E402
+
+INPUTS = 32
+
+
+def main() -> None:
+    folder = Path(sys.argv[1])
+    folder.mkdir(exist_ok=True)
+    for name in sys.argv[2:]:
+        if not (folder / f"{name}.npz").is_file():
+            write(folder, name)
+            print(f"{name}: written", flush=True)
+
+
+def write(folder: Path, name: str) -> None:
+    """Write the files of one network; its side is the one that its published accuracy belongs to."""
+    model = timm.create_model(name, pretrained=False).eval()
+    cfg = model.pretrained_cfg
+    side = (cfg.get("test_input_size") or cfg["input_size"])[1]
+    if (cfg.get("test_input_size") or cfg["input_size"]) != cfg["input_size"]:
+        model = timm.create_model(name, pretrained=False, **_sized(name, side)).eval()
+    sets = []
+    for seed in (1, 2):
+        settle(model, side, seed)
+        sets.append({key: value.numpy().copy() for key, value in model.state_dict().items()})
+    images = np.random.default_rng(0).normal(size=(INPUTS, side, side, 3)).astype(np.float32)
+    with torch.no_grad():
+        answers = model(torch.from_numpy(images).permute(0, 3, 1, 2)).numpy()
+    norms = {
+        path: module.eps
+        for path, module in model.named_modules()
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)
+    }
+    about = {
+        "name": name, "side": side, "norms": norms, "mean": cfg["mean"], "std": cfg["std"],
+        "licence": cfg.get("license", ""), "hub": cfg["hf_hub_id"], "url": cfg.get("url", ""),
+        "params": sum(value.numel() for value in model.parameters()), "timm": timm.__version__,
+    }  # fmt: skip
+    model.load_state_dict({key: torch.from_numpy(value) for key, value in sets[0].items()})
+    given = litert_torch.to_channel_last_io(model, args=[0]).eval()
+    litert_torch.convert(given, (torch.from_numpy(images[:1]),)).export(str(folder / f"{name}.tflite"))
+    arrays = {f"{number}/{key}": value for number, each in enumerate(sets) for key, value in each.items()}
+    with (folder / f"{name}.npz").open("wb") as file:
+        np.savez(file, **arrays, images=images, answers=answers, about=np.array(json.dumps(about)))
+
+
+def _sized(name: str, side: int) -> dict[str, int]:
+    return {"img_size": side} if "vit" in name or name.startswith("efficientformer") else {}
+
+
+def settle(model: Any, side: int, seed: int) -> None:
+    """Fill a model with random weights, none of them equal, whose activations keep their scale."""
+    torch.manual_seed(seed)
+    for name, value in model.named_parameters():
+        with torch.no_grad():
+            if value.ndim >= 2:
+                value.normal_(0.0, (2.0 / max(value[0].numel(), 1)) ** 0.5)
+            elif name.endswith("bias"):
+                value.normal_(0.0, 0.1)
+            else:
+                value.uniform_(0.5, 1.5)
+    norms = list(_norms(model))
+    for norm in norms:
+        norm.momentum = 1.0
+    model.train()
+    with torch.no_grad():
+        for _ in range(2):
+            model(torch.randn(8, 3, side, side))
+    model.eval()
+
+
+def _norms(model: Any) -> Iterator[Any]:
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            yield module
+
+
+if __name__ == "__main__":
+    main()
