@@ -165,5 +165,7 @@ def read_graph(path: Path) -> GraphFile:
                 {name: tuple(shape) for name, shape in said["shapes"].items()},
                 {name: np.load(io.BytesIO(archive.read(name)), allow_pickle=False) for name in names},
             )
-    except (zipfile.BadZipFile, ValueError, KeyError) as error:
+    except UsageError:
+        raise
+    except Exception as error:  # a damaged file can fail a parser in any way
         raise UsageError(f"{path} is not a graph file: {error}", "install the advisor again") from error

@@ -39,8 +39,9 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     for number, operator in enumerate(model.operators):
         inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
         make = _MAKERS.get(operator.name)
-        if make is None:
-            raise StageError(f"{name}: training a file with the operator {operator.name} is not supported")
+        if make is None or graph.tensors[operator.outputs[0]].shape[:1] != (1,):
+            lost = "" if make is None else ", which leaves no batch,"
+            raise StageError(f"{name}: training a file with the operator {operator.name}{lost} is not supported")
         values[operator.outputs[0]] = make(_Node(model, operator, inputs, f"{operator.name.lower()}_{number}"))
     return keras.Model(first, {output: values[index] for output, index in signature.outputs})
 

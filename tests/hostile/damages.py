@@ -71,9 +71,9 @@ WHOLE: Mapping[str, Damage] = {
 }
 
 
-def wrong_types(file: Path) -> Iterator[tuple[str, str]]:
-    """Return texts of a document with one value of another kind each, and what was changed."""
-    content = file.read_text(encoding="utf-8")
+def wrong_types(file: Path, text: str | None = None) -> Iterator[tuple[str, str]]:
+    """Return texts of a document, by default the file's, with one value of another kind each, and what was changed."""
+    content = file.read_text(encoding="utf-8") if text is None else text
     if file.suffix == ".yaml":
         document = yaml.safe_load(content)
         write: Callable[[Any], str] = lambda value: yaml.safe_dump(value, sort_keys=False)  # noqa: E731

@@ -22,8 +22,8 @@ from advisor.tflite.rewrite import pack, unpack
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
 CLOSE = {"rtol": 2e-4, "atol": 1e-6}
-FEW = 4
-"""A constant of at most so many values is one of the graph, such as a slope."""
+FEW = 1
+"""A constant of so many values is one of the graph, such as a slope."""
 MOST = 1e-4  # Largest relative difference of an answer
 Term = dict[str, Any]
 Array = np.ndarray[Any, Any]

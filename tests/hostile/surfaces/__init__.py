@@ -1,4 +1,4 @@
 """Hostile cases by surface: each module here is one, and yields its cases by ``cases(ground)``."""
 
-SURFACES = ("run_folders",)
+SURFACES = ("commands", "documents", "models", "pictures", "run_folders")
 """Names of the modules."""

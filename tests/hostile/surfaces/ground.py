@@ -86,7 +86,7 @@ def _called(sender: object, function: Callable[..., object], arguments: Sequence
     try:
         function(*arguments)
     except (AdvisorError, SeveralErrors) as error:
-        found = tuple(fault for fault in faults(2, str(error), "hint:") if fault != INTERNAL)
+        found = () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
     except BaseException:
         traceback.print_exc()
         found = (INTERNAL,)
