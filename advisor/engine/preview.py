@@ -222,7 +222,7 @@ def _locate_weights(resolved: Resolved) -> tuple[Candidates, dict[str, int | Non
         if len(downloads) == resolved.cards_to_try:
             break
         file = locate(card, options)
-        sources = [source for source in card.weights if source.file.checkable]
+        sources = [source for source in card.weights if source.file.checkable or source.kind == "huggingface"]
         if file is not None:
             downloads[card.name], files[card.name] = 0, file
         elif sources and not execution.offline:
