@@ -303,7 +303,7 @@ def print_added_device(added: NewDevice) -> None:
     profile = added.profile
     targets = plural(len(profile.targets), "target")
     typer.echo(f"{profile.name}: {targets}, {plural(len(profile.measurements), 'measurement')}")
-    typer.echo(f"{'replaced' if added.replaced else 'kept in'} {added.path}")
+    typer.echo(f"{'replaced' if added.replaced else 'kept in'} {plain(str(added.path))}")
     if added.hides_shipped:
         typer.echo("it is used instead of the shipped profile of this name")
     typer.echo(f"next: advisor devices show {profile.name}")
@@ -332,7 +332,7 @@ def print_calibrated(found: Calibrated) -> None:
     if found.networks.clock:
         typer.echo(plain(found.networks.clock))
     if found.pick:
-        typer.echo(found.pick)
+        typer.echo(plain(found.pick))
     if found.networks.governor:
         typer.echo(f"frequency governor of the device: {plain(found.networks.governor)}; others give other latencies")
     for line in found.networks.left_out:
@@ -342,4 +342,4 @@ def print_calibrated(found: Calibrated) -> None:
         typer.echo(f"{plural(kernels, 'kernel')} timed" + (f", {len(found.left_out)} left out" * bool(found.left_out)))
     for line in found.left_out:
         typer.echo(f"  left out: {plain(line)}")
-    typer.echo(f"kept in {found.path}")
+    typer.echo(f"kept in {plain(str(found.path))}")

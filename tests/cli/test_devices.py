@@ -385,3 +385,13 @@ def test_how_a_device_is_reached_is_kept_and_shown(alone: Advisor, tmp_path: Pat
     assert "ssh pi@board.local" in alone("show", "our-board").out
     told = alone("show", "our-board", "--json").document["device"]
     assert told["connection"] == {"by": "ssh", "name": "pi@board.local"}
+
+
+def test_a_folder_whose_name_has_an_escape_sequence_is_shown_with_it_escaped(
+    alone: Advisor, board: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a\x1b[31mb"
+    said = ended(alone("add", str(board), "--into", str(folder)))
+    assert "\x1b" not in said.out
+    assert "kept in " in said.out
+    assert list(folder.iterdir())

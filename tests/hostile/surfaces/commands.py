@@ -3,6 +3,8 @@
 import os
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import count, cycle, islice
+from typing import Any
 
 import click
 import typer.main
@@ -24,29 +26,34 @@ VALUES = (
     "[[[[",
     "\udc80",
 )
-ENDLESS = {"serve", "mcp", "serve-hub"}
-STARTS = ("--port", "--host")
+ENDLESS = {"serve", "mcp", "search"}
+"""They run until they are stopped; the options of a search are those of ``plan``."""
+EACH = 5  # Values of :data:`VALUES` for an option
 
 
 def cases(ground: Ground) -> Iterator[Case]:
-    """Yield each value of :data:`VALUES` for each option of each command that ends by itself."""
+    """Yield some values, in turn, for each option of each command that ends by itself."""
+    turn = count()
     for path, command in _commands(typer.main.get_command(app), ()):
         for parameter in command.params:
             flag = parameter.opts[0] if parameter.opts else ""
-            if isinstance(parameter, click.Option) and parameter.is_flag:
+            if getattr(parameter, "is_flag", False):
                 continue
-            for number, value in enumerate(VALUES):
+            for number, value in islice(
+                cycle(enumerate(VALUES)), start := next(turn) * EACH % len(VALUES), start + EACH
+            ):
                 given = (flag, value) if flag.startswith("-") else (value,)
                 yield f"{' '.join(path)} {flag} {number}", partial(_tried, ground, (*path, *given))
 
 
-def _commands(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    if isinstance(command, click.Group):
-        for name, each in command.commands.items():
-            if name not in ENDLESS:
-                yield from _commands(each, (*path, name))
-    else:
+def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "list_commands"):
         yield path, command
+        return
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        if name not in ENDLESS and (found := command.get_command(context, name)) is not None:
+            yield from _commands(found, (*path, name))
 
 
 def _tried(ground: Ground, arguments: tuple[str, ...]) -> Sequence[str]:
