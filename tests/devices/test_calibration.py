@@ -92,7 +92,7 @@ def test_the_models_to_measure_are_small_and_large_and_of_many_kinds(
 def test_four_networks_that_are_chosen_one_by_one_find_the_best_one_for_a_budget(
     predictor: Predictor, profiles: Profiles, features: FeatureTable, budget_ms: float
 ) -> None:
-    cards = load_catalogue()
+    cards = {name: card for name, card in load_catalogue().items() if not card.by_file}
     truth = {
         row.model: 1.3 * row.latency_ms
         for row in profiles["orange-pi-5"].measurements

@@ -205,7 +205,15 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
                 f"add --task {card.task}, or leave it out",
             )
     cards = [card for card in cards if card not in others]
-    cards = [card.at(side) for card in cards] if side else cards
+    if side:
+        sized = [card.at(side) for card in cards]
+        # A graph that is a file has one side. A user's own detector keeps its own.
+        cards = [card for card in sized if card.own_file or card.input_size == side]
+        if not cards:
+            raise UsageError(
+                f"--candidates: {sized[0].name} takes images of {sized[0].input_size} pixels only, this task {side}",
+                "name networks whose graph is no file: see `advisor catalog show NAME`",
+            )
     if not names and not targets.host:
         pairs = list(product(chosen_recipes(question), targets.devices))
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards

@@ -104,6 +104,11 @@ def test_all_cards_of_a_detector_have_one_input() -> None:
     assert {card.input_size for card in cards} == {320}
 
 
+def test_a_graph_of_another_input_is_no_detector() -> None:
+    with pytest.raises(UsageError, match="lcnet_1.0_224 takes images of 224 pixels only, this task 320"):
+        resolve_cards(asked(candidates=["lcnet_1.0_224"]))
+
+
 def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> None:
     fitting = {card.name for card in resolve_cards(asked(CLASSIFICATION.name, device="stm32h743")).cards}
     assert "mobilenet_v1_0.25_224" in fitting
