@@ -21,8 +21,8 @@ STAGE = "catalogue-files-1"
 
 
 def names() -> tuple[str, ...]:
-    """Return the names of the catalogue's networks."""
-    return tuple(name for name, card in load_catalogue().items() if not card.own_file)
+    """Return the names of the catalogue's networks that have a Keras graph."""
+    return tuple(name for name, card in load_catalogue().items() if not card.by_file)
 
 
 def files_of(chosen: Sequence[str]) -> dict[tuple[str, str], Path]:

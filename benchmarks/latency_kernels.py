@@ -23,7 +23,6 @@ from pathlib import Path
 
 import numpy as np
 
-from advisor.catalog.catalogue import load_catalogue
 from advisor.devices.calibration import add_kernels, with_measurements
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
@@ -78,9 +77,8 @@ class Timed:
 
 
 def judges() -> tuple[str, ...]:
-    """Return the networks that judge: some of those that have a Keras graph, always the same ones."""
-    built = (name for name in names() if not load_catalogue()[name].by_file)
-    return tuple(sorted(sorted(built, key=lambda name: sha256(name.encode()).hexdigest())[:JUDGES]))
+    """Return the networks that judge."""
+    return tuple(sorted(sorted(names(), key=lambda name: sha256(name.encode()).hexdigest())[:JUDGES]))
 
 
 def main() -> None:

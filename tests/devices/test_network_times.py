@@ -94,7 +94,7 @@ def test_every_network_of_the_catalogue_is_the_sum_of_its_operators(times: Opera
 
 
 def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
-    cards = {name: card for name, card in load_catalogue().items() if not card.own_file}
+    cards = {name: card for name, card in load_catalogue().items() if not card.by_file}
     assert set(model_operators()) == set(cards)
     for name, works in model_operators().items():
         macs = sum(number * work.macs for work, number in works if work.weights)
