@@ -38,7 +38,9 @@ def test_every_recipe_is_evaluated_once(with_images: Searched) -> None:
     judged = sum(e.holdout_accuracy is not None for e in evaluations)
     tried = sum(e.capture.holdout is not None for e in evaluations)
     told = sum(e.unknown is not None for e in evaluations)
-    assert judged > tried > 0
+    assert _captured(evaluations) <= _judged(evaluations)
+    assert 1 <= len(_captured(evaluations)) <= 2  # the first two finalists
+    assert len(_told(evaluations)) == 1
     assert len(lines) == len(evaluations) + judged + tried + told  # on the hold-out, as phones take pictures, the pick
     assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
 
