@@ -84,6 +84,7 @@ Peak memory footprint (MB): init=4.92969 overall=138.809
         ("CANNOT LINK EXECUTABLE", "CANNOT LINK"),
         ("count=1 curr=5", "no timings"),
         (PRINTED.replace("Inference (avg): 11900.5", "Inference (avg): 0"), "no time"),
+        (PRINTED.replace("median=11850", f"median={'9' * 400}"), "timings that are none"),
     ],
 )
 def test_what_holds_no_timings_is_a_failed_measurement(text: str, words: str) -> None:

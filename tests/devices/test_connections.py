@@ -21,6 +21,14 @@ from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
 
 BRIEF = "load"
+DOCUMENT = {
+    "runtime": "ai-edge-litert",
+    "runtime_version": "2",
+    "memory": {"private_bytes": 9},
+    "load": {"loadavg": 0.5},
+}
+BLOCK = {"wall_ns": [5], "cpu_ns": [5], "waited_ns": 0, "elapsed_ns": 5}
+SERIES = {"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [BLOCK]}
 CACHE = Path.home() / ".cache" / "advisor-agent"
 
 
@@ -85,6 +93,10 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
         [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": []}],
         [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [0, 5]}]}],
         [{"model": "b", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": [{"wall_ns": [5]}]}],
+        [SERIES | {"first_ns": -1}],
+        [SERIES | {"blocks": [BLOCK | {"wall_ns": [-5], "cpu_ns": [-5]}]}],
+        [SERIES | {"blocks": [BLOCK | {"wall_ns": [10**400]}]}],
+        [SERIES | {"threads": 0}],
         [{"model": "a"}],
         "series",
         None,
@@ -92,7 +104,12 @@ def test_an_agent_that_hangs_is_ended(tmp_path: Path, model: Path) -> None:
 )
 def test_a_document_without_sense_is_a_failed_measurement(series: object) -> None:
     with pytest.raises(StageError, match="invalid response from the device"):
-        timings_of_agent({"series": series}, [Path("a.tflite")], ["a"])
+        timings_of_agent(DOCUMENT | {"series": series}, [Path("a.tflite")], ["a"])
+
+
+def test_a_document_with_sense_is_read() -> None:
+    (timing,) = timings_of_agent(DOCUMENT | {"series": [SERIES]}, [Path("a.tflite")], ["a"])
+    assert (timing.median_ms, timing.threads) == (5e-6, 1)
 
 
 def test_a_job_without_models_or_threads_is_refused(agent: Path, model: Path, tmp_path: Path) -> None:
@@ -141,7 +158,8 @@ def test_hostile_names_reach_no_shell(ssh_server: SshServer, model: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "destination", ["-oProxyCommand=touch x", "", "a b", "host;touch x", "$(touch x)", "host\nother", "`x`", "a'b"]
+    "destination",
+    ["-oProxyCommand=touch x", "", "a b", "host;touch x", "$(touch x)", "host\nother", "`x`", "a'b", "me@", "me@-x"],
 )
 def test_what_is_no_host_is_refused(destination: str) -> None:
     with pytest.raises(UsageError, match="is not a valid host"):

@@ -26,7 +26,15 @@ _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 
 def parse_output(text: str, model: Path, threads: int) -> Timing:
-    """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool.
+    """Return the timing that the tool printed; StageError if there is none: it failed, or it is another tool."""
+    try:
+        return _parsed(text, model, threads)
+    except (ValueError, OverflowError) as problem:
+        raise StageError(f"benchmark_model printed timings that are none: {problem}") from problem
+
+
+def _parsed(text: str, model: Path, threads: int) -> Timing:
+    """Return the timing; StageError if there is none, ValueError or OverflowError if it cannot be read.
 
     Its details are the figures of the inferences in ms (``std_ms``, ``max_ms``, ...); the number of ``delegated``
     operators and of all, None if no delegate reports it; and the ``operators`` in run order, each with kind, name,

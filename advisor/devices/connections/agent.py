@@ -89,7 +89,7 @@ def timings_of_agent(document: Mapping[str, Any], models: Sequence[Path], names:
             _timing(by_name[each["model"]], each, common, None if index else memory, document["load"])
             for index, each in enumerate(document["series"])
         )
-    except (KeyError, TypeError, ValueError, AttributeError, statistics.StatisticsError) as problem:
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
         raise StageError(f"invalid response from the device: {type(problem).__name__} {problem}") from problem
 
 
@@ -172,17 +172,18 @@ def check_destination(destination: str) -> None:
 
     A message never repeats a password.
     """
-    if ":" in destination.rpartition("@")[0]:
+    user, _, host = destination.rpartition("@")
+    if ":" in user:
         raise UsageError("the ssh address contains a password", f"write user@host and {_KEYS_ONLY}")
-    if not _DESTINATION.fullmatch(destination) or destination.startswith("-"):
+    if not _DESTINATION.fullmatch(destination) or not host or "-" in (destination[0], host[0]):
         raise UsageError(
             f"{destination!r} is not a valid host", "write host, user@host or a name from your ssh configuration"
         )
 
 
 def check_interpreter(python: str) -> None:
-    """Refuse the path of an interpreter that is empty, begins as an option does, or contains control characters."""
-    if not python.strip() or python.startswith("-") or any(ord(letter) < 32 for letter in python):
+    """Refuse the path of an interpreter that is empty, begins as an option does, or has control characters."""
+    if not python.strip() or python.startswith("-") or not python.isprintable():
         raise UsageError(f"{python!r} is not the path of a Python interpreter", "give a path such as python3")
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -57,6 +58,13 @@ class Timing:
     throttled: str = ""  #: by how much the device slowed down, in words; empty if it did not
     cpu_ms: float | None = None  #: median CPU time of the runs at one thread, None if the tool does not tell
     waited_share: float | None = None  #: share of the time that the threads waited for a processor, None if unknown
+
+    def __post_init__(self) -> None:
+        """Refuse figures that no measurement has; ValueError."""
+        if not (0 < self.own_ms < math.inf and 0 <= self.first_ms < math.inf and 0 <= self.load_ms < math.inf):
+            raise ValueError(f"no times: {self.own_ms} ms, first {self.first_ms} ms, loading {self.load_ms} ms")
+        if self.threads < 1 or self.runs < 1 or (self.memory_bytes or 0) < 0:
+            raise ValueError(f"no figures: {self.threads} threads, {self.runs} runs, {self.memory_bytes} bytes")
 
     @property
     def own_ms(self) -> float:
