@@ -93,11 +93,13 @@ CONFIDENCES = (0.5, 0.99)
 CALIBRATED = "predictions are calibrated up to 99%: write for example --confidence 90%"
 
 _SCHEME = r"[a-z][a-z0-9+.-]{0,30}"  # bounded: a text of a million letters takes no longer
-_ADDRESS = re.compile(rf"({_SCHEME})://((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
+_AS_PATH = r"https?|s?ftp|s3|gs|ssh|postgresql|postgres"  # a path keeps one of its slashes
+_ADDRESS = re.compile(rf"({_SCHEME}(?=://)|\b(?:{_AS_PATH})(?=:/)):/{{1,2}}((?:(?!{_SCHEME}://)[^\n])*)", re.IGNORECASE)
+_LOGIN = re.compile(r"(?<![^\s:='\"])([^\s:/@]+):[^\s:/@]+@(?=[\w\[])")  # without //, as in a typing error
 _PORT = re.compile(r":\d{1,5}\W*$")
 _NAMES = r"[\w.-]{0,30}(?:passw|passfile|token|secret|signature|credential|api_?key|access_?key)[\w.-]{0,30}|sig"
 _SECRET, _SECRET_WITH_SPACE = (
-    re.compile(rf"([?&])(?:(?:{_NAMES})=[{value}]*(?:&|(?![{value}])))+", re.IGNORECASE)
+    re.compile(rf"([?&#;])(?:(?:{_NAMES})=[{value}]*(?:&|(?![{value}])))+", re.IGNORECASE)
     for value in (r"^&#\s", r"^&#\n")
 )
 
@@ -160,7 +162,8 @@ def without_password(text: str) -> str:
 
     Passwords and parameters such as ``token=`` are left out; of a web address the user too, who may be a token.
     """
-    return _ADDRESS.sub(_plain, text) if "://" in text else text
+    shown = _ADDRESS.sub(_plain, text) if ":/" in text else text
+    return _LOGIN.sub(r"\1@", shown) if "@" in shown else shown
 
 
 def without_passwords(value: Any) -> Any:
