@@ -238,13 +238,13 @@ def imagenet_labels() -> tuple[str, ...]:
 def recall(path: Path, text: str) -> tuple[tuple[Card, ...], tuple[int, ...]] | None:
     """Return the cards of the file ``path`` that holds ``text``, and their indices in it, if they were read before."""
     try:
-        stored = _place(path).read_text(encoding="utf-8")
+        stored = read_text(_place(path))
         key, digest, body = stored.split("\n", 2)
         if key != _key(path, text) or digest != _digest(body):
             return None
         rows, indices = json.loads(body)
         return tuple(_card(row) for row in rows), tuple(indices)
-    except (OSError, ValueError, TypeError, RecursionError) as error:
+    except (UsageError, ValueError, TypeError, RecursionError) as error:
         _log.debug("no remembered cards of %s: %s", path, error)
         return None
 

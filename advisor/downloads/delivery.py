@@ -22,11 +22,13 @@ from urllib.parse import urlsplit
 import requests
 from filelock import FileLock
 
+from advisor.core.errors import UsageError
 from advisor.core.names import without_password
 from advisor.downloads.files import FetchOptions, HashMismatch, MemberFile, Unavailable, WeightSource, check, need_proof
 from advisor.downloads.tool_config import package_index
 from advisor.downloads.transport import Client, Deadline, Interrupted, Transport, announced_bytes, refused
 from advisor.store.files import UNREADABLE_ZIP
+from advisor.store.yamlfile import read_text
 
 MAX_DOWNLOAD_BYTES = 2 * 2**30
 MAX_MEMBER_BYTES = 2**30
@@ -134,8 +136,8 @@ class Download:
     def _version(self) -> str:
         """Return the version that the partial file is of, empty if it is not known or of another address."""
         try:
-            address, _, version = self._version_file.read_text(encoding="ascii").partition("\n")
-        except (OSError, ValueError):
+            address, _, version = read_text(self._version_file).partition("\n")
+        except UsageError:
             return ""
         return version if address == self._address() and _VERSION.fullmatch(version) else ""
 

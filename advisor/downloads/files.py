@@ -23,6 +23,7 @@ from advisor.core.errors import UsageError
 from advisor.core.names import without_password
 from advisor.store.cache import cache_root
 from advisor.store.files import sha256_file, write_atomically
+from advisor.store.yamlfile import read_text
 
 _log = logging.getLogger(__name__)
 
@@ -122,6 +123,9 @@ class WeightsFile:
     port: str
 
 
+_MIRRORS = "a mirror is a folder, a file or an http(s) URL"
+
+
 @dataclass(frozen=True, slots=True)
 class FetchOptions:
     """``mirror``: a folder, a file or an http(s) URL of the user's; ``cache``: the cache's root; both have defaults.
@@ -141,9 +145,14 @@ class FetchOptions:
 
     @property
     def mirror_url(self) -> str | None:
-        """The mirror, where it is an http(s) URL."""
+        """The mirror, where it is an http(s) URL; UsageError if it is one that no server can have."""
         text = self._mirror_text()
-        return text.rstrip("/") if text and urlsplit(text).scheme in ("http", "https") else None
+        try:
+            return text.rstrip("/") if text and urlsplit(text).scheme in ("http", "https") else None
+        except ValueError as error:
+            raise UsageError(
+                f"the mirror '{without_password(text or '')}' is not a valid address ({error})", _MIRRORS
+            ) from error
 
     @property
     def mirror_path(self) -> Path | None:
@@ -154,7 +163,7 @@ class FetchOptions:
         path = Path(text.removeprefix("file://")).expanduser()
         if not path.exists():
             shown = without_password(text)
-            raise UsageError(f"the mirror '{shown}' does not exist", "a mirror is a folder, a file or an http(s) URL")
+            raise UsageError(f"the mirror '{shown}' does not exist", _MIRRORS)
         return path
 
     def report(self, name: str, done: int, total: int | None) -> None:
@@ -308,8 +317,8 @@ def _fully_known(root: Path, member: MemberFile) -> MemberFile:
     if member.sha256 or not member.key:
         return member
     try:
-        found = _record(root, member).read_text(encoding="ascii").strip()
-    except (OSError, ValueError):
+        found = read_text(_record(root, member)).strip()
+    except UsageError:
         return member
     # A damaged record is as good as none: the file is checked by what its card has, and recorded again.
     return MemberFile(member.path, found) if re.fullmatch(r"[0-9a-f]{64}", found) else member

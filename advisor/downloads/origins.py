@@ -76,7 +76,10 @@ def _parsed(body: bytes, base: str, package: str, is_json: bool) -> list[_Entry]
 
 
 def _is_local(place: str) -> bool:
-    return urlsplit(place).scheme not in ("http", "https")
+    try:
+        return urlsplit(place).scheme not in ("http", "https")
+    except ValueError as error:
+        raise Unavailable(f"{without_password(place)}: not a valid address ({error})") from error
 
 
 def _path(place: str) -> Path:

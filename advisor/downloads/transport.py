@@ -38,12 +38,14 @@ def refused(url: str, status: int) -> str:
 
 
 def credentials_of(urls: Sequence[str]) -> tuple[tuple[str, str, str], ...]:
-    """Return the ``(host:port, user, password)`` written into ``urls``."""
-    return tuple(
-        (parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or ""))
-        for parts in map(urlsplit, urls)
-        if parts.username
-    )
+    """Return the ``(host:port, user, password)`` written into ``urls``; what is no address has none."""
+    found = []
+    for url in urls:
+        with contextlib.suppress(ValueError):
+            parts = urlsplit(url)
+            if parts.username:
+                found.append((parts.netloc.rpartition("@")[2], unquote(parts.username), unquote(parts.password or "")))
+    return tuple(found)
 
 
 class Deadline:

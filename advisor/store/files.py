@@ -22,6 +22,7 @@ from filelock import FileLock
 
 from advisor.core.errors import StageError, UsageError
 from advisor.core.units import show_bytes
+from advisor.store.yamlfile import read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -106,6 +107,8 @@ def write_hashes(folder: Path, place: Path) -> None:
     """
     files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
     hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
+    if _hashes(place).is_dir():
+        shutil.rmtree(_hashes(place))
     write_atomically(_hashes(place), json.dumps(hashes, indent=0, sort_keys=True))
 
 
@@ -117,10 +120,10 @@ def changed_file(folder: Path) -> Path | None:
     if not (kept := _hashes(folder)).exists():
         return None
     try:
-        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(kept.read_bytes()).items()):
+        for file, sha256 in ((folder / str(name), sha256) for name, sha256 in json.loads(read_bytes(kept)).items()):
             if not file.is_file() or sha256_file(file) != sha256:
                 return file
-    except (OSError, ValueError, AttributeError, TypeError):
+    except (UsageError, OSError, ValueError, AttributeError, TypeError, RecursionError):
         return kept
     return None
 
@@ -144,8 +147,8 @@ def is_unchanged(folder: Path) -> bool:
 def cached_sha256(file: Path) -> str:
     """Return the SHA-256 of a file of a result: as it was written to the cache, computed if it is not there."""
     try:
-        return str(json.loads(_hashes(file.parent).read_bytes())[file.name])
-    except (OSError, ValueError, LookupError, TypeError):
+        return str(json.loads(read_bytes(_hashes(file.parent)))[file.name])
+    except (UsageError, ValueError, LookupError, TypeError, RecursionError):
         return sha256_file(file)
 
 
@@ -232,10 +235,10 @@ def write_block(folder: Path, names: Sequence[bytes], rows: NDArray[np.float32])
 def add_block(blocks: Path, folder: Path) -> None:
     """Add a block, a folder next to the list, to the list unless it is already there."""
     line = folder.name.encode() + b"\n"
-    if blocks.exists() and line in blocks.read_bytes().splitlines(keepends=True):
+    if blocks.is_file() and line in blocks.read_bytes().splitlines(keepends=True):
         return
     with FileLock(f"{blocks}.lock"):
-        written = blocks.read_bytes() if blocks.exists() else b""
+        written = blocks.read_bytes() if blocks.is_file() else b""
         if line in written.splitlines(keepends=True):
             return
         with blocks.open("ab") as file:
@@ -245,7 +248,7 @@ def add_block(blocks: Path, folder: Path) -> None:
 def _known(blocks: Path, wanted: Collection[bytes]) -> dict[bytes, NDArray[np.float32]]:
     """Return the wanted rows that the blocks contain; the newest block counts."""
     found: dict[bytes, NDArray[np.float32]] = {}
-    listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.exists() else []
+    listed = blocks.read_text(encoding="utf-8", errors="replace").split() if blocks.is_file() else []
     for block in reversed(listed):
         for name, row in _read(blocks.parent / Path(block).name, wanted):
             found.setdefault(name, row)
@@ -258,6 +261,8 @@ def _read(folder: Path, wanted: Collection[bytes]) -> list[tuple[bytes, NDArray[
     """Return the wanted rows of a block; none if the block is missing or damaged."""
     import numpy as np
 
+    if not ((folder / NAMES).is_file() and (folder / ROWS).is_file()):  # a pipe would be waited for
+        return []
     try:
         names = np.load(folder / NAMES, allow_pickle=False)
         rows = np.load(folder / ROWS, mmap_mode="r", allow_pickle=False)

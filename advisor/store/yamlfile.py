@@ -205,6 +205,10 @@ class _Reading:
             raise self._refused(event, f"a number of {len(event.value)} characters")
         if tag in _NUMBERS and ":" in event.value:
             raise self._refused(event, f"'{event.value}', which YAML takes for a number in sixties: quote it")
+        if kind == "binary":
+            raise self._refused(event, "the tag 'binary', which is more than plain data")
+        if kind == "null" and event.value.lower() not in ("", "~", "null"):
+            raise self._refused(event, f"'{event.value[:MAX_NUMBER]}' is not of the kind 'null'")
         try:
             return self._loader.construct_object(yaml.ScalarNode(tag, event.value, event.start_mark, event.end_mark))
         except yaml.YAMLError:

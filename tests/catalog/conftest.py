@@ -5,6 +5,7 @@ import hashlib
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -75,6 +76,13 @@ class Shelf:
 @pytest.fixture
 def shelf() -> Iterator[Shelf]:
     """A running server with nothing on it."""
+    with serving() as shelf:
+        yield shelf
+
+
+@contextmanager
+def serving() -> Iterator[Shelf]:
+    """A server in this process until the end of the block."""
     server = _Server(("127.0.0.1", 0), _Handler)
     server.daemon_threads = True
     shelf = Shelf(f"http://127.0.0.1:{server.server_address[1]}")

@@ -1,6 +1,7 @@
 """A result in the cache is used only with the content that it was written with."""
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -66,6 +67,16 @@ def test_the_result_of_an_older_version_is_accepted_and_a_later_change_is_found(
     ArtifactCache(tmp_path).get("compress-3", {}, write("again"))
     overwrite(result / "model.tflite", b"other")
     assert changed_file(result) == result / "model.tflite"
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_hashes_that_are_no_file_are_written_again(result: Path, tmp_path: Path, make: Callable[[Path], None]) -> None:
+    hashes = Path(f"{result}.sha256")
+    hashes.unlink()
+    make(hashes)
+    assert changed_file(result) == hashes
+    assert ArtifactCache(tmp_path).get("compress-3", {}, write("again")) == result
+    assert changed_file(result) is None
 
 
 def test_the_hash_of_a_cached_file_is_read_and_that_of_another_file_computed(result: Path, tmp_path: Path) -> None:
