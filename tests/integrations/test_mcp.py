@@ -77,6 +77,7 @@ def called(folder: Path, tool: str, arguments: dict[str, Any]) -> Any:
         ("search", {"budget": "50ms", "time_limit": "soon"}, "time_limit: 'soon' is not a number with a unit"),
         ("catalog", {"conditions": ["--help"]}, "--filter: '--help' is not a comparison"),
         ("report", {"run": "loop/run"}, "run: 'loop/run' cannot be a path: Symlink loop"),
+        ("plan", {"budget": "50\0ms"}, "an argument cannot be passed on: embedded null byte"),
         ("benchmark", {"model": "a\0b"}, "model: 'a\\x00b' cannot be a path"),
         (
             "plan",

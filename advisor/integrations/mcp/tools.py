@@ -14,13 +14,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Never
 
 import anyio
 from anyio.abc import Process
 from anyio.streams.text import TextReceiveStream
 from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
 from advisor.core.errors import ExitCode, UsageError, nearest
@@ -169,7 +171,7 @@ class Tools:
     def _images(self, data: str) -> str:
         """Return the path of images; ToolError if a manifest or a link leads to a file outside the folders."""
         path = self.folders.path("data", data)
-        with suppress(UsageError):  # the command says what is wrong with it
+        with suppress(UsageError, OSError):  # the command says what is wrong with it
             for entry in list_files(Path(path)).entries:
                 self.folders.path("data", str(entry.path))
         return path
@@ -181,7 +183,11 @@ class Tools:
         command = [sys.executable, "-P", "-m", "advisor", *arguments, "--json"]  # no module from the folder
         said: list[str] = []
         environment = {**os.environ, "NO_COLOR": "1"}
-        async with await anyio.open_process(command, cwd=self.folders.roots[0], env=environment) as process:
+        try:
+            opened = await anyio.open_process(command, cwd=self.folders.roots[0], env=environment)
+        except (OSError, ValueError) as error:  # too long, or with a NUL character
+            raise ToolError(f"an argument cannot be passed on: {error}") from error
+        async with opened as process:
             try:
                 async with anyio.create_task_group() as group:
                     group.start_soon(_follow, process, said, ctx, total_s)
@@ -232,6 +238,12 @@ class _Server(MCPServer[None]):
                 f"{name}: unknown argument '{given}'{nearest(given, taken[name])}; it takes {', '.join(taken[name])}"
             )
         return await super().call_tool(name, arguments, context)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[None, Any] | None = None
+    ) -> Never:
+        """Refuse: there are no prompts, and the class above logs a traceback."""
+        raise MCPError(INVALID_PARAMS, f"unknown prompt '{name}'; this server has tools only")
 
 
 def server(tools: Tools) -> MCPServer[None]:

@@ -86,9 +86,15 @@ class Reevaluations:
             busy = next((name for name, job in self._jobs.items() if not job.ended), "")
             if busy:
                 raise UsageError(f"'{busy}' is being re-evaluated", "wait until this has ended")
-            job = self._jobs[run.name] = ReevaluationJob(device)
             options = [f"--device={device}"] if device else []
-            self._process = ChildProcess(_command(["reevaluate", str(run), *options]), environment=_environment())
+            try:
+                command = _command(["reevaluate", str(run), *options])
+                self._process = ChildProcess(command, environment=_environment())
+            except ValueError as error:  # a NUL character
+                raise UsageError(
+                    f"{device!a} is not the name of a device ({error})", "choose one of the list"
+                ) from None
+            job = self._jobs[run.name] = ReevaluationJob(device)
         threading.Thread(target=self._follow, args=(self._process, job), daemon=True).start()
 
     def close(self) -> None:

@@ -47,6 +47,13 @@ def test_a_refused_re_evaluation_shows_what_it_said(colours: RunFolder) -> None:
     assert any("raspberry-pi-4" in line for line in ended(jobs, colours.path).lines)
 
 
+def test_what_is_no_name_of_a_device_is_refused_and_nothing_starts(colours: RunFolder) -> None:
+    jobs = Reevaluations()
+    with pytest.raises(UsageError, match="is not the name of a device"):
+        jobs.start(colours.path, "a\0b")
+    jobs.close()
+
+
 def test_the_server_ends_its_command(colours: RunFolder) -> None:
     jobs = Reevaluations()
     jobs.start(colours.path, "raspberry-pi-4")
