@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.options import GROUPS, PLAN, SEARCH
+from advisor.core.units import plain
 
 WIDTH = 100
 """Columns of a comment."""
@@ -70,8 +71,8 @@ def _lines(path: Path, given: Mapping[str, Any]) -> Iterator[str]:
     # Editors read the schema that this comment names: they complete keys and mark mistakes. The path is relative, so it
     # holds for everyone whose environment lies in the same place beside the file.
     schema = (shipped_folder("schemas") / "request.schema.json").resolve()
-    yield f"# yaml-language-server: $schema={os.path.relpath(schema, path.resolve().parent)}"
-    yield f"# Run it with: advisor search --request {path.name}. Options on the command line take precedence."
+    yield f"# yaml-language-server: $schema={plain(os.path.relpath(schema, path.resolve().parent))}"
+    yield f"# Run it with: advisor search --request {plain(path.name)}. Options on the command line take precedence."
     yield "schema_version: 1"
     for group in GROUPS:
         yield f"\n# ---- {group} ----"

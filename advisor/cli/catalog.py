@@ -129,6 +129,7 @@ def check(
     else:
         print_checked(checked, build)
     if checked.errors:
+        typer.echo("hint:  correct the places that are named, then check again", err=True)
         raise typer.Exit(ExitCode.USAGE)
 
 

@@ -101,9 +101,13 @@ LONGEST = 4000
 """Characters of an error message: all errors of a profile fit, a path of as many characters does not."""
 
 _SYSTEM_HINTS = {
+    errno.ENOENT: "check the path, and that there is room for temporary files (TMPDIR)",
     errno.ENAMETOOLONG: "give a shorter path",
     errno.ENOSPC: "free some space, or write to another disk",
     errno.EDQUOT: "free some space, or write to another disk",
+    errno.EFBIG: "raise the limit of file sizes (ulimit -f), or write to another disk",
+    errno.EMFILE: "raise the limit of open files (ulimit -n)",
+    errno.EIO: "check the disk, or write to another one",
     errno.ENOMEM: "free some memory, or raise the limit (ulimit -v); a search goes on with --resume",
     errno.EROFS: "write to another folder",
     errno.EACCES: "check the permissions, or write to another folder",
@@ -111,6 +115,9 @@ _SYSTEM_HINTS = {
     errno.ENOTDIR: "a part of the path is a file: check it",
     errno.ELOOP: "a link of the path leads to itself: check it",
 }
+
+_NO_MEMORY = ("can't start new thread", "failed to map segment", "without setting an exception")
+"""What the system, its loader of libraries and Python say where there is no memory."""
 
 app = Commands(
     name="advisor",
@@ -170,7 +177,10 @@ def main() -> NoReturn:
             _complain(f"{error.filename or 'the output'}: {error.strerror}", _SYSTEM_HINTS.get(error.errno or 0, ""))
             sys.exit(ExitCode.USAGE)
         said = str(error)
-        if isinstance(error, MemoryError) or "can't start new thread" in said or "failed to map segment" in said:
+        if os.strerror(errno.EMFILE) in said:  # of a library that cannot be loaded
+            _complain(said, _SYSTEM_HINTS[errno.EMFILE])
+            sys.exit(ExitCode.USAGE)
+        if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
             from advisor.api.runs import memory_there
 
             _complain(f"memory ran out: {memory_there()}", _SYSTEM_HINTS[errno.ENOMEM])

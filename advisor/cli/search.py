@@ -28,6 +28,7 @@ from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.names import EFFORTS
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
+from advisor.core.units import visible
 
 ENDS_WITHIN_S = 10.0
 """Seconds after which an interrupted search ends although a thread of a dropped evaluation still works."""
@@ -133,7 +134,8 @@ def init(
     if as_json:
         print_document(path=str(path))
         return
-    typer.echo(f"wrote {path}; next: advisor search --request {path}")
+    shown = visible(str(path))
+    typer.echo(f"wrote {shown}; next: advisor search --request {shown}")
 
 
 @takes(annotations_of(PLAN))

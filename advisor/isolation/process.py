@@ -21,6 +21,8 @@ ENDS_IN_S = 10.0  # Seconds that killed processes may take to end
 UNWANTED: ContextVar[threading.Event | None] = ContextVar("UNWANTED", default=None)
 """An event that ends the programs of :func:`run_program` in this context, because nobody needs their results."""
 
+_LIMITS = "check that it may be run, and the limits of memory, files and processes (ulimit -a)"
+
 _LOOK_S = 0.2  # Seconds between two looks at that event
 
 
@@ -157,7 +159,7 @@ class ChildProcess:
         except FileNotFoundError as error:
             raise UsageError(f"the program '{argv[0]}' is not installed", hint) from error
         except OSError as error:
-            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint) from error
+            raise UsageError(f"the program '{argv[0]}' cannot be run: {error.strerror}", hint or _LIMITS) from error
 
     @property
     def pid(self) -> int:

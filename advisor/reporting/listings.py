@@ -151,7 +151,7 @@ def print_checked(checked: Checked, build: bool) -> None:
     """Print every error, the notes by kind, and the outcome; ``build``: graphs were to be built as well."""
     for finding in checked.errors:
         name = f"{finding.card}: " if finding.card else ""
-        typer.secho(f"{finding.place}: {name}{plain(finding.text)}", err=True)
+        typer.secho(f"{plain(finding.place)}: {name}{plain(finding.text)}", err=True)
     notes = Counter(finding.text for finding in checked.findings if finding.level.value == "note")
     for text, count in notes.most_common():
         typer.echo(f"note: {count} x {plain(text)}")

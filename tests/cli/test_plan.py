@@ -207,6 +207,12 @@ def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_p
     assert resolve({}, file).written == asked
 
 
+def test_the_name_of_the_file_adds_no_line_to_it(advisor: Advisor, tmp_path: Path) -> None:
+    assert advisor("init", "a\nsize_budget: 9MB #.yaml", "--budget", "50ms").code == 0
+    (file,) = tmp_path.glob("*.yaml")
+    assert yaml.safe_load(file.read_text()) == {"schema_version": 1, "budget": "50ms"}
+
+
 def test_editors_find_the_schema_that_it_keeps(advisor: Advisor, tmp_path: Path) -> None:
     assert advisor("init", "--budget", "50ms").code == 0
     text = (tmp_path / "advisor.yaml").read_text()

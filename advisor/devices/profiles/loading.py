@@ -136,11 +136,11 @@ def read_profile(path: Path, models: Collection[str] | None = None) -> DevicePro
         profile = profile_from(read_yaml(path, MAX_YAML_BYTES))
     names = [target.name for target in profile.targets] if profile else None
     measurements: tuple[Measurement, ...] = ()
-    if (rows := path.with_suffix(".csv")).is_file():
+    if (rows := path.parent / f"{path.stem}.csv").is_file():
         with problems.collected():
             measurements = read_measurements(rows, names, models)
     kernels: tuple[Kernel, ...] = ()
-    if (timed := path.with_suffix(SUFFIX)).is_file() and names:
+    if (timed := path.parent / f"{path.stem}{SUFFIX}").is_file() and names:
         with problems.collected():
             kernels = read_kernels(timed, names)
     problems.raise_any()
