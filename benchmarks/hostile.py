@@ -26,8 +26,8 @@ def main() -> None:
     rows, bad = list[tuple[object, ...]](), list[str]()
     for name in names:
         started, seen, kinds = time.perf_counter(), 0, Counter[str]()
-        with tempfile.TemporaryDirectory() as folder:
-            for label, tried in import_module(f"tests.hostile.surfaces.{name}").cases(Ground(Path(folder))):
+        with tempfile.TemporaryDirectory() as folder, (ground := Ground(Path(folder))).held:
+            for label, tried in import_module(f"tests.hostile.surfaces.{name}").cases(ground):
                 found, seen = tried(), seen + 1
                 kinds.update([*found, "bad"] if found else [])
                 if found:

@@ -89,6 +89,14 @@ CASES = {
     ),
     "no timestamp": Case(SHOW, "'foo' is not of the kind 'timestamp'", profile("memory: !!timestamp foo")),
     "no truth value": Case(SHOW, "'foo' is not of the kind 'bool'", profile("memory: !!bool foo")),
+    "bytes in a document": Case(
+        SHOW, "the tag 'binary', which is more than plain data", profile("memory: !!binary /w==")
+    ),
+    "no null": Case(SHOW, "'foo' is not of the kind 'null'", profile("memory: !!null foo")),
+    "a mirror that no server can have": Case(
+        ("catalog", "fetch", "mobilenet_v2_1.0_224", "--mirror", "http://me:pw@[::1/x"), "is not a valid address"
+    ),
+    "a profile without a name": Case(("devices", "add", ""), ".: is not a plain file"),
     "no whole number": Case(SHOW, "'' is not of the kind 'int'", profile('memory: !!int ""')),
     "6,000 hexadecimal digits": Case(SHOW, "a number of 6002 characters", profile(f"memory: 0x{'f' * 6000}")),
     "thousands of sexagesimal places": Case(SHOW, "a number of", profile(f"memory: 1{':20' * 5000}")),

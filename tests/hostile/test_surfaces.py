@@ -15,6 +15,7 @@ SAMPLE = 20
 
 @pytest.mark.parametrize("surface", SURFACES)
 def test_a_sample_of_a_surface_ends_well(tmp_path: Path, surface: str) -> None:
-    cases = list(import_module(f"tests.hostile.surfaces.{surface}").cases(Ground(tmp_path)))
-    chosen = random.Random(surface).sample(cases, min(SAMPLE, len(cases)))
-    assert {name: found for name, tried in chosen if (found := tried())} == {}
+    with (ground := Ground(tmp_path)).held:
+        cases = list(import_module(f"tests.hostile.surfaces.{surface}").cases(ground))
+        chosen = random.Random(surface).sample(cases, min(SAMPLE, len(cases)))
+        assert {name: found for name, tried in chosen if (found := tried())} == {}

@@ -28,7 +28,7 @@ VALUES = (
 )
 ENDLESS = {"serve", "mcp", "search"}
 """They run until they are stopped; the options of a search are those of ``plan``."""
-EACH = 5  # Values of :data:`VALUES` for an option
+EACH = len(VALUES)  # Values of :data:`VALUES` for an option
 
 
 def cases(ground: Ground) -> Iterator[Case]:

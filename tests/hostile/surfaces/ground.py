@@ -18,8 +18,13 @@ from tests.hostile.attempts import HANG, faults
 SOON_S = 30.0
 CALL_BYTES = 4_000_000_000  # Address space of a call
 INTERNAL, ACCEPTED, DIED = "internal error", "accepted", "died"
-KINDS = (INTERNAL, "traceback", HANG, "control character", "no hint", ACCEPTED, DIED)
-"""What can be bad; ``accepted``: input that must be refused was not; ``died``: a process ended by a signal."""
+WRONG, SECRET = "wrong result", "secret"
+KINDS = (INTERNAL, "traceback", HANG, "control character", "no hint", ACCEPTED, DIED, WRONG, SECRET)
+"""What can be bad.
+
+``accepted``: input that must be refused was not; ``died``: a process ended by a signal; ``wrong result``: what was read
+or written is not what was given; ``secret``: a secret was shown or kept.
+"""
 
 Case = tuple[str, Callable[[], Sequence[str]]]
 """A name, and what tries the case and returns what is bad, of :data:`KINDS`."""
@@ -32,6 +37,7 @@ class Ground:
 
     folder: Path
     server: ForkServerContext = field(default_factory=forked.context)
+    held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # servers that end with the cases
 
     def fresh(self, files: Mapping[str, str | bytes] | None = None) -> Path:
         """Return an empty folder with these files."""
@@ -53,14 +59,16 @@ class Ground:
 
     def command_in(self, place: Path, *arguments: str, refused: bool = False, **variables: str) -> Sequence[str]:
         """Run ``advisor ARGUMENTS`` in a folder that is there."""
-        environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
         try:
-            code, out, err = forked.run(self.server, arguments, place, environment, SOON_S)
+            code, out, err = self.said(place, *arguments, **variables)
         except TimeoutError:
             return (HANG,)
-        if code < 0:
-            return (DIED,)
-        return (*faults(code, out, err), *((ACCEPTED,) if refused and code == 0 else ()))
+        return found(code, out, err, refused)
+
+    def said(self, place: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
+        """Return exit code, output and errors of a command; TimeoutError if it does not end in time."""
+        environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
+        return forked.run(self.server, arguments, place, environment, SOON_S)
 
     def call(self, function: Callable[..., object], *arguments: object, refused: bool = False) -> Sequence[str]:
         """Call a function in a process of its own: an error of another kind than those for users is bad."""
@@ -69,15 +77,22 @@ class Ground:
         process = context.Process(target=_called, args=(sender, function, arguments, refused))
         process.start()
         sender.close()
-        found: Sequence[str] = (HANG,)
+        faults: Sequence[str] = (HANG,)
         if receiver.poll(SOON_S):
             with contextlib.suppress(EOFError):
-                found = receiver.recv()
+                faults = receiver.recv()
             process.join(SOON_S)
-            found = (DIED,) if process.exitcode and process.exitcode < 0 else found
+            faults = (DIED,) if process.exitcode and process.exitcode < 0 else faults
         process.kill()
         process.join()
-        return found
+        return faults
+
+
+def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]:
+    """Return what is bad in the end of a command; with ``refused``, exit code 0 is."""
+    if code < 0:
+        return (DIED,)
+    return (*faults(code, out, err), *((ACCEPTED,) if refused and code == 0 else ()))
 
 
 def _called(sender: object, function: Callable[..., object], arguments: Sequence[object], refused: bool) -> None:
@@ -87,6 +102,9 @@ def _called(sender: object, function: Callable[..., object], arguments: Sequence
         function(*arguments)
     except (AdvisorError, SeveralErrors) as error:
         found = () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
+    except AssertionError:
+        traceback.print_exc()
+        found = (WRONG,)
     except BaseException:
         traceback.print_exc()
         found = (INTERNAL,)
