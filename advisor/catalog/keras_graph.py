@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +17,15 @@ from advisor.tflite.values import real_values
 if TYPE_CHECKING:
     import keras
 
-_ELEMENTWISE = {"ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide", "MAXIMUM": "maximum"}
+_ELEMENTWISE = {
+    "ADD": "add", "SUB": "subtract", "MUL": "multiply", "DIV": "divide", "MAXIMUM": "maximum", "POW": "power",
+    "FLOOR_DIV": "floor_divide", "SQUARED_DIFFERENCE": "subtract",
+}  # fmt: skip
 _UNARY = {
     "RELU": "relu", "RELU6": "relu6", "HARD_SWISH": "hard_swish", "LOGISTIC": "sigmoid", "RSQRT": "rsqrt",
-    "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square",
+    "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square", "ABS": "abs", "SIN": "sin", "COS": "cos",
 }  # fmt: skip
+_LAYERS = {"relu", "relu6", "hard_swish", "sigmoid", "tanh"}
 _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 
 
@@ -38,11 +44,17 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     first = values[graph.inputs[0]]
     for number, operator in enumerate(model.operators):
         inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
-        make = _MAKERS.get(operator.name)
-        if make is None or graph.tensors[operator.outputs[0]].shape[:1] != (1,):
-            lost = "" if make is None else ", which leaves no batch,"
-            raise StageError(f"{name}: training a file with the operator {operator.name}{lost} is not supported")
-        values[operator.outputs[0]] = make(_Node(model, operator, inputs, f"{operator.name.lower()}_{number}"))
+        node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
+        make = _of_all_axes if operator.name in _WITH_BATCH or node.loses_batch else _MAKERS.get(operator.name)
+        if make is None:
+            raise StageError(f"{name}: training a file with the operator {operator.name} is not supported")
+        value = make(node)
+        if all(each is None or _is_constant(each) for each in inputs):
+            value = keras.ops.convert_to_numpy(value).reshape(node.shape)
+        elif not isinstance(value._keras_history.operation, keras.layers.Layer):
+            # Fine-tuning names layers: those whose maps are cached, and levels that the head reads.
+            value = keras.layers.Activation("linear", name=f"{node.name}.out")(value)
+        values[operator.outputs[0]] = value
     return keras.Model(first, {output: values[index] for output, index in signature.outputs})
 
 
@@ -55,6 +67,29 @@ class _Node:
     inputs: list[Any]
     name: str
 
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes of the inputs in the file; their first axis is 1, the batch, or the file has none there."""
+        tensors = self.model.subgraphs[0].tensors
+        return [tensors[index].shape for index in self.operator.inputs if index >= 0]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of the output in the file."""
+        return self.model.subgraphs[0].tensors[self.operator.outputs[0]].shape
+
+    @property
+    def loses_batch(self) -> bool:
+        """Whether an operator of several values does not have the batch as first axis of all; constants have none."""
+        if self.operator.name not in (*_ELEMENTWISE, "MEAN", "SUM", "CONCATENATION"):
+            return False
+        given = [shape for shape, value in zip(self.shapes, self.inputs, strict=True) if not _is_constant(value)]
+        return not given or any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*given, self.shape))
+
+
+def _is_constant(value: Any) -> bool:
+    return isinstance(value, Tensor | np.ndarray)
+
 
 def _constant(tensor: Any) -> Any:
     if not isinstance(tensor, Tensor):
@@ -65,11 +100,11 @@ def _constant(tensor: Any) -> Any:
     return np.asarray(value, np.float32 if tensor.dtype.startswith("float") else np.int32).reshape(tensor.shape)
 
 
-def _activated(value: Any, operator: Operator) -> Any:
-    from keras import ops
+def _activated(value: Any, node: _Node) -> Any:
+    from keras import layers
 
-    fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
-    return getattr(ops, fused)(value) if fused else value
+    fused = _FUSED[str(node.operator.options.get("fused_activation_function", "NONE"))]
+    return layers.Activation(fused, name=f"{node.name}.{fused}")(value) if fused else value
 
 
 def _pads(operator: Operator) -> str:
@@ -92,9 +127,10 @@ def _moved(node: _Node, bias: Any) -> dict[str, Any]:
 
 def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
     """Return the layer's output with its weights set; a bias may be missing."""
-    value = layer(node.inputs[0])
+    given = _constant(node.inputs[0])
+    value = layer(given)
     layer.set_weights([np.asarray(array, np.float32) for array in arrays if array is not None])
-    return _activated(value, node.operator)
+    return _activated(layer(given) if isinstance(given, np.ndarray) else value, node)
 
 
 def _bias(node: _Node) -> Any:
@@ -122,7 +158,9 @@ def _dense(node: _Node) -> Any:
     from keras import layers
 
     kernel, bias = _constant(node.inputs[1]).T, _bias(node)
-    return _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
+    bias = None if bias is None else bias.reshape(-1)
+    value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
+    return value if len(value.shape) == len(_after_batch(node.shape)) + 1 else _reshaped(value, node.shape)
 
 
 def _pad(node: _Node) -> Any:
@@ -136,17 +174,22 @@ def _elementwise(node: _Node) -> Any:
     from keras import layers, ops
 
     both = [_constant(each) for each in node.inputs]
+    if node.operator.name == "ADD" and len(node.shape) == 3:
+        # Keras adds a second value that is a vector of one axis as a bias; there, the converter knows four axes only.
+        both.sort(key=lambda value: prod(value.shape[1:]))
     whole = not any(isinstance(each, np.ndarray) for each in both)
     merged = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name) if whole else None
     value = merged(name=node.name)(both) if merged else getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
-    return _activated(value, node.operator)
+    value = ops.square(value) if node.operator.name == "SQUARED_DIFFERENCE" else value
+    return _activated(value, node)
 
 
 def _unary(node: _Node) -> Any:
     from keras import layers, ops
 
     function = _UNARY[node.operator.name]
-    return layers.ReLU(name=node.name)(node.inputs[0]) if function == "relu" else getattr(ops, function)(node.inputs[0])
+    value = _constant(node.inputs[0])
+    return layers.Activation(function, name=node.name)(value) if function in _LAYERS else getattr(ops, function)(value)
 
 
 def _gelu(node: _Node) -> Any:
@@ -170,9 +213,9 @@ def _mean(node: _Node) -> Any:
 def _reshape(node: _Node) -> Any:
     from keras import layers
 
-    return layers.Reshape(node.model.subgraphs[0].tensors[node.operator.outputs[0]].shape[1:], name=node.name)(
-        node.inputs[0]
-    )
+    if _is_constant(node.inputs[0]):
+        return _constant(node.inputs[0])
+    return layers.Reshape(_after_batch(node.shape), name=node.name)(node.inputs[0])
 
 
 def _pool(node: _Node) -> Any:
@@ -189,6 +232,89 @@ def _softmax(node: _Node) -> Any:
     return ops.softmax(node.inputs[0], axis=-1)
 
 
+def _after_batch(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the axes of a value of one image: without the batch, if the file has it as first axis."""
+    return shape[1:] if shape[:1] == (1,) else shape
+
+
+def _reshaped(value: Any, shape: tuple[int, ...]) -> Any:
+    from keras import ops
+
+    return ops.reshape(value, (-1, *_after_batch(shape)))
+
+
+def _of_all_axes(node: _Node) -> Any:
+    """Return what an operator computes for each image, with a batch before all axes that a value has in the file.
+
+    Attention moves an axis of the file to where a batch would be, and multiplies matrices there.
+    """
+    from keras import ops
+
+    rank = len(node.shape) if node.operator.name in _ELEMENTWISE else 0
+    given = list[Any]()
+    for value, shape in zip(node.inputs, node.shapes, strict=True):
+        whole = (*[1] * (rank - len(shape)), *shape)
+        constant = _is_constant(value)
+        given.append(_constant(value).reshape(1, *whole) if constant else ops.reshape(value, (-1, *whole)))
+    if rank:
+        found = _elementwise(replace(node, inputs=given))
+    else:
+        found = _OF_ALL_AXES[node.operator.name](given, node.operator.options)
+    if tuple(found.shape[1:]) != node.shape:
+        raise StageError(f"{node.name} has the shape {tuple(found.shape[1:])}, and {node.shape} in the file")
+    return _reshaped(found, node.shape)
+
+
+def _transposed(given: list[Any], _: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    return ops.transpose(given[0], (0, *(int(axis) + 1 for axis in given[1][0])))
+
+
+def _sliced(given: list[Any], _: Mapping[str, Any]) -> Any:
+    value, (begin,), (size,) = given
+    return value[(slice(None), *(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size, strict=True)))]
+
+
+def _strided(given: list[Any], _: Mapping[str, Any]) -> Any:
+    value, *((begin,), (end,), (step,)) = given
+    parts = [slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True)]
+    return value[(slice(None), *parts)]
+
+
+def _multiplied(given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    one, two = (
+        ops.swapaxes(value, -1, -2) if options.get(key) else value
+        for value, key in zip(given, ("adj_x", "adj_y"), strict=True)
+    )
+    return ops.matmul(one, two)
+
+
+def _joined(given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    axis = int(options["axis"])
+    return ops.concatenate(given, axis=axis + 1 if axis >= 0 else axis)
+
+
+def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    axes = tuple(int(axis) + 1 if axis >= 0 else int(axis) for axis in given[1].reshape(-1))
+    return getattr(ops, kind)(given[0], axes, keepdims=bool(options.get("keep_dims")))
+
+
+_WITH_BATCH: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
+    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _strided, "BATCH_MATMUL": _multiplied,
+    "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"),
+}  # fmt: skip
+_OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
+    **_WITH_BATCH,
+    "MEAN": partial(_reduced, "mean"),
+}
+"""Operators on a value with a batch before all axes of the file; those of ``_WITH_BATCH`` are always made so."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "GELU": _gelu,
     "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool, "MAX_POOL_2D": _pool,

@@ -10,6 +10,7 @@ import json
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from itertools import chain, permutations
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 
 from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
 from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
+from advisor.tflite.model import BUILTINS
 from advisor.tflite.rewrite import pack, unpack
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
@@ -45,10 +47,10 @@ def make(file: Path) -> None:
         about = json.loads(str(stored["about"]))
         sets = [{key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")} for n in (0, 1)]
         images, answers = stored["images"], stored["answers"]
-    data = file.with_suffix(".tflite").read_bytes()
-    data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
     weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
     finder = Finder(weights, about["norms"])
+    data = one_head(file.with_suffix(".tflite").read_bytes(), finder)
+    data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
     model = unpack(data)
     (graph,) = model.subgraphs
     constants, literals = dict[int, list[Term]](), 0
@@ -57,8 +59,7 @@ def make(file: Path) -> None:
         tensor.name = f"t{place}".encode()
         if tensor.type != 0 or content is None or len(content) <= 4 * FEW:
             continue
-        shape = tuple(int(side) for side in (tensor.shape if tensor.shape is not None else ()))
-        value = np.frombuffer(np.asarray(content).tobytes(), dtype="<f4").reshape(shape)
+        value = values_of(model, tensor)
         if (terms := finder.terms(value)) is not None:
             constants[place] = terms
         else:
@@ -95,6 +96,52 @@ def make(file: Path) -> None:
     print(f"{file.stem}: {said}, features {has_features}, {same}", flush=True)
 
 
+def values_of(model: Any, tensor: Any) -> Array:
+    """Return the float32 constant of a tensor of an unpacked model."""
+    shape = tuple(int(side) for side in (tensor.shape if tensor.shape is not None else ()))
+    return np.frombuffer(np.asarray(model.buffers[tensor.buffer].data).tobytes(), dtype="<f4").reshape(shape)
+
+
+def one_head(data: bytes, finder: "Finder") -> bytes:
+    """Return a network whose answer is the mean of two linear heads, each after its BatchNorm, with one head instead.
+
+    The heads of a distilled network are such; the one that is left can be trained. Other networks stay as they are.
+    """
+    model = unpack(data)
+    (graph,) = model.subgraphs
+    made = {int(operator.outputs[0]): operator for operator in graph.operators}
+    half = made[int(graph.outputs[0])]
+    if _kind(model, half) != "MUL" or not {int(place) for place in half.inputs} & made.keys():
+        return data
+    both = made[next(int(place) for place in half.inputs if int(place) in made)]
+    heads = [made.get(int(place)) for place in both.inputs]
+    if _kind(model, both) != "ADD" or [_kind(model, head) for head in heads] != ["FULLY_CONNECTED"] * 2:
+        return data
+    kernel, bias, gone = list[Term](), list[Term](), [both, heads[1], half]
+    for head in heads:
+        shift = made[int(head.inputs[0])]
+        scale = made[int(shift.inputs[0])]
+        gone += [shift, scale]
+        (norm,), (weights,), (own,) = (
+            finder.terms(values_of(model, graph.tensors[place])) or ()
+            for place in (scale.inputs[1], head.inputs[1], head.inputs[2])
+        )
+        kernel.append({**weights, "times": [[norm["scale"], 1], [0.5, 0]]})
+        bias += [{"matrix": weights["from"], "by": norm["scale"], "times": [[0.5, 0]]}, {**own, "times": [[0.5, 0]]}]
+    first = heads[0]
+    first.inputs[0], first.outputs[0] = scale.inputs[0], half.outputs[0]
+    for place, terms in ((first.inputs[1], kernel), (first.inputs[2], bias)):
+        value = finder.sum_of(terms)
+        model.buffers[graph.tensors[place].buffer].data = np.frombuffer(value.tobytes(), np.uint8)
+    graph.operators = [operator for operator in graph.operators if all(operator is not each for each in gone)]
+    return pack(model)
+
+
+def _kind(model: Any, operator: Any) -> str:
+    code = model.operatorCodes[operator.opcodeIndex]
+    return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "") if operator is not None else ""
+
+
 def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:
     used = [term.get(key) for key in ("from", "bias", "matrix", "by", "shift", "scale", "deviation")]
     for name in (*used, *(factor for factor, _ in term.get("times", ()))):
@@ -124,6 +171,7 @@ class Finder:
         self._tensors, self._norms = tensors, norms
         self.indices: dict[str, Array] = {}
         self._graph = GraphFile(b"", {}, norms, {}, self.indices)
+        self._sums: dict[bytes, list[Term]] = {}
         self._scales = {norm: self._graph.scale(norm, tensors) for norm in norms}
         vectors = {
             name: value.reshape(-1) for name, value in tensors.items() if value.size == max(value.shape, default=0)
@@ -134,9 +182,17 @@ class Finder:
 
     def terms(self, value: Array) -> list[Term] | None:
         """Return the terms of a constant; None if there are none."""
+        if value.tobytes() in self._sums:
+            return self._sums[value.tobytes()]
         early = ([term] for term in chain(self._moved(value), self._scaled(value)))
         late = ([term] for term in chain(self._shifts(value), self._gathered(value)))
         return next(chain(early, self._raised(value), late, self._through(value)), None)
+
+    def sum_of(self, terms: list[Term]) -> Array:
+        """Return the sum of terms, which is known from then on."""
+        value: Array = reduce(np.add, (self._graph.term(term, self._tensors) for term in terms)).astype("<f4")
+        self._sums[value.tobytes()] = terms
+        return value
 
     def _raised(self, value: Array) -> Iterator[list[Term]]:
         """Yield a bias plus a number, such as the 3 of a hard sigmoid."""

@@ -135,7 +135,8 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     """Return rules for 8-bit weights and activations, one step for each output channel of a kernel or one for the
     kernel.
 
-    Operators stay float whose output tensors have the names ``but``.
+    Operators stay float whose output tensors have the names ``but``, and divisions: a kernel of integers ends at a
+    divisor that rounds to zero.
     """
     from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
 
@@ -143,11 +144,11 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     steps = qtyping.QuantGranularity.CHANNELWISE if per_channel else qtyping.QuantGranularity.TENSORWISE
     manager = recipe_manager.RecipeManager()
     manager.add_static_config(".*", every, activation_num_bits=8, weight_num_bits=8, weight_granularity=steps)
+    keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
+    manager.add_quantization_config(".*", qtyping.TFLOperationName.DIV, algorithm_key=keep)
     for name in but:
         # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
-        manager.add_quantization_config(
-            f"^{re.escape(name)};$", every, algorithm_key=algorithm_manager.AlgorithmName.NO_QUANTIZE
-        )
+        manager.add_quantization_config(f"^{re.escape(name)};$", every, algorithm_key=keep)
     return list(manager.get_quantization_recipe())
 
 
