@@ -132,7 +132,7 @@ def test_graph_files_and_cards_belong_together() -> None:
 @pytest.mark.parametrize(
     "name",
     ["lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
-     "edgenext_xx_small_288", "ghostnet_1.0_224"],
+     "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224"],
 )  # fmt: skip
 def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
     import keras
@@ -154,7 +154,7 @@ def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("name", ["levit_128s_224", "edgenext_xx_small_288"])
+@pytest.mark.parametrize("name", ["levit_128s_224", "edgenext_xx_small_288", "tiny_vit_5m_224"])
 def test_a_network_with_attention_becomes_int8(name: str) -> None:
     card = load_catalogue()[name]
     data = graph_of(card).filled(graph_of(card).random())
