@@ -164,9 +164,11 @@ def _dense(node: _Node) -> Any:
 
 
 def _pad(node: _Node) -> Any:
-    from keras import layers
+    from keras import layers, ops
 
     sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
+    if len(node.inputs) > 2:  # such as the least number, before a maximum
+        return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
     return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
 
 
@@ -316,7 +318,8 @@ _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
 }
 """Operators on a value with a batch before all axes of the file; those of ``_WITH_BATCH`` are always made so."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
-    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "GELU": _gelu,
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad,
+    "PADV2": _pad, "GELU": _gelu,
     "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool, "MAX_POOL_2D": _pool,
     **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
 }  # fmt: skip
