@@ -25,7 +25,6 @@ _UNARY = {
     "RELU": "relu", "RELU6": "relu6", "HARD_SWISH": "hard_swish", "LOGISTIC": "sigmoid", "RSQRT": "rsqrt",
     "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square", "ABS": "abs", "SIN": "sin", "COS": "cos",
 }  # fmt: skip
-_LAYERS = {"relu", "relu6", "hard_swish", "sigmoid", "tanh"}
 _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 
 
@@ -45,7 +44,7 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
     for number, operator in enumerate(model.operators):
         inputs = [values.get(index, graph.tensors[index] if index >= 0 else None) for index in operator.inputs]
         node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
-        make = _of_all_axes if operator.name in _WITH_BATCH or node.loses_batch else _MAKERS.get(operator.name)
+        make = _of_all_axes if node.loses_batch else _MAKERS.get(operator.name)
         if make is None:
             raise StageError(f"{name}: training a file with the operator {operator.name} is not supported")
         value = make(node)
@@ -80,8 +79,8 @@ class _Node:
 
     @property
     def loses_batch(self) -> bool:
-        """Whether an operator of several values does not have the batch as first axis of all; constants have none."""
-        if self.operator.name not in (*_ELEMENTWISE, "MEAN", "SUM", "CONCATENATION"):
+        """Whether a value that is no constant has no batch as first axis, or another number of axes than the output."""
+        if self.operator.name not in (*_ELEMENTWISE, "MEAN"):
             return False
         given = [shape for shape, value in zip(self.shapes, self.inputs, strict=True) if not _is_constant(value)]
         return not given or any(shape[:1] != (1,) or len(shape) != len(self.shape) for shape in (*given, self.shape))
@@ -100,11 +99,11 @@ def _constant(tensor: Any) -> Any:
     return np.asarray(value, np.float32 if tensor.dtype.startswith("float") else np.int32).reshape(tensor.shape)
 
 
-def _activated(value: Any, node: _Node) -> Any:
-    from keras import layers
+def _activated(value: Any, operator: Operator) -> Any:
+    from keras import ops
 
-    fused = _FUSED[str(node.operator.options.get("fused_activation_function", "NONE"))]
-    return layers.Activation(fused, name=f"{node.name}.{fused}")(value) if fused else value
+    fused = _FUSED[str(operator.options.get("fused_activation_function", "NONE"))]
+    return getattr(ops, fused)(value) if fused else value
 
 
 def _pads(operator: Operator) -> str:
@@ -130,7 +129,8 @@ def _with(layer: Any, node: _Node, arrays: list[Any]) -> Any:
     given = _constant(node.inputs[0])
     value = layer(given)
     layer.set_weights([np.asarray(array, np.float32) for array in arrays if array is not None])
-    return _activated(layer(given) if isinstance(given, np.ndarray) else value, node)
+    # Keras computed with a constant at once, before the weights were set.
+    return _activated(layer(given) if isinstance(given, np.ndarray) else value, node.operator)
 
 
 def _bias(node: _Node) -> Any:
@@ -167,7 +167,7 @@ def _pad(node: _Node) -> Any:
     from keras import layers, ops
 
     sides = tuple((int(before), int(after)) for before, after in _constant(node.inputs[1])[1:3])
-    if len(node.inputs) > 2:  # such as the least number, before a maximum
+    if len(node.inputs) > 2:  # the value to pad with, such as the least number before a maximum
         return ops.pad(node.inputs[0], ((0, 0), *sides, (0, 0)), constant_values=float(_constant(node.inputs[2])))
     return layers.ZeroPadding2D(sides, name=node.name)(node.inputs[0])
 
@@ -177,21 +177,19 @@ def _elementwise(node: _Node) -> Any:
 
     both = [_constant(each) for each in node.inputs]
     if node.operator.name == "ADD" and len(node.shape) == 3:
-        # Keras adds a second value that is a vector of one axis as a bias; there, the converter knows four axes only.
+        # Keras adds a second value with one axis longer than 1 as a bias, which the converter refuses with three axes.
         both.sort(key=lambda value: prod(value.shape[1:]))
     whole = not any(isinstance(each, np.ndarray) for each in both)
     merged = {"ADD": layers.Add, "MUL": layers.Multiply}.get(node.operator.name) if whole else None
     value = merged(name=node.name)(both) if merged else getattr(ops, _ELEMENTWISE[node.operator.name])(*both)
     value = ops.square(value) if node.operator.name == "SQUARED_DIFFERENCE" else value
-    return _activated(value, node)
+    return _activated(value, node.operator)
 
 
 def _unary(node: _Node) -> Any:
-    from keras import layers, ops
+    from keras import ops
 
-    function = _UNARY[node.operator.name]
-    value = _constant(node.inputs[0])
-    return layers.Activation(function, name=node.name)(value) if function in _LAYERS else getattr(ops, function)(value)
+    return getattr(ops, _UNARY[node.operator.name])(_constant(node.inputs[0]))
 
 
 def _gelu(node: _Node) -> Any:
@@ -308,18 +306,15 @@ def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
     return getattr(ops, kind)(given[0], axes, keepdims=bool(options.get("keep_dims")))
 
 
-_WITH_BATCH: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _strided, "BATCH_MATMUL": _multiplied,
-    "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"),
-}  # fmt: skip
 _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    **_WITH_BATCH,
-    "MEAN": partial(_reduced, "mean"),
-}
-"""Operators on a value with a batch before all axes of the file; those of ``_WITH_BATCH`` are always made so."""
+    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _strided, "BATCH_MATMUL": _multiplied,
+    "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"), "MEAN": partial(_reduced, "mean"),
+}  # fmt: skip
+"""Operators on values with a batch before all axes that they have in the file."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
-    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad,
-    "PADV2": _pad, "GELU": _gelu,
-    "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool, "MAX_POOL_2D": _pool,
+    **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
+    "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
+    "GELU": _gelu, "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool,
     **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
 }  # fmt: skip

@@ -107,7 +107,7 @@ def write_hashes(folder: Path, place: Path) -> None:
     """
     files = (file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
     hashes = {str(file.relative_to(folder)): sha256_file(file) for file in files if file.parent.name != "__pycache__"}
-    if _hashes(place).is_dir():
+    if _hashes(place).is_dir() and not _hashes(place).is_symlink():
         shutil.rmtree(_hashes(place))
     write_atomically(_hashes(place), json.dumps(hashes, indent=0, sort_keys=True))
 

@@ -138,8 +138,10 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
 
 
 def _kind(model: Any, operator: Any) -> str:
+    if operator is None:  # a constant
+        return ""
     code = model.operatorCodes[operator.opcodeIndex]
-    return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "") if operator is not None else ""
+    return BUILTINS.get(max(code.builtinCode, code.deprecatedBuiltinCode), "")
 
 
 def _names(term: Term, norms: Mapping[str, float]) -> Iterator[str]:

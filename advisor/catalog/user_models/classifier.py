@@ -89,13 +89,9 @@ def named(data: bytes, name: str, softmax: bool) -> bytes:
     graph = model.subgraphs[0]
     for tensor in graph.tensors:
         tensor.shapeSignature = None  # the batch stays open in it; the shape itself says one
-    for operator in given.operators:  # a bias with more axes is one to kernels of floats, and none to the quantizer
-        if (
-            operator.name == "FULLY_CONNECTED"
-            and operator.inputs[2:]
-            and len(given.tensors[operator.inputs[2]].shape) > 1
-        ):
-            graph.tensors[operator.inputs[2]].shape = [prod(given.tensors[operator.inputs[2]].shape)]
+    for operator in given.operators:
+        if operator.name == "FULLY_CONNECTED" and (bias := operator.inputs[2] if operator.inputs[2:] else -1) >= 0:
+            graph.tensors[bias].shape = [prod(given.tensors[bias].shape)]  # the quantizer takes a bias of one axis only
     shape = (1, _classes(given, name))
     output = _shaped(model, graph, scores_tensor(given, name), shape)
     if softmax:

@@ -1,4 +1,4 @@
-"""Commands with little memory, little room on the disk, few files, and folders that cannot be written."""
+"""Commands with little memory, small files and few open files."""
 
 import os
 import resource
