@@ -165,6 +165,7 @@ def test_a_network_with_attention_becomes_int8(name: str) -> None:
     assert np.abs(ours - theirs).max() < 0.05
 
 
+@pytest.mark.integration
 def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyPatch, graph: GraphFile) -> None:
     monkeypatch.delitem(keras_graph.__globals__["_MAKERS"], "CONV_2D")
     with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
