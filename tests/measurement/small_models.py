@@ -160,6 +160,15 @@ def unknown_operator() -> bytes:
     return builder.finish({"image": image}, {"probabilities": output})
 
 
+def open_output() -> bytes:
+    """Return a net whose output has as many rows as the input has values that are not zero: known after a run only."""
+    builder = Builder()
+    image = builder.input(8)
+    output = builder.made.tensor("places", (1, 4), dtype=schema.TensorType.INT64)
+    builder.made.operator(OPERATORS.WHERE, [image], [output], schema.WhereOptionsT())
+    return builder.finish({"image": image}, {"places": output})
+
+
 def crashing() -> bytes:
     """Return a net, whole as a file, on which LiteRT 2.3 dies: it divides by the number of parts of a SPLIT."""
     builder = Builder()

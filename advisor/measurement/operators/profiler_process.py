@@ -207,7 +207,7 @@ def _fix_shape(kind: TensorType, name: str) -> tuple[int, ...]:
 
 
 def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentError:
-    """Return the error of the runtime's Python classes, because the C interface reports only a number."""
+    """Return the error of the runtime's Python classes; if they run the file, only the profiler cannot."""
     try:
         interpreter = new_interpreter(path, 1, "default")
         resize(interpreter, shape)
@@ -218,7 +218,7 @@ def _explained(path: str, shape: list[int] | None, error: AgentError) -> AgentEr
         return reason
     except (ValueError, RuntimeError) as reason:
         return AgentError("run", one_line(reason))
-    return error
+    return AgentError("runtime", str(error))
 
 
 def collect(path: str, threads: int, kernels: str, shape: list[int] | None, runs: int) -> dict[str, object]:

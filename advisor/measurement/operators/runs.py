@@ -15,13 +15,14 @@ from itertools import compress, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from advisor.core.errors import StageError
 from advisor.isolation.agent import AgentError, new_interpreter, one_line, resize, runtime, set_inputs
 from advisor.measurement.processes import Reported, call_json
 
 TESTED_RUNTIME = "ai-edge-litert==2.3."
 PROFILER = "advisor.measurement.operators.profiler_process:collect"
 BY_CUTS = (
-    "timed by cutting the file after each operator, because the profiler of the installed library is not supported: "
+    "timed by cutting the file after each operator, because the profiler of the installed library cannot be used: "
     "the times are rough, and where an operator ran is computed, not measured"
 )
 ATTEMPTS = 3
@@ -105,14 +106,16 @@ class Collected:
 
 
 def collect(request: ProfileRequest, by_cuts: bool) -> Collected:
-    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or there is no profiler."""
+    """Return the profiler's runs, or the run of cuts if ``by_cuts`` is set or the profiler fails or crashes."""
+    notes = [BY_CUTS]
     try:
         if not by_cuts:
             return profiled(request)
-    except Reported as error:
-        if error.kind != "runtime":
+    except StageError as error:
+        if isinstance(error, Reported) and error.kind != "runtime":
             raise
-    return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=(BY_CUTS,))
+        notes.append(error.message)
+    return replace(request.run(f"{__name__}:collect_cuts", request.kernels), notes=tuple(notes))
 
 
 def profiled(request: ProfileRequest) -> Collected:

@@ -249,13 +249,32 @@ def test_a_library_without_a_known_profiler_is_cut_and_the_cuts_find_what_the_pr
 
     monkeypatch.setattr(runs, "profiled", refuse)
     cut, seen = profile(swish_model, with_roofline=False), swish_profile
-    assert cut.notes == (BY_CUTS,)
+    assert cut.notes == (BY_CUTS, "the installed LiteRT lacks LiteRtStartProfiler")
     assert cut.by_type[0].type == seen.by_type[0].type == "HARD_SWISH"
     assert cut.partitions == seen.partitions
     assert {row.node.index: row.where for row in cut.operators if row.node} == {
         row.node.index: row.where for row in seen.operators if row.node
     }
     assert cut.macs == seen.macs
+
+
+@pytest.mark.integration
+def test_a_file_that_the_interpreter_runs_and_the_profiler_does_not_is_cut(tmp_path: Path) -> None:
+    found = profile(small_models.saved(tmp_path, small_models.open_output()), with_roofline=False)
+    assert [row.type for row in found.operators] == ["WHERE"]
+    assert found.notes[0] == BY_CUTS
+    assert "LiteRtRunCompiledModel failed with status" in found.notes[1]
+
+
+def test_a_profiler_that_crashes_is_replaced_by_cuts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def crash(request: runs.ProfileRequest, function: str, kernels: str, **_: int) -> runs.Collected:
+        if function == runs.PROFILER:
+            raise StageError("net.tflite: the measuring process was ended by signal 11 (SIGSEGV)")
+        return runs.Collected("ai-edge-litert==2.3.0", [1.0], None, (), kernels)
+
+    monkeypatch.setattr(runs.ProfileRequest, "run", crash)
+    found = runs.collect(runs.ProfileRequest(tmp_path / "net.tflite", 1, 5, "default", None), by_cuts=False)
+    assert "SIGSEGV" in found.notes[1]
 
 
 @pytest.mark.integration
