@@ -12,7 +12,7 @@ from advisor.api.answers import (
     reevaluate,
     report,
 )
-from advisor.api.models import benchmark, benchmark_device, check_data, compress, diagnose, profile
+from advisor.api.models import benchmark, benchmark_device, card_front, check_data, compress, diagnose, profile
 from advisor.api.runs import Check, Run, State, doctor, plan, search
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "State",
     "benchmark",
     "benchmark_device",
+    "card_front",
     "check_data",
     "check_run",
     "compare",

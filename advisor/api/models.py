@@ -19,6 +19,7 @@ from advisor.core.options import (
 Tell = Callable[[str], None]
 
 if TYPE_CHECKING:
+    from advisor.catalog.listing import CardRow
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, FileAgreement
     from advisor.engine.data_check import DataCheck
@@ -245,6 +246,34 @@ def profile(
         return operators.profile(model, threads, runs=runs, kernels=kernels, shape=shape, accelerators=accelerators)
     except StageError as error:
         raise UsageError(error.message, error.hint) from error
+
+
+def card_front(
+    device: str = "host",
+    *,
+    rows: Sequence[CardRow] | None = None,
+    profiles: Sequence[str | Path] = (),
+    tell: Tell | None = None,
+) -> tuple[CardRow, ...]:
+    """Return the cards that no other card beats in published top-1 and in latency on a device, the fastest first.
+
+    On this machine each card that may be among them is built with random weights and timed, which takes minutes. The
+    graphs are kept. Latencies on another device are predicted.
+
+    Args:
+        device: ``host``, another device, or ``DEVICE:TARGET``.
+        rows: the cards to choose from. Default: all of :func:`advisor.catalog.list_cards`.
+        profiles: further folders of your own device profiles.
+        tell: called with a line about each step.
+
+    Raises:
+        UsageError: no device has this name, nothing comparable to it is known, or this machine is too busy.
+    """
+    from advisor import catalog
+    from advisor.engine.targets import card_front as front
+
+    chosen = catalog.list_cards() if rows is None else rows
+    return front.card_front(chosen, device, profiles, tell or (lambda _text: None))
 
 
 def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import Catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
+from advisor.core.quantity import Quantity
 from advisor.downloads.files import Cache, FetchOptions, Mirror, WeightSource
 
 _CELLS = {
@@ -37,6 +38,8 @@ class CardRow:
 
     card: Card  #: the card
     here: bool  #: its weights are on this machine (their hash is checked when they are used)
+    #: of a float file in ms on the device of a front: measured, published or predicted; None in a plain list
+    latency: Quantity | None = None
 
     @property
     def top1(self) -> float | None:
@@ -69,7 +72,8 @@ class CardRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the row and the whole card as plain values."""
-        return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here}
+        latency = {"latency": self.latency.to_json()} if self.latency else {}
+        return {**card_json(self.card), "size_bytes": self.size_bytes, "weights_here": self.here, **latency}
 
 
 def rows(catalogue: Catalogue, options: FetchOptions) -> tuple[CardRow, ...]:

@@ -30,18 +30,33 @@ def list_cards(
     catalog: options.Catalogs = None,
     sort: options.Sort = "",
     only: options.Filter = None,
+    front: Annotated[
+        str,
+        option(
+            "DEVICE",
+            "Only the cards that no other of the list beats in published top-1 and in latency on "
+            "DEVICE. 'host' times them with random weights, in minutes; other devices are predicted.",
+            "--front",
+        ),
+    ] = "",
+    profiles: options.ProfileFolders = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List the model cards with published accuracy, size and the sources of their weights.
 
     Example: advisor catalog list --filter family=mobilenet_v2 --filter 'macs<300M' --sort=-top1
+
+    Example: advisor catalog list --front raspberry-pi-5
     """
-    from advisor import catalog as cards
+    from advisor import api, catalog as cards
     from advisor.reporting.listings import CARDS, print_cards
 
     selected = CARDS.select(sort, only)
     with progress("reading the catalogue") as tell:
         rows = selected.of(cards.list_cards(mirror=mirror, catalog=catalog or (), tell=tell))
+        if front:
+            rows = api.card_front(front, rows=rows, profiles=profiles or (), tell=tell)
+            rows = selected.of(rows) if sort else rows
     if as_json:
         print_document(cards=[row.to_json() for row in rows])
     else:

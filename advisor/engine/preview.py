@@ -240,8 +240,8 @@ def latency_estimates(
 ) -> dict[Key, LatencyEstimate]:
     """Return the latency estimate of every configuration of the plan: measured on this machine before, else predicted.
 
-    One timing of a precision is enough for the latency model to predict the other models. Without a timing, the
-    estimate counts the multiply-accumulates alone, corrected by the timings that there are.
+    Where a form or a card cannot be predicted, the estimate counts the multiply-accumulates alone, corrected by the
+    timings that there are.
     """
     predictions, paces = _predictions(plan, cached), _paces(plan, cached)
     found = {}
@@ -273,22 +273,17 @@ def _paces(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Point, tuple
 
 
 def _predictions(plan: Plan, cached: Mapping[str, CachedResults]) -> dict[Key, Prediction]:
-    machine = _machine(plan, cached)
-    if not machine.measurements:
-        return {}
     from advisor.devices.latency.features import load_features
     from advisor.devices.prediction import device_predictor
 
-    table = load_features()
+    table, machine = load_features(), _machine(plan, cached)
     cards = [card for card in plan.cards if not card.own_file and card.macs and card.params]
     models = [table.features(card.name, card.family, card.macs, card.params, card.input_size) for card in cards]
     predictor, found = device_predictor(), dict[Key, "Prediction"]()
     for recipe in plan.recipes:
         for target in machine.targets if form_of(recipe).predictable else ():
-            form = form_of(recipe).like
-            if len(predictor.posterior(machine, target, form).seen):
-                rows = predictor.predict(machine, target, form, models)
-                found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
+            rows = predictor.predict(machine, target, form_of(recipe).like, models)
+            found |= {(card.name, recipe, target.threads): row for card, row in zip(cards, rows, strict=True)}
     return found
 
 

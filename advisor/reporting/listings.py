@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 import typer
 
 from advisor.catalog import listing
+from advisor.core.evaluation import HOST, show_latency
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.devices.profiles import listing as devices
+from advisor.devices.profiles.runtimes import LocalRuntime, local_runtimes
 from advisor.measurement.accelerators import serving
 from advisor.reporting.blocks import WIDE, TableColumn, show, table_of
 from advisor.reporting.frames import Rows
@@ -48,9 +50,13 @@ def _int8(row: CardRow) -> str:
     return _percent(row.top1_int8) if row.top1_int8 or not row.top1_int8_qat else f"{_percent(row.top1_int8_qat)}*"
 
 
+CARD_LATENCY = TableColumn[listing.CardRow](
+    "latency", lambda row: show_latency(row.latency) if row.latency else "", left=True, whole=True
+)
 CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
     TableColumn("card", lambda row: row.card.name, left=True, whole=True),
     TableColumn("top-1 %", lambda row: _percent(row.top1)),
+    CARD_LATENCY,
     TableColumn("int8 %", _int8),
     TableColumn("params M", lambda row: f"{row.card.params / 1e6:.2f}"),
     TableColumn("MACs M", lambda row: f"{row.card.macs / 1e6:,.0f}"),
@@ -61,6 +67,21 @@ CARD_COLUMNS: tuple[TableColumn[CardRow], ...] = (
         "weights from", lambda row: ", ".join(dict.fromkeys(row.weights)) or "no known source", left=True, width=150
     ),
 )
+
+
+def _versions(runtime: LocalRuntime) -> str:
+    """Return the versions of what a runtime of this machine needs, or what is not installed; nothing is fetched."""
+    found = runtime.versions(runtime.profile().target())
+    absent = [name for name, version in found.items() if not version]
+    return f"not installed: {', '.join(absent)}" if absent else ", ".join(map(" ".join, found.items()))
+
+
+def _whence(profile: DeviceProfile) -> str:
+    runtime = local_runtimes().get(profile.name)
+    lacks = runtime is not None and _versions(runtime).startswith("not installed")
+    return devices.provenance(profile) + ("; not installed" if lacks else "")
+
+
 DEVICE_COLUMNS: tuple[TableColumn[DeviceProfile], ...] = (
     TableColumn("device", lambda profile: profile.name, left=True, whole=True),
     TableColumn("kind", lambda profile: profile.kind, left=True, whole=True),
@@ -68,7 +89,7 @@ DEVICE_COLUMNS: tuple[TableColumn[DeviceProfile], ...] = (
     TableColumn("default target", lambda profile: profile.default_target, left=True, width=110, whole=True),
     TableColumn("targets", lambda profile: len(profile.targets), width=100),
     TableColumn("measurements", devices.measured, short="known"),
-    TableColumn("from", devices.provenance, left=True, width=130),
+    TableColumn("from", _whence, left=True, width=130),
 )
 
 
@@ -77,13 +98,15 @@ def print_cards(rows: Sequence[CardRow]) -> None:
     if not rows:
         typer.echo("no card passes these filters")
         return
-    shown = table_of(CARD_COLUMNS, rows)
+    timed = any(row.latency for row in rows)
+    columns = [column for column in CARD_COLUMNS if timed or column is not CARD_LATENCY]
+    shown = table_of(columns, rows)
     if len(rows) <= RICH_ROWS:
         show([shown])
     else:
-        cells = [[column.title for column in CARD_COLUMNS], *([plain(cell) for cell in row] for row in shown.rows)]
+        cells = [[column.title for column in columns], *([plain(cell) for cell in row] for row in shown.rows)]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        sides = ["<" if column.left else ">" for column in CARD_COLUMNS]
+        sides = ["<" if column.left else ">" for column in columns]
         for line in cells:
             padded = (f"{cell:{side}{width}}" for cell, side, width in zip(line, sides, widths, strict=True))
             typer.echo("  ".join(padded).rstrip())
@@ -269,6 +292,10 @@ def print_device(profile: DeviceProfile) -> None:
     typer.secho("targets", bold=True)
     for target in profile.targets:
         _print_target(profile, target)
+    if profile.name == HOST:
+        typer.secho("other runtimes here", bold=True)
+        for name, runtime in local_runtimes().items():
+            typer.echo(f"  {name}: {plain(runtime.title)}; {_versions(runtime)}")
     typer.secho("measurements", bold=True)
     unused = devices.flagged(profile)
     typer.echo(f"  {devices.measured(profile):,} known" + (f", {unused:,} more not used" if unused else ""))

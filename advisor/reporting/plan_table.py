@@ -17,7 +17,7 @@ PLAN = Rows(tuple(COLUMNS), Forecast.to_row)
 """Configurations of a plan."""
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
-LEGEND = "latency: timed here before, ~ predicted from timings on this machine, ? rough (from MACs only)"
+LEGEND = "latency: timed here before, ~ predicted from other machines and timings here, ? rough (from MACs only)"
 LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
 NAMES_SHOWN = 8
 

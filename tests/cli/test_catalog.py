@@ -52,6 +52,22 @@ def test_filters_leave_what_passes(alone: Advisor) -> None:
     assert all(card["macs"] <= 60e6 for card in cards)
 
 
+def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(alone: Advisor) -> None:
+    asked = ("catalog", "list", "--front", "raspberry-pi-5", "--filter", "licence=apache*")
+    cards = alone(*asked, "--json").document["cards"]
+    speed = [card["latency"]["value"] for card in cards]
+    assert speed == sorted(speed)
+    assert {card["licence"] for card in cards} == {"Apache-2.0"}
+    lines = ended(alone(*asked)).out.splitlines()
+    assert "latency" in lines[0]
+    assert sum(" ms [" in line for line in lines) == len(cards) > 5
+
+
+def test_a_front_of_an_unknown_device_names_the_nearest(alone: Advisor) -> None:
+    said = alone("catalog", "list", "--front", "rasberry-pi-5")
+    assert (said.code, "did you mean 'raspberry-pi-5'?" in said.err) == (2, True)
+
+
 def test_nothing_available_is_said_so(alone: Advisor) -> None:
     said = alone("catalog", "list", "--filter", "weights_here=yes")
     assert (said.code, said.out) == (0, "no card passes these filters\n")

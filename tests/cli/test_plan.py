@@ -44,8 +44,12 @@ def test_every_configuration_has_latency_size_accuracy_and_price(advisor: Adviso
     assert plan["configurations"] == len(plan["candidates"]) == 10
     for row in plan["candidates"]:
         assert row["latency"]["value"] > 0
-        assert row["latency"]["source"].startswith("rough")
-        assert row["meets_latency_budget"] is None
+        if row["compression"] in ("float32", "float16", "weight_int8", "int8"):  # as other machines were measured
+            assert row["latency"]["low"] < row["latency"]["value"] < row["latency"]["high"]
+            assert 0 < row["meets_latency_budget"] <= 1
+        else:
+            assert row["latency"]["source"].startswith("rough")
+            assert row["meets_latency_budget"] is None
         assert row["size"]["value"] > 0
         assert row["accuracy"]["value"] == pytest.approx(71.8, abs=2)
         assert row["price_s"] > 0

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from urllib.parse import urlsplit
 
@@ -45,8 +47,12 @@ def fetch(card: Card, options: FetchOptions | None = None) -> WeightsFile:
 
 
 def locate(card: Card, options: FetchOptions | None = None) -> WeightsFile | None:
-    """Return the card's weights if they are in the user's mirror folder or the cache; nothing is fetched."""
-    return _on_this_machine(card, options or FetchOptions(), [])
+    """Return the card's weights if they are in the user's mirror folder, the cache or a file; nothing is downloaded."""
+    chosen = options or FetchOptions()
+    if any(source.kind == "file" for source in card.weights):
+        with suppress(WeightsError):
+            return fetch(card, replace(chosen, offline=True))
+    return _on_this_machine(card, chosen, [])
 
 
 def _on_this_machine(card: Card, options: FetchOptions, reasons: list[str]) -> WeightsFile | None:

@@ -56,6 +56,17 @@ def test_a_wrong_hash_uses_nothing_deletes_nothing_and_says_both(shelf: Shelf, o
     assert len(kept) == 1
 
 
+def test_a_file_of_the_users_own_is_here_without_a_download(tmp_path: Path, options: FetchOptions) -> None:
+    own = tmp_path / "own.tflite"
+    own.write_bytes(CONTENT)
+    source = WeightSource("file", "tflite", "whole", MemberFile(str(own), sha256(CONTENT), len(CONTENT)))
+    found = locate(card(source), options)
+    assert found is not None
+    assert found.sha256 == sha256(CONTENT)
+    changed = replace(source, file=replace(source.file, sha256=sha256(b"another")))
+    assert locate(card(changed), options) is None
+
+
 def test_the_next_source_is_tried_when_one_does_not_have_it(
     shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:

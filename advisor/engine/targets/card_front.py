@@ -1,0 +1,132 @@
+"""The cards that no other card beats in published accuracy and in latency: measured on this machine, else predicted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from advisor.catalog import listing
+from advisor.catalog.cards import Card
+from advisor.catalog.convert import CONVERT_VERSION
+from advisor.catalog.listing import CardRow
+from advisor.core.errors import UsageError
+from advisor.core.forms import FORMS
+from advisor.core.quantity import Quantity
+from advisor.devices.prediction import CALIBRATED
+from advisor.devices.profiles import HOST
+from advisor.devices.profiles.listing import known_devices
+from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.target_devices import TargetDevice
+from advisor.isolation import CallLimits
+from advisor.isolation.pool import HEAVY, POOLS, ChildPool
+from advisor.measurement.host import require_quiet
+from advisor.measurement.latency.timing import measure
+from advisor.store import ArtifactCache
+
+Tell = Callable[[str], None]
+Latencies = Mapping[CardRow, Quantity]
+
+AT_ONCE = 4
+"""Cards that are timed before the others are predicted again."""
+
+_LIMITS = CallLimits(seconds=600, memory_bytes=4_000_000_000)
+
+
+def card_front(
+    rows: Sequence[CardRow], device: str, profiles: Sequence[str | Path], tell: Tell = lambda _: None
+) -> tuple[CardRow, ...]:
+    """Return the rows on the front of published top-1 and float latency on ``device``, the fastest first.
+
+    This machine times, with random weights, each card that may be on the front by what was timed before it. On another
+    device latencies are predicted; on one that runs no float file, those of int8.
+
+    Raises:
+        UsageError: no device has this name, it runs no card, nothing comparable is known, or this machine is too busy.
+    """
+    profile, target = known_devices(profiles).installed(device)
+    if profile.name in local_runtimes():
+        hint = f"list the front on {HOST}; advisor benchmark times files on '{device}'"
+        raise UsageError(f"'{device}' runs files, which cards become in a search only", hint)
+    there, predictor = TargetDevice(device, profile, target), DevicePredictor()
+    chosen = [row for row in rows if row.top1 and not row.card.own_file]
+    if profile.name == HOST:
+        return _front(_measured(chosen, there, predictor, tell))
+    found, reasons = _predicted(chosen, there, predictor)
+    if reasons and not found:
+        raise UsageError(f"no latency on '{device}' can be predicted: {reasons[0]}", "name another device")
+    return _front(found)
+
+
+def _predicted(
+    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
+) -> tuple[dict[CardRow, Quantity], list[str]]:
+    """Return the predicted latencies, and the reasons why others cannot be predicted."""
+    form = next(name for name in FORMS if name in device.target.precisions)
+    found, reasons = dict[CardRow, Quantity](), list[str]()
+    for row in rows:
+        each = predictor.predict_card(row.card, form, device)
+        if isinstance(each, str):
+            reasons.append(each)
+        elif each.unlike and device.profile.name != HOST:
+            reasons.append(each.unlike)
+        else:
+            found[row] = each.latency
+    return found, reasons
+
+
+def _front(latencies: Latencies) -> tuple[CardRow, ...]:
+    front: list[CardRow] = []
+    for row, latency in sorted(latencies.items(), key=lambda each: (each[1].value, -(each[0].top1 or 0))):
+        if not front or (row.top1 or 0) > (front[-1].top1 or 0):
+            front.append(replace(row, latency=latency))
+    return tuple(front)
+
+
+def _measured(
+    rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
+) -> dict[CardRow, Quantity]:
+    """Return the latencies of the rows that may be on the front."""
+    threads = device.target.threads
+    require_quiet((threads,), force=False)
+    timed: dict[CardRow, Quantity] = {}
+    with POOLS[HEAVY](Path("/dev/null")) as pool:
+        while True:
+            known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
+            here = replace(device, profile=replace(device.profile, measurements=known))
+            rest, _ = _predicted([row for row in rows if row not in timed], here, predictor)
+            open_ = [row for row in rest if not _is_beaten(row, rest[row], {**rest, **timed})]
+            if not open_:
+                return timed
+            tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
+            for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[:AT_ONCE]:
+                make, key = partial(_build, pool, row.card), [listing.card_json(row.card), CONVERT_VERSION]
+                file = ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
+                timing = measure(file, (threads,), "search")
+                timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
+
+
+def _calibrated(device: TargetDevice, row: CardRow, latency: Quantity) -> Measurement:
+    return Measurement(device.target.name, row.card.name, "float32", latency.value, "median", source_repo=CALIBRATED)
+
+
+def _better(row: CardRow, others: Collection[CardRow]) -> list[CardRow]:
+    return [other for other in others if other is not row and (other.top1 or 0) >= (row.top1 or 0)]
+
+
+def _is_beaten(row: CardRow, latency: Quantity, others: Latencies) -> bool:
+    """Return whether another card is at least as accurate and faster by the intervals of both latencies."""
+    low = latency.low or latency.value
+    return any((others[other].high or others[other].value) < low for other in _better(row, others))
+
+
+def _share(row: CardRow, latency: Quantity, others: Latencies) -> float:
+    """Return the latency over the lowest of the cards that are at least as accurate."""
+    return latency.value / min((others[other].value for other in _better(row, others)), default=latency.value)
+
+
+def _build(pool: ChildPool, card: Card, folder: Path) -> None:
+    pool.call("advisor.catalog.convert:convert", card, None, folder / "model.tflite", limits=_LIMITS)

@@ -1,0 +1,63 @@
+"""Tests of the front of cards by published accuracy and latency on a device."""
+
+import pytest
+
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.listing import CardRow
+from advisor.core.errors import UsageError
+from advisor.core.quantity import Provenance
+from advisor.engine.targets import card_front
+from advisor.engine.targets.card_front import card_front as front_of
+
+ROWS = tuple(CardRow(card, False) for card in load_catalogue().values())
+
+
+def on(device: str, rows: tuple[CardRow, ...] = ROWS) -> tuple[CardRow, ...]:
+    return front_of(rows, device, ())
+
+
+def test_each_card_of_a_front_is_slower_and_more_accurate_than_the_one_before() -> None:
+    front = on("raspberry-pi-5")
+    speed, accuracy = [row.latency.value for row in front if row.latency], [row.top1 or 0 for row in front]
+    assert len(front) > 5
+    assert speed == sorted(speed)
+    assert accuracy == sorted(set(accuracy))
+
+
+def test_a_front_holds_the_most_accurate_card_of_all() -> None:
+    assert on("raspberry-pi-5")[-1].top1 == max(row.top1 for row in ROWS if row.top1)
+
+
+def test_latencies_on_another_device_are_not_measured() -> None:
+    assert {row.latency.provenance for row in on("raspberry-pi-4") if row.latency} <= {
+        Provenance.PREDICTED, Provenance.PUBLISHED,
+    }  # fmt: skip
+
+
+def test_a_device_that_runs_no_float_file_has_a_front_of_int8() -> None:
+    assert on("coral-dev-board")
+
+
+def test_a_device_like_no_other_has_no_front() -> None:
+    with pytest.raises(UsageError, match="no latency on 'hailo-8' can be predicted: no comparable device"):
+        on("hailo-8")
+
+
+def test_a_runtime_of_this_machine_names_what_times_its_files() -> None:
+    with pytest.raises(UsageError, match="'host:onnxruntime' runs files") as refused:
+        on("host:onnxruntime")
+    assert "advisor benchmark" in (refused.value.hint or "")
+
+
+@pytest.mark.integration
+def test_this_machine_times_the_cards_that_may_be_on_the_front(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
+    rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "tiny_vit_11m_224", "regnet_x_800mf_224"))
+    said: list[str] = []
+    front = front_of(rows, "host:cpu-x1", (), said.append)
+    assert [row.card.name for row in front] == ["lcnet_0.5_224", "regnet_x_800mf_224", "tiny_vit_11m_224"]
+    assert {row.latency.provenance for row in front if row.latency} == {Provenance.MEASURED}
+    assert said[0].startswith("timing graphs: 0 timed")
