@@ -31,7 +31,7 @@ _POLL_S = 0.2
 class CallLimits:
     """Limits of one call. A call that exceeds one is stopped and fails."""
 
-    seconds: float = 600.0  # wall-clock time
+    seconds: float = 600.0  # wall-clock time, less what the call waited for a processor of a busy machine
     memory_bytes: int = 3_000_000_000  # resident memory of the child
     # how many processes the child may have started; their memory counts too. None: not looked at
     processes: int | None = None
@@ -93,15 +93,14 @@ class Worker:
             return self._process, self._connection
 
     def _wait(self, process: ChildProcess, connection: Connection[Any, Any], limits: CallLimits, call: Pause) -> Any:
-        deadline = time.monotonic() + limits.seconds
         watched = psutil.Process(process.pid)
-        before_s = _cpu_s(watched)
+        before_s, deadline = _cpu_s(watched), time.monotonic() + limits.seconds - _waited_s(process.pid)
         while not connection.poll(_POLL_S):
             call.cpu_s = _cpu_s(watched) - before_s
             started = [] if limits.processes is None else watched.children(recursive=True)
             used = _resident_bytes(watched) + sum(map(_resident_bytes, started))
             self.peak_bytes = max(self.peak_bytes, used)
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline + _waited_s(process.pid):
                 exceeded = f"timed out: stopped after its limit of {show_seconds(limits.seconds)}"
             elif used > limits.memory_bytes:
                 most = show_bytes(limits.memory_bytes)
@@ -147,6 +146,13 @@ def _resident_bytes(process: psutil.Process) -> int:
     with contextlib.suppress(psutil.Error):
         return int(process.memory_info().rss)
     return 0
+
+
+def _waited_s(pid: int) -> float:
+    """Return how long the main thread of a process was ready to run and had no processor; 0 where nothing tells."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        return float(Path(f"/proc/{pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+    return 0.0
 
 
 def _cpu_s(process: psutil.Process) -> float:

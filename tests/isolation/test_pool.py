@@ -3,6 +3,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -296,6 +297,26 @@ def test_the_cpu_seconds_of_a_call_do_not_depend_on_what_else_the_machine_does(p
         assert pool.call(f"{HERE}:burn", 0.2, pause=imports) == pytest.approx(imports.cpu_s, abs=0.05)
         pool.call(f"{HERE}:burn", 0.5, pause=call)
         assert call.cpu_s == pytest.approx(0.5, abs=0.05)
+    finally:
+        for each in beside:
+            each.kill()
+            each.wait()
+
+
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="the system does not tell how long a process waits"
+)
+def test_a_call_that_waits_for_a_processor_has_its_whole_limit(pool: ChildPool) -> None:
+    pid = pool.call(f"{HERE}:process")
+    core = min(os.sched_getaffinity(pid))
+    os.sched_setaffinity(pid, {core})
+    spin = f"import os\nos.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+    beside = [subprocess.Popen([sys.executable, "-c", spin], start_new_session=True) for _ in range(4)]
+    try:
+        time.sleep(0.5)
+        start = time.monotonic()
+        pool.call(f"{HERE}:burn", 0.5, limits=CallLimits(seconds=1))
+        assert time.monotonic() - start > 1  # five processes share the processor
     finally:
         for each in beside:
             each.kill()
