@@ -89,7 +89,42 @@ def _convert_onnx(file: Path, size: int | None) -> bytes:
             )
         finally:
             sys.setrecursionlimit(depth)  # onnx2tf lifts it, and deep nesting would then end the process
-        return (Path(folder) / "model_float32.tflite").read_bytes()
+        return _with_transposes((Path(folder) / "model_float32.tflite").read_bytes(), model)
+
+
+_NCHW = np.array([0, 3, 1, 2], np.int32)
+
+
+def _with_transposes(data: bytes, model: ModelProto) -> bytes:
+    """Return a file of onnx2tf with the transposes to (N, C, H, W) that it left out: of tensors that nothing makes.
+
+    Their values in (N, H, W, C) are in ``NAME_nhwc_bridge``, or in ``NODE_input_nhwc`` of another node that reads them.
+    """
+    from ai_edge_litert import schema_py_generated as schema
+
+    from advisor.tflite.rewrite import add_tensor, operator_code, pack, unpack
+
+    whole = unpack(data)
+    (graph,) = whole.subgraphs
+    names = {tensor.name.decode(): place for place, tensor in enumerate(graph.tensors)}
+    made = {int(place): at for at, operator in enumerate(graph.operators) for place in operator.outputs}
+    read = {int(place) for operator in graph.operators for place in operator.inputs}
+    there = made.keys() | {int(place) for place in graph.inputs}
+    lost = {
+        name: place for name, place in names.items()
+        if place in read - there and whole.buffers[graph.tensors[place].buffer].data is None
+    }  # fmt: skip
+    bridges = []
+    for name, place in lost.items():
+        same = [f"{name}_nhwc_bridge", *(f"{node.name}_input_nhwc" for node in model.graph.node if name in node.input)]
+        source = next((names[each] for each in same if names.get(each) in made), None)
+        if source is not None:
+            order = add_tensor(whole, graph, f"{name}/order", _NCHW.shape, schema.TensorType.INT32, _NCHW.tobytes())
+            code = operator_code(whole, schema.BuiltinOperator.TRANSPOSE, 2)
+            bridges.append((made[source], schema.OperatorT(opcodeIndex=code, inputs=[source, order], outputs=[place])))
+    for after, bridge in sorted(bridges, key=lambda each: -each[0]):
+        graph.operators.insert(after + 1, bridge)
+    return pack(whole) if bridges else data
 
 
 def _check_pt2(file: Path, size: int | None) -> None:

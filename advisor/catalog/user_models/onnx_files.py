@@ -195,6 +195,7 @@ def prepared(model: ModelProto, file: Path) -> ModelProto:
             ) from error
     model = _simplified(model)
     _restore_hard_swish(model)
+    _divide_patches(model)
     return model
 
 
@@ -292,6 +293,33 @@ def _restore_hard_swish(model: ModelProto) -> None:
     for entry in model.opset_import:
         if entry.domain == "":
             entry.version = max(entry.version, _HARD_SWISH_SINCE)
+
+
+_PATCHES = [0, 1, 3, 5, 2, 4]
+
+
+def _divide_patches(model: ModelProto) -> None:
+    """Reshape patches of an image to (N, C, P, M) in two steps: onnx2tf takes one step for SpaceToDepth and fails."""
+    from onnx import helper, numpy_helper
+
+    graph = model.graph
+    constants = {each.name: each for each in graph.initializer}
+    patches = {
+        node.output[0]
+        for node in graph.node
+        if node.op_type == "Transpose" and [list(each.ints) for each in node.attribute] == [_PATCHES]
+    }
+    nodes: list[NodeProto] = []
+    for node in graph.node:
+        known = constants.get(node.input[1]) if node.op_type == "Reshape" and node.input[0] in patches else None
+        if known is not None and 0 not in (shape := numpy_helper.to_array(known)) and min(shape[:2]) > 0:
+            flat = f"{node.output[0]}/flat"
+            graph.initializer.append(numpy_helper.from_array(np.array([*shape[:2], -1], np.int64), f"{flat}/shape"))
+            nodes.append(helper.make_node("Reshape", [node.input[0], f"{flat}/shape"], [flat], name=flat))
+            node.input[0] = flat
+        nodes.append(node)
+    del graph.node[:]
+    graph.node.extend(nodes)
 
 
 def _slope(node: NodeProto) -> tuple[float, float]:

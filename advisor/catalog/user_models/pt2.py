@@ -174,7 +174,11 @@ def _check_node(file: Path, node: dict[str, Any]) -> None:
     if not _OPERATOR.fullmatch(target):
         if "quantized" in target:
             raise UsageError(f"{file}: it is quantized ({target})", EXPORT)
-        raise UsageError(f"{file}: '{name}' calls {target}, which is no operator of PyTorch's ATen library", EXPORT)
+        nested = target.startswith("torch.ops.higher_order.")
+        raise UsageError(
+            f"{file}: '{name}' calls {target}, which is no operator of PyTorch's ATen library",
+            f"call program = program.run_decompositions({{}}) before torch.export.save; {EXPORT}" if nested else EXPORT,
+        )
     if any(entry["name"] in ("train", "training") and entry["arg"].get("as_bool") for entry in node["inputs"]):
         raise UsageError(
             f"{file}: it was exported in training mode ('{name}')", f"call model.eval() first, and {EXPORT}"

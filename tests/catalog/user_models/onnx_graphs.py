@@ -82,3 +82,45 @@ def shuffled() -> Any:
         weights("w4", 8, 8, 1, 1),
     )
     return network(nodes=nodes, more=more, opset=14)
+
+
+def patched() -> Any:
+    """A network with what MobileViT is made of: patches of an image, scaled, and the image of them."""
+    half, quarter = SIDE // 2, SIDE // 4
+    nodes = (
+        *NODES[:2],
+        helper.make_node("Reshape", ["r1", "cut"], ["u1"]),
+        helper.make_node("Transpose", ["u1"], ["u2"], perm=[0, 1, 3, 5, 2, 4]),
+        helper.make_node("Reshape", ["u2", "patches"], ["u3"]),
+        helper.make_node("Softmax", ["u3"], ["u4"], axis=-1),
+        helper.make_node("Reshape", ["u4", "uncut"], ["u5"]),
+        helper.make_node("Transpose", ["u5"], ["u6"], perm=[0, 1, 4, 2, 5, 3]),
+        helper.make_node("Reshape", ["u6", "image_again"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
+        *NODES[3:],
+    )
+    shapes = {
+        "cut": [1, 8, quarter, 2, quarter, 2],
+        "patches": [1, 8, 4, -1],
+        "uncut": [1, 8, 2, 2, quarter, quarter],
+        "image_again": [1, 8, half, half],
+    }
+    return network(nodes=nodes, more=[numpy_helper.from_array(np.array(dims), name) for name, dims in shapes.items()])
+
+
+def split_after_a_sum() -> Any:
+    """A network with what EdgeNeXt is made of: half of the channels of a sum are convolved, then added to it."""
+    nodes = (
+        *NODES[:2],
+        helper.make_node("Transpose", ["r1"], ["last"], perm=[0, 2, 3, 1]),
+        helper.make_node("MatMul", ["last", "w4"], ["mixed"], name="third"),
+        helper.make_node("Transpose", ["mixed"], ["c3"], perm=[0, 3, 1, 2]),
+        helper.make_node("Add", ["r1", "c3"], ["sum"]),
+        helper.make_node("Split", ["sum"], ["left", "right"], axis=1),
+        helper.make_node("Conv", ["left", "w5"], ["c4"], name="fourth", group=4, pads=[1, 1, 1, 1]),
+        helper.make_node("Concat", ["c4", "right"], ["both"], axis=1),
+        helper.make_node("Add", ["sum", "both"], ["r2"]),
+        helper.make_node("Conv", ["r2", "w2"], ["c2"], name="second", group=8, pads=[1, 1, 1, 1]),
+        *NODES[3:],
+    )
+    return network(nodes=nodes, more=[weights("w4", 8, 8), weights("w5", 4, 1, 3, 3)])

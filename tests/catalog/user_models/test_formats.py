@@ -18,7 +18,18 @@ from advisor.catalog.user_models.onnx_files import Image
 from advisor.core.errors import UsageError
 from advisor.store.cache import import_path
 from advisor.tflite.model import Model, read
-from tests.catalog.user_models.onnx_graphs import CLASSES, IMAGE, NODES, SIDE, network, saved, shuffled, weights
+from tests.catalog.user_models.onnx_graphs import (
+    CLASSES,
+    IMAGE,
+    NODES,
+    SIDE,
+    network,
+    patched,
+    saved,
+    shuffled,
+    split_after_a_sum,
+    weights,
+)
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration
@@ -93,6 +104,14 @@ def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: Non
     found = kinds(converted(shuffled(), tmp_path))
     assert found.count("HARD_SWISH") == 1
     assert "RELU_0_TO_1" not in found
+
+
+@pytest.mark.parametrize("model", [patched(), split_after_a_sum()], ids=["patches", "split after a sum"])
+def test_blocks_with_attention_compute_the_same(onnx2tf: None, tmp_path: Path, model: Any) -> None:
+    _, conversion = as_tflite(saved(model, tmp_path), None)
+    assert conversion is not None
+    assert (conversion.images, conversion.agreement) == (32, 1.0)
+    assert conversion.difference < 1e-5
 
 
 def test_an_old_operator_set_is_taken(onnx2tf: None, tmp_path: Path) -> None:

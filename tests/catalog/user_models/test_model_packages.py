@@ -205,6 +205,15 @@ def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Chan
         read(write(tmp_path / "net.pt2", members(change)))
 
 
+def test_a_part_that_runs_in_another_precision_is_refused_with_the_call_that_writes_it_out(tmp_path: Path) -> None:
+    def in_autocast(edited: Program) -> None:
+        edited["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.higher_order.wrap_with_autocast"
+
+    with pytest.raises(UsageError, match="no operator of PyTorch's ATen library") as refused:
+        read(write(tmp_path / "net.pt2", members(in_autocast)))
+    assert "program.run_decompositions({})" in (refused.value.hint or "")
+
+
 @pytest.mark.parametrize(
     ("table", "said"),
     [
