@@ -276,9 +276,13 @@ def _sliced(given: list[Any], _: Mapping[str, Any]) -> Any:
     return value[(slice(None), *(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size, strict=True)))]
 
 
-def _strided(given: list[Any], _: Mapping[str, Any]) -> Any:
+def _strided(given: list[Any], options: Mapping[str, Any]) -> Any:
     value, *((begin,), (end,), (step,)) = given
-    parts = [slice(b, e, s) for b, e, s in zip(begin, end, step, strict=True)]
+    first, last = (int(options.get(key, 0)) for key in ("begin_mask", "end_mask"))  # a bit an axis: the whole of it
+    parts = [
+        slice(None if first >> axis & 1 else b, None if last >> axis & 1 else e, s)
+        for axis, (b, e, s) in enumerate(zip(begin, end, step, strict=True))
+    ]
     return value[(slice(None), *parts)]
 
 

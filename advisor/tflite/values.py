@@ -28,7 +28,16 @@ BITS = MappingProxyType(
 OPTIONS = (
     *("fused_activation_function", "padding", "stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"),
     *("depth_multiplier", "filter_height", "filter_width", "axis", "beta", "keep_dims", "keep_num_dims"),
-    *("weights_format", "align_corners", "half_pixel_centers", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+    *(
+        "weights_format",
+        "align_corners",
+        "half_pixel_centers",
+        "begin_mask",
+        "end_mask",
+        "ellipsis_mask",
+        "new_axis_mask",
+        "shrink_axis_mask",
+    ),
     *("block_size", "mode", "num_splits", "asymmetric_quantize_inputs", "adj_x", "adj_y"),
 )
 """The numbers among an operator's builtin options that decide which kernels take it."""
