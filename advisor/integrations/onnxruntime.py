@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, UsageError, install_extra, message_of
+from advisor.devices.connections.exports import comparison
 from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
 from advisor.devices.profiles import runtimes
 from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
@@ -100,29 +102,19 @@ def write(model: Path, folder: Path) -> None:
 OPSET = 17
 """The version of the ONNX operators: the newest that tf2onnx 1.17 writes without a warning."""
 
-INPUTS = 32
-SEED = 20_261
-
 
 def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float] | str:
     """Write the ONNX export of a file and return how it compares on the same inputs, or why there is no export.
 
-    Answers are the same if the largest value of every output has the same index. Differences are shares of an output's
-    range: of the values of a float output, of the type of an integer one. LiteRT's own kernels, with XNNPACK and
-    without, are compared where the export differs by more than ``small``. One Transpose brings the image into ONNX's
-    order.
+    One Transpose brings the image into ONNX's order.
     """
     try:
-        inputs, outputs = _answered(model)
         converted = to_uint8(_converted(model))
         Path(export).write_bytes(converted.SerializeToString())
-        same, largest = compared(outputs, _run_onnx(export, inputs))
-        kernels = compared(outputs, _answered(model, xnnpack=False)[1])[1] if largest > small else 0.0
+        facts = comparison(model, partial(_run_onnx, export), small)
     except StageError as error:
         return error.message
-    transposes = sum(node.op_type == "Transpose" for node in converted.graph.node)
-    differences = {"largest_difference": largest, "kernels_difference": kernels}
-    return {"inputs": INPUTS, "same_answers": same, **differences, "transposes": transposes}
+    return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}
 
 
 def _converted(model: str) -> ModelProto:
@@ -202,61 +194,6 @@ def to_uint8(model: ModelProto) -> ModelProto:
         if value.type.tensor_type.elem_type == TensorProto.INT8:
             value.type.tensor_type.elem_type = TensorProto.UINT8
     return model
-
-
-def compared(ours: Sequence[Sequence[Array]], theirs: Sequence[Sequence[Array]]) -> tuple[int, float]:
-    """Return on how many inputs file and export have the same answers, and their largest relative difference."""
-    import numpy as np
-
-    same, largest = 0, 0.0
-    for one, other in zip(ours, theirs, strict=True):
-        # The largest value of both is at the same place; of integers, one step less will do (a tie).
-        behind = [float(a.astype(float).max()) - float(a.flat[b.argmax()]) for a, b in zip(one, other, strict=True)]
-        same += all(less <= (a.dtype.kind in "iu") for less, a in zip(behind, one, strict=True))
-    for position in range(len(ours[0])):
-        a, b = (np.stack([each[position] for each in rows]).astype(np.float64) for rows in (ours, theirs))
-        whole = 255.0 if ours[0][position].dtype.kind in "iu" else max(float(np.ptp(a)), 1e-9)
-        largest = max(largest, float(np.abs(a - b).max(initial=0.0)) / whole)
-    return same, largest
-
-
-def _answered(model: str, xnnpack: bool = True) -> tuple[list[list[Array]], list[list[Array]]]:
-    """Return the fixed inputs of a file, and its outputs for them by one of LiteRT's two sets of kernels."""
-    from ai_edge_litert.interpreter import Interpreter, OpResolverType
-
-    kernels = OpResolverType.AUTO if xnnpack else OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-    try:
-        interpreter = Interpreter(model_path=model, num_threads=1, experimental_op_resolver_type=kernels)
-        interpreter.allocate_tensors()
-        inputs = [_inputs(interpreter, index) for index in range(INPUTS)]
-        return inputs, [_run(interpreter, each) for each in inputs]
-    except (RuntimeError, ValueError) as error:
-        raise StageError(f"LiteRT cannot run the file: {message_of(error)}") from error
-
-
-def _inputs(interpreter: Any, index: int) -> list[Array]:
-    """Return fixed inputs: noise from coarse to fine, in the range of images or of the integer type."""
-    import numpy as np
-
-    found: list[Array] = []
-    for detail in interpreter.get_input_details():
-        generator, shape, kind = np.random.default_rng((SEED, index)), detail["shape"], np.dtype(detail["dtype"])
-        coarse = 2 ** (index % 5)
-        noise = generator.uniform(-1.0, 1.0, [-(-int(size) // coarse) for size in shape])
-        for axis, size in enumerate(shape):
-            noise = np.repeat(noise, coarse, axis).take(range(int(size)), axis)
-        if kind.kind != "f":
-            limits = np.iinfo(kind)
-            noise = np.round((noise + 1.0) / 2.0 * (float(limits.max) - limits.min) + limits.min)
-        found.append(noise.astype(kind))
-    return found
-
-
-def _run(interpreter: Any, inputs: Sequence[Array]) -> list[Array]:
-    for detail, values in zip(interpreter.get_input_details(), inputs, strict=True):
-        interpreter.set_tensor(detail["index"], values)
-    interpreter.invoke()
-    return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
 def _run_onnx(export: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:

@@ -239,11 +239,16 @@ def after(seconds: float) -> Callable[[int, float], bool]:
 class TfliteModel:
     """A ``.tflite`` file in the interpreter of TensorFlow Lite."""
 
+    @staticmethod
+    def imported() -> tuple[str, str]:
+        """Import the runtime and return its package and version; AgentError if it is not installed."""
+        _module, package, version = runtime()
+        return package, version
+
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
     ) -> None:
-        _module, *names = runtime()
-        self.runtime = (names[0], names[1])
+        self.runtime = self.imported()
         self.interpreter = new_interpreter(path, threads, kernels, content)
         resize(self.interpreter, shape)
         self.interpreter.allocate_tensors()
@@ -256,6 +261,11 @@ class TfliteModel:
 
 class OnnxModel:
     """An ``.onnx`` file in ONNX Runtime on the CPU. Inputs and outputs stay bound, as an interpreter's do."""
+
+    @staticmethod
+    def imported() -> tuple[str, str]:
+        """See :meth:`TfliteModel.imported`."""
+        return "onnxruntime", onnx_runtime()[1]
 
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
@@ -288,12 +298,18 @@ class OnnxModel:
         return lambda: run(binding)
 
 
-def loaded(
-    path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
-) -> TfliteModel | OnnxModel:
-    """Load a file with the runtime for it: ONNX Runtime for ``.onnx``, else TensorFlow Lite."""
-    model = OnnxModel if path.endswith(".onnx") else TfliteModel
-    return model(path, threads, kernels, shape, content)
+MODELS: dict[str, Any] = {".onnx": OnnxModel}
+"""The runtime for each suffix; TensorFlow Lite runs all other files."""
+
+
+def model_of(path: str) -> Any:
+    """Return the class that loads a file and runs it: a :class:`TfliteModel`, or one that does the same."""
+    return MODELS.get(Path(path).suffix, TfliteModel)
+
+
+def loaded(path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None) -> Any:
+    """Load a file with the runtime for it."""
+    return model_of(path)(path, threads, kernels, shape, content)
 
 
 def onnx_runtime() -> tuple[Any, str]:
@@ -477,7 +493,7 @@ def load_series(
     # numpy's import and first call do not count as memory of the model.
     numpy.random.default_rng(INPUT_SEED).uniform(size=8)
     for model in models:  # nor does the import of a runtime, which is no part of the load time either
-        onnx_runtime() if model.endswith(".onnx") else runtime()
+        model_of(model).imported()
     before = private_bytes()
     series = [Series(models[0], threads[0], kernels, shape)]
     added = memory(before, private_bytes())

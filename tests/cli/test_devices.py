@@ -73,9 +73,9 @@ def files(folder: Path) -> list[str]:
 
 def test_this_machine_names_its_other_runtimes_and_their_versions(alone: Advisor) -> None:
     said = ended(alone("show", "host"))
-    lines = said.out[said.out.index("other runtimes here") :].splitlines()[1:3]
-    assert [line.split(":")[0].strip() for line in lines] == ["chromium", "host"]
-    assert "onnxruntime " in lines[1] or "not installed: " in lines[1]
+    lines = said.out[said.out.index("other runtimes here") : said.out.index("measurements")].splitlines()[1:]
+    assert [line.split(": ")[0].strip() for line in lines] == ["chromium", "host:executorch", "host:onnxruntime"]
+    assert "; executorch " in lines[1] or "; not installed: " in lines[1]
 
 
 def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from advisor.devices.connections.exports import INPUTS, compared
 from advisor.devices.connections.protocol import difference_of
-from advisor.integrations.onnxruntime import INPUTS, compared, plain_tables, to_uint8, write_onnx
+from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models

@@ -276,7 +276,7 @@ def _in_runtimes(file: ModelFile, runtimes: Sequence[RuntimeHere], job: Measurem
             files[each.name] = file_for(each.runtime, file.path).path
         except AdvisorError as error:
             failures[each.name] = error.message
-    together = [each for each in runtimes if each.name in files and isinstance(each.connection, HostConnection)]
+    together = [each for each in runtimes if each.name in files and each.connection == HostConnection()]
     found: dict[str, tuple[Timing, ...]] = {}
     try:
         timings = HostConnection().measure(replace(job, models=tuple(files[each.name] for each in together)))

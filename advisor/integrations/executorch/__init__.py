@@ -1,0 +1,130 @@
+"""ExecuTorch with XNNPACK on this machine's CPU, and the ``.pte`` exports of float files, compared with their files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import StageError, UsageError, install_extra, message_of
+from advisor.devices.connections.agent import HostConnection
+from advisor.devices.connections.exports import comparison
+from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
+from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.isolation import CallLimits
+
+if TYPE_CHECKING:
+    from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
+
+PACKAGES = ("executorch", "torch")
+"""Packages that make ``.pte`` files and run them."""
+
+FORMS = ("float32", "pruned_50", "pruned_75", "clustered_16")
+"""Forms whose exports compute the same."""
+
+TITLE = "ExecuTorch"
+VERSION = "1"
+LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000)
+_AGENT = Path(__file__).with_name("agent.py")
+
+
+class ExecuTorch:
+    """ExecuTorch on this machine's CPU, which runs the ``.pte`` export of a file."""
+
+    name = f"{HOST}:executorch"
+    title = TITLE
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        here, installed = runtimes.host_profile(), runtimes.installed_version("executorch")
+        targets = tuple(
+            replace(target, runtime="executorch", version=installed, precisions=("float32",), forms=FORMS)
+            for target in here.targets
+        )
+        return replace(here, name=self.name, title=runtimes.on_this_machine(self.title, here), targets=targets)
+
+    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        return versions()
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        lacking = [package for package, found in versions().items() if not found]
+        return (f"needs {', '.join(lacking)}", install_extra("executorch")) if lacking else ("", "")
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
+        return _Connection(_AGENT)
+
+
+class _Connection(HostConnection):
+    """Measures each number of threads in a process of its own: ExecuTorch has one pool of threads for a process."""
+
+    def measure(self, job: MeasurementJob) -> tuple[Timing, ...]:
+        """See :class:`advisor.devices.connections.protocol.Connection`."""
+        by_count = [super(_Connection, self).measure(replace(job, threads=(count,))) for count in job.threads]
+        return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
+
+
+RUNTIME = ExecuTorch()
+
+
+def versions() -> Mapping[str, str]:
+    """Return the versions of the packages; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    return {package: runtimes.installed_version(package) for package in PACKAGES}
+
+
+def inputs(sha256: str) -> dict[str, str]:
+    """Return what an export depends on; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    problem, hint = RUNTIME.missing()
+    if problem:
+        raise UsageError(f"{TITLE} {problem}", hint)
+    return {"artefact": sha256, **versions()}
+
+
+def write(model: Path, folder: Path) -> None:
+    """Write the export of a file; see :class:`advisor.devices.connections.protocol.Exporter`."""
+    keep_export(write_pte(model, folder / "model.pte"), folder, TITLE)
+
+
+def write_pte(model: Path, export: Path) -> dict[str, float] | str:
+    """Write the ``.pte`` of a float file and return how it compares on the same inputs, or why there is no export."""
+    try:
+        export.write_bytes(_converted(model))
+        return comparison(str(model), partial(_run, export), SMALL_DIFFERENCE)
+    except StageError as error:
+        return error.message
+
+
+def _converted(model: Path) -> bytes:
+    import torch
+    from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+    from executorch.exir import to_edge_transform_and_lower
+
+    from advisor.integrations.executorch.network import Network
+    from advisor.tflite.model import read
+
+    file = read(model)
+    try:
+        program = torch.export.export(Network(file).eval(), (torch.zeros(file.inputs[0].shape),))
+        lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
+        return bytes(lowered.to_executorch().buffer)
+    except StageError:
+        raise
+    except Exception as error:  # PyTorch and ExecuTorch raise whatever their passes meet
+        raise StageError(f"ExecuTorch cannot convert the file: {message_of(error)}") from error
+
+
+def _run(export: Path, inputs: Sequence[Sequence[Any]]) -> list[list[Any]]:
+    import torch
+    from executorch.runtime import Runtime
+
+    try:
+        method = Runtime.get().load_program(export).load_method("forward")
+        assert method is not None, "every export has it"
+        return [[each.numpy() for each in method.execute([torch.from_numpy(one) for one in given])] for given in inputs]
+    except RuntimeError as error:
+        raise StageError(f"ExecuTorch cannot run the export: {message_of(error)}") from error

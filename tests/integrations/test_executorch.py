@@ -1,0 +1,114 @@
+"""A float file becomes a ``.pte`` that computes the same, and is timed in ExecuTorch."""
+
+import importlib.util
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.core.evaluation import HOST
+from advisor.devices.connections.protocol import MeasurementJob, file_for
+from advisor.devices.profiles import runtimes
+from advisor.devices.profiles.runtimes import local_runtimes
+from advisor.integrations import executorch
+from tests.measurement import small_models
+
+RUNTIME = local_runtimes()[f"{HOST}:executorch"]
+installed = pytest.mark.skipif(
+    importlib.util.find_spec("executorch") is None,
+    reason="executorch is not installed; continuous integration cannot install PyTorch",
+)
+
+
+def test_what_is_missing_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtimes, "installed_version", lambda _: "")
+    problem, hint = RUNTIME.missing()
+    assert problem == "needs executorch, torch"
+    assert "[executorch]" in hint
+    with pytest.raises(UsageError, match="ExecuTorch needs executorch, torch"):
+        executorch.inputs("0" * 64)
+
+
+def test_it_takes_files_that_compute_in_float_and_has_the_targets_of_this_machine() -> None:
+    profile = RUNTIME.profile()
+    assert {target.precisions for target in profile.targets} == {("float32",)}
+    assert [target.name for target in profile.targets] == [target.name for target in runtimes.host_profile().targets]
+
+
+NETWORKS: dict[str, Callable[[], bytes]] = {
+    "classifier": small_models.classifier,
+    "swish": small_models.swish_net,
+    "two levels": lambda: small_models.two_levels(16),
+}
+
+
+@installed
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NETWORKS)
+def test_an_export_answers_as_its_file(name: str, tmp_path: Path) -> None:
+    path = small_models.saved(tmp_path, NETWORKS[name]())
+    found = executorch.write_pte(path, tmp_path / "model.pte")
+    assert isinstance(found, dict), found
+    assert found["same_answers"] == found["inputs"]
+    assert found["largest_difference"] < 1e-4
+
+
+@installed
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["mobilenet_v3_small_0.5_lamb_224", "edgenext_xx_small_288", "ghostnet_1.0_224"])
+def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
+    import torch
+    from ai_edge_litert.interpreter import Interpreter
+
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.graph_file import graph_of
+    from advisor.integrations.executorch.network import Network
+    from advisor.tflite.model import read
+
+    graph = graph_of(load_catalogue()[name])
+    data = graph.filled(graph.random())
+    image = np.random.default_rng(0).uniform(-1, 1, read(data).inputs[0].shape).astype(np.float32)
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
+    interpreter.invoke()
+    with torch.no_grad():
+        found = Network(read(data)).eval()(torch.from_numpy(image))
+    for detail, values in zip(interpreter.get_output_details(), found, strict=True):
+        expected = interpreter.get_tensor(detail["index"])
+        assert np.abs(values.numpy() - expected).max() < 1e-4 * max(np.ptp(expected), 1e-9)
+
+
+@installed
+def test_an_operator_that_it_is_not_given_is_named(tmp_path: Path) -> None:
+    path = small_models.saved(tmp_path, small_models.open_output())
+    assert executorch.write_pte(path, tmp_path / "model.pte") == "ExecuTorch is not given the operator WHERE"
+
+
+@installed
+@pytest.mark.integration
+def test_each_count_of_threads_is_timed_in_a_process_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    path = small_models.saved(tmp_path, small_models.classifier())
+    assert file_for("executorch", path).path.suffix == ".pte"
+    job = MeasurementJob((path,), (1, 2), "search", 120.0, "executorch")
+    timings = RUNTIME.connect(RUNTIME.profile().target()).measure(job)
+    assert [timing.threads for timing in timings] == [1, 2]
+    assert {timing.model for timing in timings} == {path}
+    assert all(timing.runtime.startswith("executorch==1.") for timing in timings)
+    assert all(timing.median_ms > 0 for timing in timings)
+
+
+@installed
+@pytest.mark.integration
+def test_a_file_that_cannot_be_exported_is_refused_with_its_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    path = small_models.saved(tmp_path, small_models.open_output())
+    with pytest.raises(StageError, match="no ExecuTorch export: ExecuTorch is not given the operator WHERE"):
+        file_for("executorch", path)
