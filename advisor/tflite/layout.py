@@ -33,6 +33,7 @@ TRANSPOSE = "TRANSPOSE"
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 """The order of the old dimensions in the new ones."""
 
+_FLOAT32 = schema.TensorType.FLOAT32
 _INT32 = schema.TensorType.INT32
 _IMAGE_RANK = 4
 _POINTWISE = frozenset(
@@ -269,11 +270,12 @@ _TAKE_ACTIVATION = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED",
 
 
 def simplified(data: bytes) -> bytes:
-    """Return a file of another converter with activations and paddings as TensorFlow's converter writes them."""
+    """Return a file of another converter as TensorFlow's writes it: activations, paddings, one layer of scores."""
     model = unpack(data)
     graph, _ = single_graph(model)
     _fuse_activations(model, graph)
     _pad_with_zeros(model, graph)
+    _merge_linear_layers(model, graph)
     prune(model, graph)
     return pack(model)
 
@@ -323,3 +325,75 @@ def _is_positive(model: schema.ModelT, operator: schema.OperatorT) -> bool:
     """Return whether an operator never gives a negative value."""
     fused = getattr(operator.builtinOptions, "fusedActivationFunction", _KINDS.NONE)
     return fused in _ACTIVATIONS.values() or operator_name(model, operator) in _ACTIVATIONS
+
+
+def _merge_linear_layers(model: schema.ModelT, graph: schema.SubGraphT) -> None:
+    """Make one layer of two linear layers of the same values whose mean or sum is taken.
+
+    LeViT, EfficientFormerV2 and RepViT have two heads: one learnt from labels, one from a teacher.
+    """
+    makers = {int(tensor): operator for operator in graph.operators for tensor in operator.outputs}
+    readers: dict[int, list[schema.OperatorT]] = {}
+    for operator in graph.operators:
+        for tensor in operator.inputs:
+            readers.setdefault(int(tensor), []).append(operator)
+    for total in list(graph.operators):
+        pair = [makers[int(tensor)] for tensor in total.inputs if int(tensor) in makers]
+        if operator_name(model, total) != "ADD" or len(pair) != 2 or not _are_heads(model, graph, total, pair, readers):
+            continue
+        one, other = pair
+        values = [[_floats(model, graph, int(tensor)) for tensor in each.inputs[1:]] for each in pair]
+        sums = [left + right for left, right in zip(*values, strict=True) if left is not None and right is not None]
+        if len(sums) < len(values[0]):
+            continue
+        scale, last = _scale_after(model, graph, total, readers)
+        for place, both in enumerate(sums, 1):
+            shape, merged = graph.tensors[one.inputs[place]].shape, (both * scale).astype("<f4")
+            name = f"merged/{one.inputs[place]}"
+            one.inputs[place] = add_tensor(model, graph, name, shape, _FLOAT32, merged.tobytes())
+        one.outputs = last.outputs
+        gone = {id(other), id(total), id(last)}
+        graph.operators = [operator for operator in graph.operators if id(operator) not in gone]
+
+
+def _are_heads(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    total: schema.OperatorT,
+    pair: Sequence[schema.OperatorT],
+    readers: Mapping[int, list[schema.OperatorT]],
+) -> bool:
+    """Return whether a sum is that of two different linear layers of the same values, which nothing else reads."""
+    one, other = pair
+    return (
+        one is not other
+        and all(operator_name(model, each) == "FULLY_CONNECTED" for each in pair)
+        and all(each.builtinOptions.fusedActivationFunction == _KINDS.NONE for each in (one, other, total))
+        and int(one.inputs[0]) == int(other.inputs[0])
+        and len(one.inputs) == len(other.inputs)
+        and all(len(readers[int(tensor)]) == 1 and tensor not in graph.outputs for tensor in total.inputs)
+    )
+
+
+def _floats(model: schema.ModelT, graph: schema.SubGraphT, tensor: int) -> npt.NDArray[np.float32] | None:
+    """Return the values of a constant of float32, None for anything else."""
+    content = content_of(model, graph.tensors[tensor]) if tensor >= 0 else None
+    return (
+        None if content is None or graph.tensors[tensor].type != _FLOAT32 else np.frombuffer(content.tobytes(), "<f4")
+    )
+
+
+def _scale_after(
+    model: schema.ModelT,
+    graph: schema.SubGraphT,
+    total: schema.OperatorT,
+    readers: Mapping[int, list[schema.OperatorT]],
+) -> tuple[float, schema.OperatorT]:
+    """Return the one number that alone multiplies a sum, with the operator; 1 and the sum itself if none does."""
+    made = int(total.outputs[0])
+    if len(readers.get(made, [])) == 1 and made not in graph.outputs:
+        (after,) = readers[made]
+        number = _floats(model, graph, int(after.inputs[-1])) if operator_name(model, after) == "MUL" else None
+        if number is not None and number.size == 1 and after.builtinOptions.fusedActivationFunction == _KINDS.NONE:
+            return float(number[0]), after
+    return 1.0, total

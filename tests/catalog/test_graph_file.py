@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 from advisor.catalog import load_catalogue
 from advisor.catalog.cards import GRAPH_FILE, Card
@@ -22,6 +23,8 @@ from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.datasets.images import InputSpec
 from advisor.store.files import shipped_folder
 from advisor.training.finetune.network import level_layers
+from tests.measurement import small_models
+from tests.tflite.graphs import INT32
 
 CARDS = [card for card in load_catalogue().values() if card.architecture == GRAPH_FILE]
 SMALL = next(card for card in CARDS if card.name == "lcnet_0.5_224")
@@ -170,3 +173,16 @@ def test_an_operator_that_cannot_be_trained_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(keras_graph.__globals__["_MAKERS"], "CONV_2D")
     with pytest.raises(StageError, match="net: training a file with the operator CONV_2D is not supported"):
         keras_graph(graph.filled(graph.random()), "net")
+
+
+@pytest.mark.integration
+def test_an_axis_that_a_mask_takes_whole_stays_whole() -> None:
+    build = small_models.Builder()
+    image = build.input(8)
+    numbers = [build.constant(np.array(each, np.int32), INT32) for each in ([1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
+    options = schema.StridedSliceOptionsT(beginMask=9, endMask=15)
+    sliced = build.operator(small_models.OPERATORS.STRIDED_SLICE, [image, *numbers], (1, 7, 7, 3), options)
+    data = build.finish({"image": image}, {"probabilities": build.convolution(sliced, 4)})
+    values = np.random.default_rng(0).normal(size=(1, 8, 8, 3)).astype(np.float32)
+    found = keras_graph(data, "net")(values, training=False)["probabilities"]
+    assert np.asarray(found) == pytest.approx(run(data, values)["probabilities"], abs=1e-5)

@@ -217,6 +217,26 @@ def test_a_max_pooling_of_positive_values_is_padded_with_zeros(positive: bool, k
     assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
 
 
+@pytest.mark.parametrize("change", ["mean", "sum", "other values", "read twice", "activation"])
+def test_two_heads_of_the_same_values_become_one(change: str) -> None:
+    graph = Graph()
+    image = graph.tensor("image", (1, 6))
+    other = graph.added(B.RELU, [image], (1, 6)) if change == "other values" else image
+    dense = schema.FullyConnectedOptionsT(fusedActivationFunction=1 if change == "activation" else 0)
+    heads = [
+        graph.added(B.FULLY_CONNECTED, [values, graph.floats(4, 6), graph.floats(4)], (1, 4), dense)
+        for values in (image, other)
+    ]
+    total = graph.added(B.ADD, heads, (1, 4), schema.AddOptionsT())
+    half = graph.tensor("half", (1,), np.asarray([0.5], np.float32))
+    scored = total if change == "sum" else graph.added(B.MUL, [total, half], (1, 4), schema.MulOptionsT())
+    results = {"result": scored} | ({"head": heads[0]} if change == "read twice" else {})
+    data = graph.finish({"image": image}, results)
+    edited = simplified(data)
+    assert (kinds(edited) == ["FULLY_CONNECTED"]) is (change in ("mean", "sum"))
+    assert outputs(edited)["result"] == pytest.approx(outputs(data)["result"], abs=1e-6)
+
+
 def test_quantise_rounds_clips_and_comes_back() -> None:
     detail = {"dtype": np.int8, "quantization": (0.5, -3)}
     stored = quantize(np.array([0.0, 0.24, 0.26, 1e9, -1e9], np.float32), detail)
