@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from advisor.catalog import architectures
 from advisor.catalog.cards import GRAPH_FILE, Card
 from advisor.catalog.user_models.classifier import photograph, run
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.downloads.files import WeightsFile
 from advisor.tflite.rewrite import pack, sign, unpack
 
@@ -39,6 +39,14 @@ def build_model(card: Card, weights: WeightsFile | None) -> keras.Model:
         from advisor.catalog.keras_graph import keras_graph
 
         return keras_graph(_filled(card, weights), card.name)
+    if card.own_file:
+        from advisor.catalog.keras_graph import keras_graph
+        from advisor.catalog.user_models import master
+
+        data, has_features = master.master_of(card, master.content_of_own(card, weights), softmax=False)
+        if not has_features:
+            raise UnsupportedRecipe(f"{card.name} does not end in one linear layer, so it cannot be fine-tuned")
+        return keras_graph(data, card.name)
     model = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
     if weights is None:
         fill_randomly(model)

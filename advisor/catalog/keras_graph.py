@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.tflite.model import Model, Operator, Tensor, read
 from advisor.tflite.values import real_values
 
@@ -31,7 +31,7 @@ _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 def keras_graph(data: bytes, name: str) -> keras.Model:
     """Return the Keras model of a file with one input and named outputs, with its weights.
 
-    Convolutions and dense layers are layers that can be trained; other constants stay. Raises StageError if the file
+    Convolutions and dense layers are layers that can be trained; other constants stay. Raises UnsupportedRecipe if it
     has an operator that this version does not know.
     """
     import keras
@@ -46,7 +46,7 @@ def keras_graph(data: bytes, name: str) -> keras.Model:
         node = _Node(model, operator, inputs, f"{operator.name.lower()}.{number}")
         make = _of_all_axes if node.loses_batch else _MAKERS.get(operator.name)
         if make is None:
-            raise StageError(f"{name}: training a file with the operator {operator.name} is not supported")
+            raise UnsupportedRecipe(f"{name}: training a file with the operator {operator.name} is not supported")
         value = make(node)
         if all(each is None or _is_constant(each) for each in inputs):
             value = keras.ops.convert_to_numpy(value).reshape(node.shape)

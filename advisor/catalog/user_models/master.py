@@ -136,6 +136,22 @@ def describe(target: Path, metadata: Metadata, preprocessing: Preprocessing, fac
 
 def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str, Any]:
     """Write the master of a card of a user's file, and check that it computes what the file does."""
+    data = content_of_own(card, weights)
+    softmax = not sums_to_one(data, card.input_size, card.name)
+    master, has_features = master_of(card, data, softmax)
+    difference = 0.0
+    if not softmax:
+        image = photograph(card.preprocessing, card.input_size)
+        edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
+        difference = float(np.abs(edited - scores_of(data, image, "the file")).max())
+    if not difference <= MAX_DIFFERENCE:
+        raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
+    path.write_bytes(master)
+    return {"difference": difference, "features": has_features}
+
+
+def content_of_own(card: Card, weights: WeightsFile | None) -> bytes:
+    """Return the file of a card of a user's own; StageError if it is not there or is another one than the card says."""
     if weights is None:
         raise StageError(f"{card.name} is a file of your own, and the file is not available")
     data = weights.path.read_bytes()
@@ -144,17 +160,12 @@ def convert_own(card: Card, weights: WeightsFile | None, path: Path) -> dict[str
         raise StageError(
             f"{card.name} says input {card.input_size} and {card.classes} classes, its file {input_size} and {classes}"
         )
-    softmax = not sums_to_one(data, input_size, card.name)
-    master, has_features = classifier.with_features(classifier.named(data, card.name, softmax), card.name)
-    difference = 0.0
-    if not softmax:
-        image = photograph(card.preprocessing, input_size)
-        edited = np.asarray(run(master, image)[classifier.PROBABILITIES]).reshape(-1)
-        difference = float(np.abs(edited - scores_of(data, image, "the file")).max())
-    if not difference <= MAX_DIFFERENCE:
-        raise StageError(f"the edited {card.name} differs from its file by {difference:.2g} in a probability")
-    path.write_bytes(master)
-    return {"difference": difference, "features": has_features}
+    return data
+
+
+def master_of(card: Card, data: bytes, softmax: bool) -> tuple[bytes, bool]:
+    """Return a user's file with its outputs named, and whether it has features."""
+    return classifier.with_features(classifier.named(data, card.name, softmax), card.name)
 
 
 def sums_to_one(data: bytes, input_size: int, name: str) -> bool:

@@ -215,6 +215,14 @@ def _sliced(given: Given, options: Options, shape: Shape) -> list[_Value]:
     return [_Value(given[0].last[parts].reshape(shape))]
 
 
+def _resized(given: Given, options: Options, shape: Shape) -> list[_Value]:
+    aligned = bool(options.get("align_corners"))
+    if not (aligned or options.get("half_pixel_centers")):
+        raise StageError("ExecuTorch is not given a resize by the corners of pixels")
+    found = functional.interpolate(given[0].image, shape[1:3], mode="bilinear", align_corners=aligned)
+    return [_Value(found, first=True)]
+
+
 def _multiplied(given: Given, options: Options, _: Shape) -> list[_Value]:
     one, two = (
         value.last.transpose(-1, -2) if options.get(key) else value.last
@@ -228,7 +236,7 @@ _STEPS: Mapping[str, Callable[[Given, Options, Shape], list[_Value]]] = {
     "AVERAGE_POOL_2D": lambda *given: _pooled(False, *given), "MAX_POOL_2D": lambda *given: _pooled(True, *given),
     "MEAN": lambda *given: _reduced(torch.mean, *given), "SUM": lambda *given: _reduced(torch.sum, *given),
     "REDUCE_MAX": lambda *given: _reduced(torch.amax, *given), "CONCATENATION": _joined, "SPLIT": _split,
-    "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
+    "RESIZE_BILINEAR": _resized, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
     "RESHAPE": lambda given, _, shape: [_Value(given[0].last.reshape(shape))],
     "TRANSPOSE": lambda given, _, __: [_Value(given[0].last.permute(given[1].tensor.reshape(-1).tolist()))],
     "SOFTMAX": lambda given, _, __: [_Value(torch.softmax(given[0].last, -1))],

@@ -15,7 +15,7 @@ import pytest
 from advisor import catalog
 from advisor.catalog import load_catalogue
 from advisor.catalog.catalogue import published_labels
-from advisor.catalog.convert import convert
+from advisor.catalog.convert import build_model, convert
 from advisor.catalog.user_models import import_model
 from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect, missing
@@ -95,6 +95,18 @@ def test_the_cards_master_is_a_float_file_that_computes_what_the_model_does(
     outputs = run((tmp_path / "master.tflite").read_bytes(), photo)
     assert outputs["probabilities"] == pytest.approx(run(file.read_bytes(), photo)["output"], abs=1e-6)
     assert outputs["features"].shape == (1, 8)
+
+
+@pytest.mark.integration
+def test_the_network_of_a_card_can_be_trained_and_computes_what_the_model_does(models: Path, tmp_path: Path) -> None:
+    card = brought(models / "net.tflite", given(models)).card
+    kept = fetch(card, FetchOptions(offline=True))
+    convert(card, kept, tmp_path / "master.tflite")
+    photo = np.random.default_rng(1).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
+    model = build_model(card, kept)
+    expected = run((tmp_path / "master.tflite").read_bytes(), photo)["features"]
+    assert np.asarray(model(photo, training=False)["features"]) == pytest.approx(expected, abs=1e-5)
+    assert model.trainable_weights
 
 
 def test_metadata_in_the_file_needs_no_flags(models: Path, tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def _finetuned(
     to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
     images, ships = workload.images[role if compared else Role.TRAIN], bool(compared)
     cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
-    unsupported = f"{training} needs a Keras graph, and {card.name} is a file" if card.own_file else ""
+    unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
