@@ -54,10 +54,16 @@ def write_operators(path: Path, models: Mapping[str, Works]) -> None:
 
 
 def main() -> None:
-    """Write the table of operators."""
-    files = files_of(names())
-    works = {name: counted(works_of(read(files[name, "float32"]))) for name in names()}
-    write_operators(shipped_profiles() / OPERATORS_FILE, works)
+    """Write the table of operators: of the Keras graphs, and of the graph files that have no other kind of operator.
+
+    The others have attention, whose operators no kernel file repeats.
+    """
+    every = tuple(load_catalogue())
+    files = files_of(every)
+    works = {name: counted(works_of(read(files[name, "float32"]))) for name in every}
+    kinds = {work.kind for name in names() for work, _ in works[name]}
+    shipped = {name: found for name, found in works.items() if {work.kind for work, _ in found} <= kinds}
+    write_operators(shipped_profiles() / OPERATORS_FILE, shipped)
     print(f"{len(works)} networks, {sum(map(len, works.values()))} different operators")
 
 

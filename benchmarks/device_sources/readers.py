@@ -280,7 +280,7 @@ _HERE = Path(__file__).with_name("measured_here.csv")
 
 
 def measured_here(folder: Path) -> Iterator[Sourced]:
-    """Networks of the catalogue that this project timed with LiteRT 2.3.0 on an idle machine, 2026-11-21."""
+    """Networks of the catalogue that this project timed with LiteRT 2.3.0 on idle machines, 2026-11-21 and 25."""
     del folder
     with _HERE.open(newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):

@@ -33,7 +33,7 @@ from tests.devices.conftest import interval
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
 
-PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech")
+PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech", "measured here")
 
 PROFILE = """name: own
 title: Own board

@@ -94,8 +94,10 @@ def test_every_network_of_the_catalogue_is_the_sum_of_its_operators(times: Opera
 
 
 def test_the_shipped_operators_are_those_of_the_catalogue() -> None:
-    cards = {name: card for name, card in load_catalogue().items() if not card.by_file}
-    assert set(model_operators()) == set(cards)
+    cards = load_catalogue()
+    assert {name for name, card in cards.items() if not card.by_file} < set(model_operators()) < set(cards)
+    kinds = {work.kind for works in model_operators().values() for work, _ in works}
+    assert "BATCH_MATMUL" not in kinds  # attention, of which no kernel is timed
     for name, works in model_operators().items():
         macs = sum(number * work.macs for work, number in works if work.weights)
         assert macs == pytest.approx(cards[name].macs, rel=0.05)

@@ -154,18 +154,18 @@ _MOST_MACS, _FEWEST_MACS = 128.0, 0.02
 _BEYOND = 20.0
 """A latency this many times below or above every shipped one of the model on such a unit has a wrong unit."""
 
-Bounds = Mapping[tuple[str, str], tuple[float, float]]
+Bounds = Mapping[tuple[str, str, str], tuple[float, float]]
 
 
 @cache
 def _shipped_bounds() -> Bounds:
     """Return the shortest and longest usable shipped latency (ms) by kind of unit and model."""
-    found: dict[tuple[str, str], tuple[float, float]] = {}
+    found: dict[tuple[str, str, str], tuple[float, float]] = {}
     for profile in shipped().values():
         units = {target.name: _unit(profile, target) for target in profile.targets}
         for row in profile.measurements:
             if row.usable:
-                key = units[row.target], row.model
+                key = units[row.target], row.model, row.precision
                 low, high = found.get(key, (row.latency_ms, row.latency_ms))
                 found[key] = min(low, row.latency_ms), max(high, row.latency_ms)
     return MappingProxyType(found)
@@ -211,7 +211,7 @@ def _wrong_unit(profile: DeviceProfile, target: DeviceTarget, macs: Mapping[str,
     factors = []
     for row in rows:
         shortest, longest = _possible_ms(profile, target, macs.get(row.model))
-        low, high = _shipped_bounds().get((unit, row.model), (0.0, float("inf")))
+        low, high = _shipped_bounds().get((unit, row.model, row.precision), (0.0, float("inf")))
         shortest, longest = max(shortest, low / _BEYOND), min(longest, high * _BEYOND)
         factors.append(min(row.latency_ms / shortest, 1.0) if shortest else 1.0)
         factors[-1] *= max(row.latency_ms / longest, 1.0)

@@ -117,8 +117,9 @@ def profiles_here() -> dict[str, DeviceProfile]:
 _CPUINFO = Path("/proc/cpuinfo")
 _MAX_FREQUENCY = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _RUNTIME = "ai-edge-litert"
-_ZEN_4 = ("AuthenticAMD", "25")
-"""Vendor and family of Zen 3 and Zen 4. Of these only Zen 4 has AVX-512, at half the width of a register."""
+_ZEN = {("AuthenticAMD", "25"): "Zen 4", ("AuthenticAMD", "26"): "Zen 5"}
+"""Designs with AVX-512 by vendor and family. Family 25 is also Zen 3, which has no AVX-512; Zen 4 computes it at half
+the width of a register."""
 
 _VECTORS = (
     ("avx512_vnni", "AVX-512 VNNI"),
@@ -160,9 +161,11 @@ def processor_name() -> str:
 
 
 def _max_mhz() -> int | None:
-    """Return the highest clock in MHz, None if the system does not tell."""
+    """Return the highest clock in MHz, None if the system does not tell: a virtual machine states the base clock."""
     if _MAX_FREQUENCY.is_file():
         return int(_MAX_FREQUENCY.read_text()) // 1000 or None
+    if "hypervisor" in dict(_cpuinfo()[::-1]).get("flags", "").split():
+        return None
     clocks = [float(value) for key, value in _cpuinfo() if key == "cpu MHz" and value]
     return round(max(clocks)) if clocks else None
 
@@ -171,8 +174,9 @@ def _vectors() -> str:
     """Return the vector extension of an x86 processor as a suffix; empty if it is not known."""
     stated = dict(_cpuinfo()[::-1])
     flags = set(stated.get("flags", "").split())
-    if "avx512f" in flags and (stated.get("vendor_id"), stated.get("cpu family")) == _ZEN_4:
-        return " (Zen 4)"
+    design = _ZEN.get((stated.get("vendor_id", ""), stated.get("cpu family", "")))
+    if "avx512f" in flags and design:
+        return f" ({design})"
     for flag, name in _VECTORS:
         if flag in flags:
             return f" ({name})"
