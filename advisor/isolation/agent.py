@@ -148,7 +148,7 @@ class Series:
     def __init__(self, path: str, threads: int, kernels: str, shape: list[int] | None) -> None:
         self.path, self.threads = path, threads
         start = time.perf_counter_ns()
-        self.model = loaded(path, threads, kernels, shape)
+        self.model = model_of(path)(path, threads, kernels, shape)
         self.load_ns = time.perf_counter_ns() - start
         self.invoke = self.model.invoker()
         self.first_ns = self._timed_run()[0]
@@ -239,11 +239,8 @@ def after(seconds: float) -> Callable[[int, float], bool]:
 class TfliteModel:
     """A ``.tflite`` file in the interpreter of TensorFlow Lite."""
 
-    @staticmethod
-    def imported() -> tuple[str, str]:
-        """Import the runtime and return its package and version; AgentError if it is not installed."""
-        _module, package, version = runtime()
-        return package, version
+    #: imports the runtime and returns its package and version; AgentError if it is not installed.
+    imported = staticmethod(lambda: runtime()[1:])
 
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
@@ -265,21 +262,26 @@ class OnnxModel:
     @staticmethod
     def imported() -> tuple[str, str]:
         """See :meth:`TfliteModel.imported`."""
-        return "onnxruntime", onnx_runtime()[1]
+        try:
+            import onnxruntime
+        except ImportError as error:
+            raise AgentError("runtime", f"onnxruntime cannot be imported: {one_line(error)}") from error
+        return "onnxruntime", onnxruntime.__version__
 
     def __init__(
         self, path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None
     ) -> None:
-        module, version = onnx_runtime()
-        self.runtime, self.shape = ("onnxruntime", version), shape
-        options = module.SessionOptions()
+        self.runtime, self.shape = self.imported(), shape
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
         if kernels != "default":
             raise AgentError("load", "ONNX Runtime has no choice of kernels")
         try:
-            self.session = module.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
+            self.session = onnxruntime.InferenceSession(content or path, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # its errors have no common class
-            raise AgentError("load", f"onnxruntime {version} cannot load the file: {one_line(error)}") from error
+            raise AgentError("load", f"{' '.join(self.runtime)} cannot load the file: {one_line(error)}") from error
 
     def invoker(self) -> Callable[[], object]:
         """Bind the inputs and outputs and return the function that runs the file once."""
@@ -299,26 +301,12 @@ class OnnxModel:
 
 
 MODELS: dict[str, Any] = {".onnx": OnnxModel}
-"""The runtime for each suffix; TensorFlow Lite runs all other files."""
+"""The class that loads and runs a file by its suffix; a :class:`TfliteModel` runs all others."""
 
 
 def model_of(path: str) -> Any:
-    """Return the class that loads a file and runs it: a :class:`TfliteModel`, or one that does the same."""
+    """Return the class that loads and runs a file."""
     return MODELS.get(Path(path).suffix, TfliteModel)
-
-
-def loaded(path: str, threads: int, kernels: str, shape: list[int] | None, content: bytes | None = None) -> Any:
-    """Load a file with the runtime for it."""
-    return model_of(path)(path, threads, kernels, shape, content)
-
-
-def onnx_runtime() -> tuple[Any, str]:
-    """Return the module of ONNX Runtime and its version; AgentError if it is not installed."""
-    try:
-        import onnxruntime
-    except ImportError as error:
-        raise AgentError("runtime", f"onnxruntime cannot be imported: {one_line(error)}") from error
-    return onnxruntime, onnxruntime.__version__
 
 
 def runtime() -> tuple[Any, str, str]:
@@ -468,7 +456,7 @@ def measure(models: list[str], threads: list[int], effort: Effort, kernels: str,
     load_of_others, content_ns = load.result(), None
     if effort.load_content:  # reading the file into memory, and loading it from there
         start = time.perf_counter_ns()
-        loaded(models[0], threads[0], kernels, shape, Path(models[0]).read_bytes())
+        model_of(models[0])(models[0], threads[0], kernels, shape, Path(models[0]).read_bytes())
         content_ns = time.perf_counter_ns() - start
     return {
         "runtime": package,

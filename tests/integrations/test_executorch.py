@@ -64,7 +64,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
 
     from advisor.catalog.catalogue import load_catalogue
     from advisor.catalog.graph_file import graph_of
-    from advisor.integrations.executorch.network import Network
+    from advisor.integrations.executorch.network import FileNetwork
     from advisor.tflite.model import read
 
     graph = graph_of(load_catalogue()[name])
@@ -75,7 +75,7 @@ def test_the_network_of_a_file_computes_what_litert_does(name: str) -> None:
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], image)
     interpreter.invoke()
     with torch.no_grad():
-        found = Network(read(data)).eval()(torch.from_numpy(image))
+        found = FileNetwork(read(data)).eval()(torch.from_numpy(image))
     for detail, values in zip(interpreter.get_output_details(), found, strict=True):
         expected = interpreter.get_tensor(detail["index"])
         assert np.abs(values.numpy() - expected).max() < 1e-4 * max(np.ptp(expected), 1e-9)

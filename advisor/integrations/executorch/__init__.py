@@ -104,12 +104,12 @@ def _converted(model: Path) -> bytes:
     from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
     from executorch.exir import to_edge_transform_and_lower
 
-    from advisor.integrations.executorch.network import Network
+    from advisor.integrations.executorch.network import FileNetwork
     from advisor.tflite.model import read
 
     file = read(model)
     try:
-        program = torch.export.export(Network(file).eval(), (torch.zeros(file.inputs[0].shape),))
+        program = torch.export.export(FileNetwork(file).eval(), (torch.zeros(file.inputs[0].shape),))
         lowered = to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()])
         return bytes(lowered.to_executorch().buffer)
     except StageError:

@@ -34,7 +34,7 @@ _BIASED = (*_KERNELS, "FULLY_CONNECTED")
 _FUSED = {"NONE": None, "RELU": functional.relu, "RELU6": functional.relu6}
 
 
-class Network(torch.nn.Module):  # type: ignore[misc, unused-ignore]
+class FileNetwork(torch.nn.Module):  # type: ignore[misc, unused-ignore]
     """Computes what a file computes, for one image: its input and its outputs have the shapes of the file."""
 
     def __init__(self, model: Model) -> None:
