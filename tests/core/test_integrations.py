@@ -92,5 +92,5 @@ def test_a_package_of_others_adds_a_runtime_by_a_line(
     (metadata / "entry_points.txt").write_text(f"[{RUNTIMES}]\ntoy = toy_runtime:RUNTIME\n")
     (tmp_path / "toy_runtime.py").write_text(TOY)
     monkeypatch.syspath_prepend(tmp_path)
-    assert registered(RUNTIMES) == ("chromium", "onnxruntime", "toy")
+    assert registered(RUNTIMES) == ("chromium", "executorch", "onnxruntime", "toy")
     assert show("host:toy").name == "host:toy"

@@ -11,7 +11,7 @@ from advisor.catalog import listing
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.listing import CardRow
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, require_training
 from advisor.core.forms import FORMS
 from advisor.core.quantity import Quantity
 from advisor.devices.prediction import CALIBRATED
@@ -22,7 +22,7 @@ from advisor.devices.profiles.runtimes import local_runtimes
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.isolation import CallLimits
-from advisor.isolation.pool import HEAVY, POOLS, ChildPool
+from advisor.isolation.pool import HEAVY, LIGHT, POOLS, ChildPool
 from advisor.measurement.host import require_quiet
 from advisor.measurement.latency.timing import measure
 from advisor.store import ArtifactCache
@@ -89,11 +89,16 @@ def _front(latencies: Latencies) -> tuple[CardRow, ...]:
 def _measured(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor, tell: Tell
 ) -> dict[CardRow, Quantity]:
-    """Return the latencies of the rows that may be on the front."""
-    threads = device.target.threads
+    """Return the latencies of the rows that may be on the front; without TensorFlow, of those with a graph file."""
+    threads, kind = device.target.threads, HEAVY
+    try:
+        require_training("a card without a graph file")
+    except UsageError as error:
+        rows, kind = [row for row in rows if row.card.by_file], LIGHT
+        tell(f"only cards with a graph file are timed: {error.message}; {error.hint}")
     require_quiet((threads,), force=False)
     timed: dict[CardRow, Quantity] = {}
-    with POOLS[HEAVY](Path("/dev/null")) as pool:
+    with POOLS[kind](Path("/dev/null")) as pool:
         while True:
             known = tuple(_calibrated(device, row, latency) for row, latency in timed.items())
             here = replace(device, profile=replace(device.profile, measurements=known))

@@ -61,3 +61,19 @@ def test_this_machine_times_the_cards_that_may_be_on_the_front(
     assert [row.card.name for row in front] == ["lcnet_0.5_224", "regnet_x_800mf_224", "tiny_vit_11m_224"]
     assert {row.latency.provenance for row in front if row.latency} == {Provenance.MEASURED}
     assert said[0].startswith("timing graphs: 0 timed")
+
+
+@pytest.mark.integration
+def test_without_tensorflow_the_cards_with_a_graph_file_are_timed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def missing(what: str) -> None:
+        raise UsageError(f"{what} needs TensorFlow, which is not installed", "install it")
+
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
+    monkeypatch.setattr(card_front, "require_training", missing)
+    rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "mobilenet_v1_0.25_128"))
+    said: list[str] = []
+    assert [row.card.name for row in front_of(rows, "host:cpu-x1", (), said.append)] == ["lcnet_0.5_224"]
+    assert said[0].startswith("only cards with a graph file are timed: a card without a graph file needs TensorFlow")
