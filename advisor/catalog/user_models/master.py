@@ -23,6 +23,7 @@ from advisor.downloads.files import WeightsFile
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, read
 from advisor.tflite.quantization import dequantize, quantize, to_float32
+from advisor.tflite.rewrite import pack, unpack
 
 if TYPE_CHECKING:
     from advisor.catalog.user_models.import_model import ImportedModel
@@ -107,10 +108,31 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     given, conversion = as_tflite(file, size)
     name = str(file)
     metadata = read_metadata(given, name) or Metadata("", (), (), ())
+    given = with_shapes(given, name)
     keeps = finished or bool(classifier.quantized(read(given, name)))
     data = given if keeps else to_float32(given, name)
     own = TASKS[task_of(read(data, name))].own_files()
     return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
+
+
+def with_shapes(data: bytes, name: str) -> bytes:
+    """Return a file whose outputs have shapes: those that the runtime gives them, where the converter stated none."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    if all(output.shape for output in read(data, name).outputs):
+        return data
+    try:
+        plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        interpreter = Interpreter(model_content=data, num_threads=1, experimental_op_resolver_type=plain)
+        interpreter.allocate_tensors()
+    except (RuntimeError, ValueError):
+        return data  # what is checked next says why
+    model = unpack(data, name)
+    for detail in interpreter.get_tensor_details():
+        tensors, place = model.subgraphs[0].tensors, int(detail["index"])
+        if place < len(tensors) and not len(tensors[place].shape if tensors[place].shape is not None else ()):
+            tensors[place].shape = np.asarray(detail["shape"], np.int32)
+    return pack(model)
 
 
 Seen = tuple[tuple[str, int, float], ...]

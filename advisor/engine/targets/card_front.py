@@ -11,7 +11,7 @@ from advisor.catalog import listing
 from advisor.catalog.cards import Card
 from advisor.catalog.convert import CONVERT_VERSION
 from advisor.catalog.listing import CardRow
-from advisor.core.errors import UsageError, require_training
+from advisor.core.errors import StageError, UsageError, require_training
 from advisor.core.forms import FORMS
 from advisor.core.quantity import Quantity
 from advisor.devices.prediction import CALIBRATED
@@ -65,7 +65,7 @@ def _predicted(
     rows: Sequence[CardRow], device: TargetDevice, predictor: DevicePredictor
 ) -> tuple[dict[CardRow, Quantity], list[str]]:
     """Return the predicted latencies, and the reasons why others cannot be predicted."""
-    form = next(name for name in FORMS if name in device.target.precisions)
+    form = next((name for name in FORMS if name in device.target.precisions), "float32")
     found, reasons = dict[CardRow, Quantity](), list[str]()
     for row in rows:
         each = predictor.predict_card(row.card, form, device)
@@ -109,8 +109,13 @@ def _measured(
             tell(f"timing graphs: {len(timed)} timed, at most {len(open_)} to go")
             for row in sorted(open_, key=lambda row: _share(row, rest[row], {**rest, **timed}))[:AT_ONCE]:
                 make, key = partial(_build, pool, row.card), [listing.card_json(row.card), CONVERT_VERSION]
-                file = ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
-                timing = measure(file, (threads,), "search")
+                try:
+                    file = ArtifactCache().get("card-graph-1", {"card": key}, make) / "model.tflite"
+                    timing = measure(file, (threads,), "search")
+                except StageError as error:
+                    tell(f"{row.card.name} is left out: {error.message}")
+                    rows = [each for each in rows if each is not row]
+                    continue
                 timed[row] = timing.results[0].to_quantities(timing.runtime)["latency"]
 
 

@@ -95,6 +95,20 @@ def test_an_open_batch_is_fixed_and_the_description_kept(tmp_path: Path) -> None
     assert (card.form, published_labels(card)) == ("dynamic_int8", LABELS)
 
 
+@pytest.mark.parametrize("form", ["float32", "int8"])
+def test_an_output_without_a_shape_has_the_one_that_the_runtime_gives_it(tmp_path: Path, form: str) -> None:
+    def shapeless(model: Any) -> None:
+        for operator in model.subgraphs[0].operators[-2:]:
+            model.subgraphs[0].tensors[operator.outputs[0]].shape = []
+
+    data = small_models.classifier(SIDE)
+    data = small_models.quantized(data, tmp_path, SIDE) if form == "int8" else data
+    file = kept(tmp_path, edited(data, shapeless), None)
+    added = brought(file, labels=listed(tmp_path, *LABELS), mean=(127.5,), std=(127.5,))
+    assert (added.card.classes, added.card.form) == (len(LABELS), "" if form == "float32" else form)
+    assert {label for _, label, _ in added.seen} <= set(LABELS)
+
+
 def uint8(model: Any) -> None:
     image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
     image.type = schema.TensorType.UINT8

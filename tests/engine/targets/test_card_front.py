@@ -1,13 +1,17 @@
 """Tests of the front of cards by published accuracy and latency on a device."""
 
+from pathlib import Path
+
 import pytest
 
+from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import CardRow
-from advisor.core.errors import UsageError
+from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.engine.targets import card_front
 from advisor.engine.targets.card_front import card_front as front_of
+from advisor.isolation import ChildPool
 
 ROWS = tuple(CardRow(card, False) for card in load_catalogue().values())
 
@@ -77,3 +81,23 @@ def test_without_tensorflow_the_cards_with_a_graph_file_are_timed(
     said: list[str] = []
     assert [row.card.name for row in front_of(rows, "host:cpu-x1", (), said.append)] == ["lcnet_0.5_224"]
     assert said[0].startswith("only cards with a graph file are timed: a card without a graph file needs TensorFlow")
+
+
+@pytest.mark.integration
+def test_a_graph_that_cannot_be_built_is_left_out_and_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    build = card_front._build
+
+    def refuse(pool: ChildPool, card: Card, folder: Path) -> None:
+        if card.name == "lcnet_0.75_224":
+            raise StageError("memory ran out")
+        build(pool, card, folder)
+
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
+    monkeypatch.setattr(card_front, "_build", refuse)
+    rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "lcnet_0.75_224"))
+    said: list[str] = []
+    assert [row.card.name for row in front_of(rows, "host:cpu-x1", (), said.append)] == ["lcnet_0.5_224"]
+    assert "lcnet_0.75_224 is left out: memory ran out" in said
