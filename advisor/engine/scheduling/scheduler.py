@@ -47,6 +47,11 @@ class Scheduler:
         left, planned = self._study.not_started, self._rule.planned
         return [each for each in left if FormStep.of(each) not in planned] if self._chooses else []
 
+    @property
+    def evaluates_all(self) -> bool:
+        """True if every configuration that may be picked gets a result, where there is time for it."""
+        return not self._chooses
+
     def stop(self, left: int) -> Stop:
         """Return the end of a search that came to its end by itself, with ``left`` configurations not evaluated."""
         if not left or not self._chooses:

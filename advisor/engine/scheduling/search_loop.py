@@ -5,6 +5,7 @@ import contextlib
 import math
 import time
 from collections.abc import Collection, Iterable
+from functools import partial
 from typing import Any, Protocol
 
 from advisor.core.decision import Decision
@@ -106,10 +107,13 @@ class SearchLoop:
             record(plan.skipped(each, reason, StageName.PROMOTION))
         await _cancel([*running, stopped])
         await so_far.close()
-        if running or late:
-            return ended_early("time_limit", f"at --time-limit {execution.time_limit}", left)
+        out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")
+        if running or late or (ended and left):  # the last jobs may end in the moment in which the time does
+            return out_of_time(left)
         if left and not scheduler.trials_left:
             return ended_early("max_trials", f"at --max-trials {execution.max_trials}", left)
+        if execution.time_limit is not None and scheduler.evaluates_all and (short := study.unevaluated):
+            return out_of_time(short)  # forms that would not end in time
         return scheduler.stop(left)
 
     def _rule_of(self, plan: Plan) -> WorthRule:
