@@ -257,8 +257,8 @@ def card_front(
 ) -> tuple[CardRow, ...]:
     """Return the cards that no other card beats in published top-1 and in latency on a device, the fastest first.
 
-    On this machine each card that may be among them is built with random weights and timed, which takes minutes. The
-    graphs are kept. Latencies on another device are predicted.
+    On this machine, each card that may be among them is built with random weights and timed, which takes a minute or
+    two. The graphs are kept. Latencies on another device are predicted.
 
     Args:
         device: ``host``, another device, or ``DEVICE:TARGET``.

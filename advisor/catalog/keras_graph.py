@@ -12,7 +12,7 @@ import numpy as np
 
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.tflite.model import Model, Operator, Tensor, read
-from advisor.tflite.values import real_values
+from advisor.tflite.values import real_values, slices_of
 
 if TYPE_CHECKING:
     import keras
@@ -271,19 +271,9 @@ def _transposed(given: list[Any], _: Mapping[str, Any]) -> Any:
     return ops.transpose(given[0], (0, *(int(axis) + 1 for axis in given[1][0])))
 
 
-def _sliced(given: list[Any], _: Mapping[str, Any]) -> Any:
-    value, (begin,), (size,) = given
-    return value[(slice(None), *(slice(b, None if s < 0 else b + s) for b, s in zip(begin, size, strict=True)))]
-
-
-def _strided(given: list[Any], options: Mapping[str, Any]) -> Any:
-    value, *((begin,), (end,), (step,)) = given
-    first, last = (int(options.get(key, 0)) for key in ("begin_mask", "end_mask"))  # a bit an axis: the whole of it
-    parts = [
-        slice(None if first >> axis & 1 else b, None if last >> axis & 1 else e, s)
-        for axis, (b, e, s) in enumerate(zip(begin, end, step, strict=True))
-    ]
-    return value[(slice(None), *parts)]
+def _sliced(given: list[Any], options: Mapping[str, Any]) -> Any:
+    value, *numbers = given
+    return value[(slice(None), *slices_of(options, *(each[0] for each in numbers)))]
 
 
 def _multiplied(given: list[Any], options: Mapping[str, Any]) -> Any:
@@ -311,7 +301,7 @@ def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
 
 
 _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
-    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _strided, "BATCH_MATMUL": _multiplied,
+    "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
     "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"), "MEAN": partial(_reduced, "mean"),
 }  # fmt: skip
 """Operators on values with a batch before all axes that they have in the file."""

@@ -34,8 +34,8 @@ def list_cards(
         str,
         option(
             "DEVICE",
-            "Only the cards that no other of the list beats in published top-1 and in latency on "
-            "DEVICE. 'host' times them with random weights, in minutes; other devices are predicted.",
+            "Only the cards that no other card of the list beats in both published top-1 and latency on DEVICE. "
+            "'host' times them with random weights, in a minute or two; other devices are predicted.",
             "--front",
         ),
     ] = "",

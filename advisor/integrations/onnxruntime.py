@@ -6,8 +6,7 @@ Other runtimes may run the exports too.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.core.errors import StageError, UsageError, install_extra, message_of
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.exports import comparison
 from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
-from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import PackagedRuntime
 from advisor.isolation import CallLimits, Scratch
 from advisor.tflite.rewrite import content_of, operator_name, pack, unpack
 
@@ -26,12 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from onnx import ModelProto
 
-    from advisor.devices.connections.protocol import Connection
-
     Array = NDArray[Any]
-
-PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
-"""Packages that make ONNX exports and run them."""
 
 FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", "clustered_16")
 """Forms with an ONNX export that computes the same. Weights stored as float16 are widened in it, as LiteRT does on
@@ -40,49 +34,11 @@ loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``
 TITLE = "ONNX"
 VERSION = "3"
 LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
-
-
-class OnnxRuntime:
-    """ONNX Runtime on this machine's CPU, which runs the ONNX export of a file."""
-
-    name = f"{HOST}:onnxruntime"
-    title = "ONNX Runtime"
-
-    def profile(self) -> DeviceProfile:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.profiles.runtimes import host_profile
-
-        here, installed = host_profile(), runtimes.installed_version("onnxruntime")
-        targets = tuple(
-            replace(target, runtime="onnxruntime", version=installed, precisions=("float32", "int8"), forms=FORMS)
-            for target in here.targets
-        )
-        return replace(here, name=self.name, title=runtimes.on_this_machine(self.title, here), targets=targets)
-
-    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        return versions()
-
-    def missing(self) -> tuple[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        lacking = [package for package, found in versions().items() if not found]
-        if not lacking:
-            return "", ""
-        return f"needs {', '.join(lacking)}", install_extra("onnx")
-
-    def connect(self, target: DeviceTarget) -> Connection:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        from advisor.devices.connections.agent import HostConnection
-
-        return HostConnection()
-
-
-RUNTIME = OnnxRuntime()
-
-
-def versions() -> Mapping[str, str]:
-    """Return the versions of the packages; see :class:`advisor.devices.connections.protocol.Exporter`."""
-    return {package: runtimes.installed_version(package) for package in PACKAGES}
+PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
+RUNTIME = PackagedRuntime(
+    "onnxruntime", "ONNX Runtime", PACKAGES, "onnx", ("float32", "int8"), FORMS, HostConnection()
+)  # fmt: skip
+versions = RUNTIME.versions
 
 
 def inputs(sha256: str) -> dict[str, str]:

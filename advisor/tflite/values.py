@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -28,16 +28,8 @@ BITS = MappingProxyType(
 OPTIONS = (
     *("fused_activation_function", "padding", "stride_h", "stride_w", "dilation_h_factor", "dilation_w_factor"),
     *("depth_multiplier", "filter_height", "filter_width", "axis", "beta", "keep_dims", "keep_num_dims"),
-    *(
-        "weights_format",
-        "align_corners",
-        "half_pixel_centers",
-        "begin_mask",
-        "end_mask",
-        "ellipsis_mask",
-        "new_axis_mask",
-        "shrink_axis_mask",
-    ),
+    *("weights_format", "align_corners", "half_pixel_centers", "begin_mask", "end_mask", "ellipsis_mask"),
+    *("new_axis_mask", "shrink_axis_mask"),
     *("block_size", "mode", "num_splits", "asymmetric_quantize_inputs", "adj_x", "adj_y"),
 )
 """The numbers among an operator's builtin options that decide which kernels take it."""
@@ -182,3 +174,18 @@ class Model:
     def outputs(self) -> tuple[Tensor, ...]:
         """The main graph's outputs."""
         return tuple(self.tensors[index] for index in self.subgraphs[0].outputs)
+
+
+def slices_of(options: Mapping[str, Any], begin: Any, end: Any, steps: Any = None) -> tuple[slice, ...]:
+    """Return what a SLICE or a STRIDED_SLICE takes of each axis, by its ``options``.
+
+    ``end`` is the size of a SLICE, which has no ``steps``; -1 reaches to the end. A bit of a mask takes a whole axis.
+    """
+    if steps is None:
+        end = [None if size < 0 else first + size for first, size in zip(begin, end, strict=True)]
+        return tuple(slice(*each) for each in zip(begin, end, strict=True))
+    first, last = (int(options.get(f"{name}_mask", 0)) for name in ("begin", "end"))
+    return tuple(
+        slice(None if first >> axis & 1 else start, None if last >> axis & 1 else stop, step)
+        for axis, (start, stop, step) in enumerate(zip(begin, end, steps, strict=True))
+    )

@@ -155,6 +155,7 @@ def test_a_device_as_json_has_counts_and_sources(alone: Advisor) -> None:
     assert device["sources"] == ["mit-han-lab/tinyengine"]
 
 
+@pytest.mark.integration  # Chromium says its version
 def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     for profile in load_profiles().values():
         print_device(profile)

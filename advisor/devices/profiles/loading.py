@@ -159,7 +159,7 @@ Bounds = Mapping[tuple[str, str, str], tuple[float, float]]
 
 @cache
 def _shipped_bounds() -> Bounds:
-    """Return the shortest and longest usable shipped latency (ms) by kind of unit and model."""
+    """Return the shortest and longest usable shipped latency (ms) by kind of unit, model and precision."""
     found: dict[tuple[str, str, str], tuple[float, float]] = {}
     for profile in shipped().values():
         units = {target.name: _unit(profile, target) for target in profile.targets}

@@ -1,6 +1,6 @@
 """Runtimes of this machine besides LiteRT, as devices: always connected, measured and never predicted.
 
-To add a runtime, write one class with the members of :class:`LocalRuntime` and register an object of it.
+To add a runtime, register an object with the members of :class:`LocalRuntime`, such as a :class:`PackagedRuntime`.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ import platform
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, install_extra
 from advisor.core.names import integration, registered
 from advisor.devices.profiles.measurements import PRECISIONS
 from advisor.devices.profiles.values import HOST, Cluster, DeviceProfile, DeviceTarget
@@ -57,6 +57,45 @@ class LocalRuntime(Protocol):
 
     def connect(self, target: DeviceTarget) -> Connection:
         """Return what measures files with this runtime."""
+
+
+@dataclass(frozen=True)
+class PackagedRuntime:
+    """A runtime of this machine's CPU that packages of Python bring, and that runs the exports of files."""
+
+    runtime: str  #: its package; the device is called ``host:`` and this
+    title: str  #: its name for people
+    packages: tuple[str, ...]  #: what makes the exports and runs them
+    extra: str  #: the extra that installs these
+    precisions: tuple[str, ...]  #: what it computes in
+    forms: tuple[str, ...]  #: forms of files whose exports compute the same
+    connection: Connection  #: measures files
+
+    @property
+    def name(self) -> str:
+        """The name of the device."""
+        return f"{HOST}:{self.runtime}"
+
+    def profile(self) -> DeviceProfile:
+        """See :class:`LocalRuntime`."""
+        here, own = host_profile(), partial(replace, runtime=self.runtime, version=installed_version(self.runtime))
+        targets = tuple(own(each, precisions=self.precisions, forms=self.forms) for each in here.targets)
+        return replace(here, name=self.name, title=on_this_machine(self.title, here), targets=targets)
+
+    def versions(self, target: DeviceTarget | None = None) -> Mapping[str, str]:
+        """See :class:`LocalRuntime`; they are those of an exporter, too."""
+        del target
+        return {package: installed_version(package) for package in self.packages}
+
+    def missing(self) -> tuple[str, str]:
+        """See :class:`LocalRuntime`."""
+        lacking = [package for package, found in self.versions().items() if not found]
+        return (f"needs {', '.join(lacking)}", install_extra(self.extra)) if lacking else ("", "")
+
+    def connect(self, target: DeviceTarget) -> Connection:
+        """See :class:`LocalRuntime`."""
+        del target
+        return self.connection
 
 
 @cache

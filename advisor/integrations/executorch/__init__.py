@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.errors import StageError, UsageError, install_extra, message_of
+from advisor.core.errors import StageError, UsageError, message_of
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.exports import comparison
 from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
-from advisor.devices.profiles import runtimes
-from advisor.devices.profiles.values import HOST, DeviceProfile, DeviceTarget
+from advisor.devices.profiles.runtimes import PackagedRuntime
 from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
-    from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
-
-PACKAGES = ("executorch", "torch")
-"""Packages that make ``.pte`` files and run them."""
+    from advisor.devices.connections.protocol import MeasurementJob, Timing
 
 FORMS = ("float32", "pruned_50", "pruned_75", "clustered_16")
 """Forms whose exports compute the same."""
@@ -28,36 +24,6 @@ FORMS = ("float32", "pruned_50", "pruned_75", "clustered_16")
 TITLE = "ExecuTorch"
 VERSION = "1"
 LIMITS = CallLimits(seconds=900, memory_bytes=8_000_000_000)
-_AGENT = Path(__file__).with_name("agent.py")
-
-
-class ExecuTorch:
-    """ExecuTorch on this machine's CPU, which runs the ``.pte`` export of a file."""
-
-    name = f"{HOST}:executorch"
-    title = TITLE
-
-    def profile(self) -> DeviceProfile:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        here, installed = runtimes.host_profile(), runtimes.installed_version("executorch")
-        targets = tuple(
-            replace(target, runtime="executorch", version=installed, precisions=("float32",), forms=FORMS)
-            for target in here.targets
-        )
-        return replace(here, name=self.name, title=runtimes.on_this_machine(self.title, here), targets=targets)
-
-    def versions(self, target: DeviceTarget) -> Mapping[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        return versions()
-
-    def missing(self) -> tuple[str, str]:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        lacking = [package for package, found in versions().items() if not found]
-        return (f"needs {', '.join(lacking)}", install_extra("executorch")) if lacking else ("", "")
-
-    def connect(self, target: DeviceTarget) -> Connection:
-        """See :class:`advisor.devices.profiles.runtimes.LocalRuntime`."""
-        return _Connection(_AGENT)
 
 
 class _Connection(HostConnection):
@@ -69,12 +35,11 @@ class _Connection(HostConnection):
         return tuple(timing for of_model in zip(*by_count, strict=True) for timing in of_model)
 
 
-RUNTIME = ExecuTorch()
-
-
-def versions() -> Mapping[str, str]:
-    """Return the versions of the packages; see :class:`advisor.devices.connections.protocol.Exporter`."""
-    return {package: runtimes.installed_version(package) for package in PACKAGES}
+PACKAGES = ("executorch", "torch")
+RUNTIME = PackagedRuntime(
+    "executorch", TITLE, PACKAGES, "executorch", ("float32",), FORMS, _Connection(Path(__file__).with_name("agent.py"))
+)  # fmt: skip
+versions = RUNTIME.versions
 
 
 def inputs(sha256: str) -> dict[str, str]:

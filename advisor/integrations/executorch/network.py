@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from advisor.core.errors import StageError
 from advisor.tflite.model import Model, Tensor
-from advisor.tflite.values import real_values
+from advisor.tflite.values import real_values, slices_of
 
 _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 _ELEMENTWISE: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -198,18 +198,7 @@ def _split(given: Given, options: Options, _: Shape) -> list[_Value]:
 
 
 def _sliced(given: Given, options: Options, shape: Shape) -> list[_Value]:
-    begin, end = (each.tensor.reshape(-1).tolist() for each in given[1:3])
-    if len(given) == 3:  # SLICE has sizes; -1 reaches to the end
-        steps, end = (
-            [1] * len(begin),
-            [None if size < 0 else start + size for start, size in zip(begin, end, strict=True)],
-        )
-    else:
-        steps = given[3].tensor.reshape(-1).tolist()
-        masks = [int(options.get(f"{name}_mask", 0)) for name in ("begin", "end")]
-        begin = [None if masks[0] >> axis & 1 else start for axis, start in enumerate(begin)]
-        end = [None if masks[1] >> axis & 1 else stop for axis, stop in enumerate(end)]
-    parts = tuple(slice(*each) for each in zip(begin, end, steps, strict=True))
+    parts = slices_of(options, *(each.tensor.reshape(-1).tolist() for each in given[1:]))
     if given[0].first and len(parts) == 4:
         return [_Value(given[0].tensor[tuple(parts[axis] for axis in _FIRST)], first=True)]
     return [_Value(given[0].last[parts].reshape(shape))]

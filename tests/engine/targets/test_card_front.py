@@ -53,12 +53,17 @@ def test_a_runtime_of_this_machine_names_what_times_its_files() -> None:
     assert "advisor benchmark" in (refused.value.hint or "")
 
 
+@pytest.fixture
+def timed_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    """An empty cache, and no wait for a quiet machine: tests run beside it."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)
+    return monkeypatch
+
+
 @pytest.mark.integration
-def test_this_machine_times_the_cards_that_may_be_on_the_front(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
+@pytest.mark.usefixtures("timed_here")
+def test_this_machine_times_the_cards_that_may_be_on_the_front() -> None:
     rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "tiny_vit_11m_224", "regnet_x_800mf_224"))
     said: list[str] = []
     front = front_of(rows, "host:cpu-x1", (), said.append)
@@ -68,15 +73,11 @@ def test_this_machine_times_the_cards_that_may_be_on_the_front(
 
 
 @pytest.mark.integration
-def test_without_tensorflow_the_cards_with_a_graph_file_are_timed(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_without_tensorflow_the_cards_with_a_graph_file_are_timed(timed_here: pytest.MonkeyPatch) -> None:
     def missing(what: str) -> None:
         raise UsageError(f"{what} needs TensorFlow, which is not installed", "install it")
 
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
-    monkeypatch.setattr(card_front, "require_training", missing)
+    timed_here.setattr(card_front, "require_training", missing)
     rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "mobilenet_v1_0.25_128"))
     said: list[str] = []
     assert [row.card.name for row in front_of(rows, "host:cpu-x1", (), said.append)] == ["lcnet_0.5_224"]
@@ -84,9 +85,7 @@ def test_without_tensorflow_the_cards_with_a_graph_file_are_timed(
 
 
 @pytest.mark.integration
-def test_a_graph_that_cannot_be_built_is_left_out_and_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_graph_that_cannot_be_built_is_left_out_and_named(timed_here: pytest.MonkeyPatch) -> None:
     build = card_front._build
 
     def refuse(pool: ChildPool, card: Card, folder: Path) -> None:
@@ -94,9 +93,7 @@ def test_a_graph_that_cannot_be_built_is_left_out_and_named(
             raise StageError("memory ran out")
         build(pool, card, folder)
 
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
-    monkeypatch.setattr(card_front, "require_quiet", lambda *_, **__: None)  # tests run beside it
-    monkeypatch.setattr(card_front, "_build", refuse)
+    timed_here.setattr(card_front, "_build", refuse)
     rows = tuple(row for row in ROWS if row.card.name in ("lcnet_0.5_224", "lcnet_0.75_224"))
     said: list[str] = []
     assert [row.card.name for row in front_of(rows, "host:cpu-x1", (), said.append)] == ["lcnet_0.5_224"]
