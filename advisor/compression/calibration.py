@@ -111,6 +111,10 @@ def find_images(folder: Path) -> tuple[Path, ...]:
     return good
 
 
+_FIRST_OF_BYTE = {"uint8": 0, "int8": -128}
+"""The number that stands for a black pixel."""
+
+
 def _reason(file: Path) -> str:
     try:
         load(file, MIN_SIDE)
@@ -129,7 +133,8 @@ def spec_of_file(
 ) -> InputSpec:
     """Return how ``model`` reads images; ``mean`` and ``std`` override its metadata.
 
-    It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
+    An input of 8 bits without metadata takes the pixels themselves, and its scale and zero point say how they are
+    normalised. It raises a UsageError if the input is not one square RGB image, or the normalisation is not known.
     """
     shape = model.inputs[0].shape if len(model.inputs) == 1 else ()
     if len(shape) != 4 or shape[0] != 1 or shape[3] != 3 or shape[1] != shape[2] or shape[1] < 1:
@@ -139,6 +144,10 @@ def spec_of_file(
         raise UsageError("--mean and --std are needed together, and only one was given", _EXAMPLE)
     if mean is not None and std is not None:
         return InputSpec(shape[1], _three("--mean", mean), _three("--std", std, positive=True))
+    steps = model.inputs[0].quantization
+    if (metadata is None or not metadata.mean) and steps and model.inputs[0].dtype in _FIRST_OF_BYTE:
+        zero = (steps.zero_points or (0,))[0] - _FIRST_OF_BYTE[model.inputs[0].dtype]
+        return InputSpec(shape[1], _three(name, (zero,)), _three(name, (1 / steps.scales[0],), positive=True))
     if metadata is None or not metadata.mean:
         raise UsageError(
             f"{name} does not say how its images are normalised", f"give it on the scale 0 to 255: {_EXAMPLE}"

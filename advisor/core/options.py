@@ -223,6 +223,8 @@ class CompressKeywords(TypedDict, total=False):
         DEVICES, "NAME", "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...", "xnnpack")]
     learn_s: Annotated[float, Option(
         RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)]
+    requantize: Annotated[bool, Option(
+        QUESTION, "", "Start from a quantized file: its weights become floats, with the errors that they have.", False)]
     force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
 
 

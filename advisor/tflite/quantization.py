@@ -18,7 +18,6 @@ from advisor.tflite.rewrite import (
     drop_unused_buffers,
     float_stand_in,
     new_operator,
-    operator_name,
     pack,
     single_graph,
     unpack,
@@ -235,32 +234,3 @@ def _raise_min_runtime(model: schema.ModelT) -> None:
         if all(part.isdigit() for part in parts) and tuple(map(int, parts)) < needed:
             text = ".".join(map(str, needed)).encode()
             entry.buffer = add_buffer(model, text.ljust(len(content), b"\0"))
-
-
-def to_float32(data: bytes, name: str = "the model") -> bytes:
-    """Store every float16 constant that a DEQUANTIZE operator expands as float32, as runtimes do when they load it.
-
-    What is computed stays the same to the last bit. A file without such constants is returned as it is.
-    """
-    model = unpack(data, name)
-    if sum(_expand_constants(model, graph) for graph in model.subgraphs) == 0:
-        return data
-    drop_unused_buffers(model)
-    return pack(model)
-
-
-def _expand_constants(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
-    expanded: dict[int, int] = {}
-    for operator in graph.operators:
-        source = graph.tensors[operator.inputs[0]] if operator_name(model, operator) == "DEQUANTIZE" else None
-        if source and source.type == _FLOAT16 and content_of(model, source) is not None:
-            expanded[operator.outputs[0]] = operator.inputs[0]
-    for constant in dict.fromkeys(expanded.values()):
-        tensor = graph.tensors[constant]
-        values: NDArray[np.float16] = np.frombuffer(content_of(model, tensor).tobytes(), dtype="<f2")
-        tensor.type, tensor.buffer = _FLOAT32, add_buffer(model, values.astype("<f4").tobytes())
-    graph.operators = [each for each in graph.operators if not expanded.keys() & set(each.outputs)]
-    for operator in graph.operators:
-        operator.inputs = [expanded.get(index, index) for index in operator.inputs]
-    return len(expanded)

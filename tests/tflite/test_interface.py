@@ -11,7 +11,7 @@ from hypothesis.extra import numpy as arrays
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.tflite.levels import attach_head
 from advisor.tflite.model import Model, read
-from advisor.tflite.quantization import fold_normalization, to_float16, to_float32, to_float_io, with_fixed_batch
+from advisor.tflite.quantization import fold_normalization, to_float16, to_float_io, with_fixed_batch
 from advisor.tflite.rewrite import unpack
 from advisor.tflite.values import Quantization
 from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
@@ -238,17 +238,3 @@ def test_a_model_without_float_constants_is_not_for_this_recipe(halved: bytes) -
     for data in (tiny_features(), halved):
         with pytest.raises(UnsupportedRecipe, match="no float32 constants"):
             to_float16(data)
-
-
-def test_expanded_again_it_answers_the_same_to_the_last_bit(halved: bytes, images: list[Array], run: Run) -> None:
-    whole = to_float32(halved)
-    assert {tensor.dtype for tensor in read(whole).tensors} == {"float32", "int32"}
-    assert "DEQUANTIZE" not in {operator.name for operator in read(whole).operators}
-    for image in images[:3]:
-        expected, actual = run(halved, {"image": image}), run(whole, {"image": image})
-        for name in expected:
-            np.testing.assert_array_equal(actual[name], expected[name])
-
-
-def test_a_file_without_float16_constants_stays_as_it_is(master: bytes) -> None:
-    assert to_float32(master) is master

@@ -12,12 +12,13 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.tflite.arena import activation_arena_bytes
+from advisor.tflite.floats import to_float32
 from advisor.tflite.layout import without_transposes
 from advisor.tflite.levels import attach_head, with_levels
 from advisor.tflite.macs import count
 from advisor.tflite.model import Model, Tensor, read
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.tflite.quantization import to_float16, to_float32, to_float_io
+from advisor.tflite.quantization import to_float16, to_float_io
 from advisor.tflite.rewrite import pack, select_output, unpack
 from advisor.tflite.unknown import with_temperature
 from advisor.tflite.verify import MAX_TABLES

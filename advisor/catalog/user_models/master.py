@@ -20,9 +20,10 @@ from advisor.catalog.weights.readers import Array
 from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.downloads.files import WeightsFile
+from advisor.tflite.floats import to_float32
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, read
-from advisor.tflite.quantization import dequantize, quantize, to_float32
+from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.rewrite import pack, unpack
 
 if TYPE_CHECKING:

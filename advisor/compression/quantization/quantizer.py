@@ -21,6 +21,7 @@ from advisor.compression.quantization.observe import Activation, Observation, Ob
 from advisor.core.codec import parse
 from advisor.core.errors import StageError, UnsupportedRecipe, message_of
 from advisor.tflite.model import Model, read
+from advisor.tflite.rewrite import pack, unpack
 
 if TYPE_CHECKING:
     from advisor.compression.quantization.observe import Inputs, Range
@@ -35,11 +36,15 @@ _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError,
 def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = None) -> bytes:
     """Return a float model quantized by ai-edge-quantizer with its rules by operator.
 
-    ``ranges`` of tensors by their index are for rules that quantize activations. A model that the quantizer refuses is
-    an UnsupportedRecipe.
+    ``ranges`` of tensors by their index are for rules that quantize activations. They are known of the main graph
+    alone: other graphs, such as the body of a loop, stay float then. A model that the quantizer refuses is an
+    UnsupportedRecipe.
     """
     from ai_edge_quantizer import quantizer
 
+    model = _with_unique_names(model)
+    if ranges:
+        rules = [*rules, *_no_rules(model)]
     with contextlib.redirect_stderr(io.StringIO()):  # The calibrator shows a progress bar.
         tool = quantizer.Quantizer(model)
         tool.load_quantization_recipe(rules)
@@ -49,6 +54,36 @@ def quantize(model: bytes, rules: Rules, ranges: Mapping[int, Range] | None = No
         except _REFUSALS as error:
             raise UnsupportedRecipe(f"the quantizer refuses the model: {message_of(error)}") from error
     return bytes(result.quantized_model)
+
+
+def _with_unique_names(data: bytes) -> bytes:
+    """Return a file in which no two tensors have one name, as the quantizer knows them by name."""
+    known, repeated = set[str](), dict[tuple[int, int], str]()
+    for number, graph in enumerate(read(data).subgraphs):
+        for place, tensor in enumerate(graph.tensors):
+            if tensor.name in known:
+                repeated[number, place] = f"{tensor.name}#{number}.{place}"
+            known.add(repeated.get((number, place), tensor.name))
+    if not repeated:
+        return data
+    tables = unpack(data)
+    for (number, place), name in repeated.items():
+        tables.subgraphs[number].tensors[place].name = name.encode()
+    return pack(tables)
+
+
+def _no_rules(model: bytes) -> Rules:
+    """Return rules that leave every graph but the main one as it is."""
+    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+
+    manager, keep = recipe_manager.RecipeManager(), algorithm_manager.AlgorithmName.NO_QUANTIZE
+    for graph in read(model).subgraphs[1:]:
+        # The quantizer identifies an operator by the names of its outputs, or inputs if it has no output; what a graph
+        # takes and gives counts as such operators.
+        for tensors in (*(operator.outputs for operator in graph.operators), graph.inputs, graph.outputs):
+            names = "".join(f"{re.escape(graph.tensors[index].name)};" for index in tensors)
+            manager.add_quantization_config(f"^{names}$", qtyping.TFLOperationName.ALL_SUPPORTED, algorithm_key=keep)
+    return list(manager.get_quantization_recipe())
 
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,10 @@ ONE_GRAPH = "export one graph with one signature"
 FIXED = "fix the shape of this input when you convert the model"
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "int2", "uint4", "int32", "float16"})
 _SELECT_PREFIX = "CUSTOM:Flex"
+_RUN = frozenset(
+    f"CUSTOM:{name}" for name in ("TFLite_Detection_PostProcess", "Mfcc", "AudioSpectrogram", "NumericVerify")
+)
+"""Custom operators that LiteRT has."""
 
 INPUT_TYPES = ("float32", "int32", "int64", "bool")
 """Types that the inputs of a float model may have; integers are indices, such as tokens."""
@@ -34,25 +39,52 @@ def require_plain_float(data: bytes, recipe: str) -> None:
 
     It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
-    for reason, hint in _reasons(*opened(data)):
+    _refuse(data, recipe, _other_graphs, _other_values)
+
+
+def require_float(data: bytes, recipe: str) -> None:
+    """Check as :func:`require_plain_float`, but take several graphs and signatures, and custom operators of LiteRT."""
+    _refuse(data, recipe, _unknown_operators, _other_values)
+
+
+_Reasons = Callable[["schema.ModelT", Model], Iterator[tuple[str, str]]]
+
+
+def _refuse(data: bytes, recipe: str, *rules: _Reasons) -> None:
+    opened_file = opened(data)
+    for reason, hint in chain.from_iterable(rule(*opened_file) for rule in rules):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _reasons(tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
-    """Yield why a file is not a plain float model and what to do; a later reason expects that no earlier one holds."""
+def _other_graphs(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
+    """Yield why a file has more than one graph of builtin operators, and what to do."""
     if len(model.subgraphs) != 1:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
     if len(model.signatures) > 1:
         keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
-    custom = sorted({operator.name for operator in model.operators if operator.name.startswith(("CUSTOM", "DELEGATE"))})
+    yield from _custom(model, frozenset())
+
+
+def _unknown_operators(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
+    """Yield why LiteRT cannot run a file, and what to do."""
+    yield from _custom(model, _RUN)
+
+
+def _custom(model: Model, known: Collection[str]) -> Iterator[tuple[str, str]]:
+    names = {operator.name for graph in model.subgraphs for operator in graph.operators}
+    custom = sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
     if custom:
         kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
+
+
+def _other_values(tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
+    """Yield why values are not float, or shapes open; a later reason expects that no earlier one holds."""
     quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
     if quantized:
         first = f"{len(quantized)} tensors, the first is '{quantized[0].name}'"
-        yield f"the model is quantized already ({first})", FLOAT_FILE
+        yield f"the model is quantized already ({first})", f"{FLOAT_FILE}; without it, add --requantize"
     if any(tensor.is_sparse for tensor in model.tensors):
         yield "the model's weights are sparse", "export it again with dense weights"
     if any(tensor.dtype == "float16" and tensor.is_constant for tensor in model.tensors):
@@ -140,6 +172,7 @@ class Recipe(ABC):
         grids: the grid that it corrects weights for; None if it corrects none.
         needs: what the recipe needs, as a level. One that trains is skipped without labelled images.
         after: a lighter recipe that is tried first; this one is tried only if that one loses too much. Empty for none.
+        any_graph: it takes files of several graphs, such as loops, and custom operators, which stay float.
     """
 
     name: str
@@ -149,6 +182,7 @@ class Recipe(ABC):
     grids: Grids | None = None
     needs = Needs.FILE
     after = ""
+    any_graph = False
 
     @abstractmethod
     def convert(self, model: bytes, inputs: RecipeInputs, /) -> Compressed:
@@ -162,12 +196,12 @@ class Recipe(ABC):
             inputs: what the recipe may use.
 
         Raises:
-            UnsupportedRecipe: the model is already quantized, has open shapes, custom operators or several graphs; or
-                the recipe needs labelled images and there are none.
+            UnsupportedRecipe: the model is already quantized or has open shapes; it has custom operators or several
+                graphs, and the recipe takes none; or the recipe needs labelled images and there are none.
             StageError: calibration images are missing or have another shape than the model's input.
             UsageError: the file is damaged.
         """
-        require_plain_float(model, self.name)
+        (require_float if self.any_graph else require_plain_float)(model, self.name)
         if self.needs is Needs.TRAINING and inputs.images is None:
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"
@@ -181,6 +215,8 @@ class Recipe(ABC):
 
 class Edit(Recipe):
     """A recipe that edits the file and needs nothing else: ``edit`` takes the float file and returns the edited one."""
+
+    any_graph = True
 
     def __init__(self, name: str, edit: Callable[[bytes], bytes], description: str) -> None:
         self.name, self.description = name, description

@@ -165,6 +165,7 @@ class PostTraining(Recipe):
 
     needs_calibration = True
     needs = Needs.CALIBRATION
+    any_graph = True
     grids: Grids
 
     def __init__(
@@ -187,4 +188,6 @@ class PostTraining(Recipe):
         if self._rules is None:
             return Compressed(prepared)
         ranges = observation.ranges(self._bits) if self._bits else None
-        return Compressed(self._finish(quantize(prepared, self._rules(), ranges)))
+        found = self._finish(quantize(prepared, self._rules(), ranges))
+        left = [operator.name for graph in read(model).subgraphs[1:] for operator in graph.operators]
+        return Compressed(found, {"float_operators": left} if left and self._bits else {})

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from advisor.catalog.user_models.master import task_of
 from advisor.compression.calibration import CALIBRATION, FEWEST, choose, drawn, find_images, spec_of_file
 from advisor.compression.recipes import Recipe, recipe
-from advisor.compression.recipes.base import Needs, TrainingImages, require_plain_float
+from advisor.compression.recipes.base import Needs, TrainingImages, require_float
 from advisor.compression.user_model.samples import SampleParts, read_samples
 from advisor.compression.user_model.values import KINDS, Classifiers, Detectors
 from advisor.core.budget import Budget
@@ -23,10 +23,11 @@ from advisor.engine.space.resolved import read_images
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.accuracy import true_boxes
 from advisor.store.files import ensure_output_dir
+from advisor.tflite.floats import to_float32
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import split_postprocess
-from advisor.tflite.quantization import to_float32, with_fixed_batch
+from advisor.tflite.quantization import with_fixed_batch
 
 SCORED = 200
 """Unlabelled images to count agreement with float on, at most."""
@@ -113,7 +114,7 @@ def ask(
         require_training(f"--recipe {training[0]}")
     accelerator(options["accelerator"])
     graph, data = read(model), model.read_bytes()
-    plain = data if judged_only else _plain(data, model.name)
+    plain = data if judged_only else _plain(data, model.name, options["requantize"])
     limit, images = options["max_drop_points"], options["data"]
     if limit is not None and images is None:
         raise UsageError("--max-drop limits the loss of accuracy, which needs labelled images", "give them with --data")
@@ -246,12 +247,15 @@ def _with_folder(asked: CompressionQuestion, data: bytes, plain: bytes, force: b
     return replace(asked, model=copy, stem=model.stem)
 
 
-def _plain(given: bytes, name: str) -> bytes:
-    """Return the float file that recipes start from: with a batch of one image, and its weights in float32."""
+def _plain(given: bytes, name: str, requantize: bool) -> bytes:
+    """Return the float file that recipes start from: with a batch of one image, and its weights in float32.
+
+    A quantized file is taken only if it is to be quantized again.
+    """
     try:
-        plain = to_float32(with_fixed_batch(given, name), name)
+        plain = to_float32(with_fixed_batch(given, name), name, quantized=requantize)
         raw, _ = split_postprocess(plain, name)
-        require_plain_float(raw, "compress")
+        require_float(raw, "compress")
     except (UnsupportedRecipe, StageError) as error:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None

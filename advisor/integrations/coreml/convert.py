@@ -21,8 +21,8 @@ import coremltools as ct  # noqa: E402
 from coremltools.converters.mil import Builder  # noqa: E402
 
 from advisor.core.errors import UsageError  # noqa: E402
+from advisor.tflite.floats import to_float32  # noqa: E402
 from advisor.tflite.model import Model, Operator, read  # noqa: E402
-from advisor.tflite.quantization import to_float32  # noqa: E402
 from advisor.tflite.values import Tensor  # noqa: E402
 
 IMAGE_RANK = 4

@@ -42,3 +42,25 @@ def samples(path: Path, count: int = 24, **shapes: tuple[int, ...]) -> Path:
     draw = np.random.default_rng(0)
     np.savez(path, **{name: draw.normal(size=(count, *shape)).astype(np.float32) for name, shape in shapes.items()})
     return path
+
+
+def branching() -> bytes:
+    """Scores of a vector, by one of two layers in graphs of their own."""
+    made = Builder()
+    start = made.made.tensor("vector", (1, 16))
+    bent = made.dense(start, 16)
+    axes, least = made.constant(np.array([1], np.int32), INT32), made.constant(np.full(1, -10, np.float32))
+    mean = made.operator(OPERATORS.MEAN, [bent, axes], (1,), schema.ReducerOptionsT())
+    positive = made.made.tensor("positive", (1,), dtype=schema.TensorType.BOOL)
+    made.made.operator(OPERATORS.GREATER, [mean, least], [positive], schema.GreaterOptionsT())
+    options = schema.IfOptionsT(thenSubgraphIndex=1, elseSubgraphIndex=2)
+    either = made.operator(OPERATORS.IF, [positive, bent], (1, 16), options)
+    scores = made.dense(either, 8)
+    main = made.made.graph
+    for name in (b"then", b"else"):
+        made.made.graph = graph = schema.SubGraphT(tensors=[], inputs=[], outputs=[], operators=[], name=name)
+        made.made.model.subgraphs.append(graph)
+        taken = made.made.tensor(f"{name.decode()} takes", (1, 16))
+        graph.inputs, graph.outputs = [taken], [made.dense(taken, 16)]
+    made.made.graph = main
+    return made.finish({"vector": start}, {"scores": scores})

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from advisor.compression.user_model.samples import Input, Samples, compare, read_samples
-from advisor.compression.user_model.values import ANY, Compression
+from advisor.compression.user_model.values import ANY, Compression, notes_text
 from advisor.core.errors import UsageError
 from advisor.engine.compress.compress import compress
 from advisor.engine.compress.question import ask
@@ -34,10 +34,11 @@ def compressed(model: Path, samples: Path, *recipes: str) -> Compression:
     return compress(ask(model, recipes, samples=samples, to=model.parent / "forms"), lambda _: None, latency=False)
 
 
-def refused(model: Path, samples: Path, **options: Any) -> UsageError:
+def refused(model: Path, samples: Path, to: Path | None = None, **options: Any) -> UsageError:
+    folder = to or model.parent / "forms"
     with pytest.raises(UsageError) as raised:
-        ask(model, ["int8"], samples=samples, to=model.parent / "forms", **options)
-    assert not (model.parent / "forms").exists()
+        ask(model, ["int8"], samples=samples, to=folder, **options)
+    assert not folder.exists()
     return raised.value
 
 
@@ -81,6 +82,45 @@ def test_inputs_of_whole_numbers_stay_whole(tmp_path: Path) -> None:
     found = compressed(tmp_path / "net.tflite", tmp_path / "s.npz", "int8", "int8_float_io")
     assert [form.status for form in found.forms] == ["ok"] * 3
     assert read(Path(found.forms[2].path)).inputs[0].dtype == "int32"
+
+
+def test_several_graphs_are_compressed_and_those_beside_the_main_one_stay_float_in_int8(tmp_path: Path) -> None:
+    (tmp_path / "net.tflite").write_bytes(networks.branching())
+    given = networks.samples(tmp_path / "s.npz", 240, vector=(16,))
+    found = compressed(tmp_path / "net.tflite", given, "float16", "dynamic_int8", "weight_int8", "int8", "rounded")
+    assert [form.reason for form in found.forms] == [""] * 6
+    ratios = [form.agreement.snr_db for form in found.forms if form.agreement]
+    assert all(ratio is None or ratio > 20 for ratio in ratios)
+    kinds = [
+        {
+            tensor.dtype
+            for graph in read(Path(form.path)).subgraphs[1:]
+            for tensor in graph.tensors
+            if tensor.is_constant
+        }
+        for form in found.forms
+    ]
+    both, plain = {"int8", "float32"}, {"float32"}
+    assert kinds == [plain, {"float16"}, both, both, plain, plain]
+    assert read(Path(found.forms[4].path)).inputs[0].dtype == "int8"
+    assert notes_text(found.forms[4].notes) == "2 operators left in float: FULLY_CONNECTED, FULLY_CONNECTED"
+
+
+def test_a_quantized_file_is_compressed_if_it_is_asked_for(model: Path, tmp_path: Path) -> None:
+    given = networks.samples(tmp_path / "s.npz", 40, image=IMAGE, pose=POSE)
+    whole = model.read_bytes()
+    model.write_bytes(Path(compressed(model, given, "int8").forms[1].path).read_bytes())
+    refusal = refused(model, given, tmp_path / "other")
+    assert "quantized already" in refusal.message
+    assert refusal.hint == "start from the float file that it was made from; without it, add --requantize"
+    question = ask(model, ["int8", "float16"], samples=given, to=tmp_path / "other", requantize=True)
+    found = compress(question, lambda _: None, latency=False)
+    assert all(form.agreement and form.agreement.share.value > 0.9 for form in found.forms)
+    (tmp_path / "whole.tflite").write_bytes(whole)
+    inputs = (Input("image", (1, *IMAGE), "float32"), Input("pose", (1, *POSE), "float32"))
+    alike = compare(question.model, tmp_path / "whole.tflite", Samples(given, inputs, tuple(range(10))))
+    assert alike.snr_db is not None
+    assert alike.snr_db > 30
 
 
 def test_a_file_of_an_old_converter_gives_the_same_int8_file(model: Path, tmp_path: Path) -> None:
