@@ -19,6 +19,7 @@ from advisor.devices.connections.exports import comparison
 from advisor.devices.connections.protocol import SMALL_DIFFERENCE, keep_export
 from advisor.devices.profiles.runtimes import PackagedRuntime
 from advisor.isolation import CallLimits, Scratch
+from advisor.tflite.model import read
 from advisor.tflite.rewrite import content_of, operator_name, pack, unpack
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ FORMS = ("float32", "float16", "weight_int8", "int8", "pruned_50", "pruned_75", 
 loading. ONNX has no operators that compute as LiteRT does with ``dynamic_int8``, ``weight_int4`` and ``int16x8``."""
 
 TITLE = "ONNX"
-VERSION = "3"
+VERSION = "4"
 LIMITS = CallLimits(seconds=600, memory_bytes=8_000_000_000)
 PACKAGES = ("onnx", "onnxruntime", "tf2onnx")
 RUNTIME = PackagedRuntime(
@@ -67,7 +68,7 @@ def write_onnx(model: str, export: str, small: float = 0.03) -> dict[str, float]
     try:
         converted = to_uint8(_converted(model))
         Path(export).write_bytes(converted.SerializeToString())
-        facts = comparison(model, partial(_run_onnx, export), small)
+        facts = comparison(model, partial(_run_onnx, export, _bytes_in(model)), small)
     except StageError as error:
         return error.message
     return {**facts, "transposes": sum(node.op_type == "Transpose" for node in converted.graph.node)}
@@ -152,8 +153,13 @@ def to_uint8(model: ModelProto) -> ModelProto:
     return model
 
 
-def _run_onnx(export: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
-    """Run the export; int8 values are shifted on the way in and out, because it has them as uint8."""
+def _bytes_in(model: str) -> list[bool]:
+    """Return whether each output of a file is int8."""
+    return [output.dtype == "int8" for output in read(Path(model)).outputs]
+
+
+def _run_onnx(export: str, shifted_back: Sequence[bool], inputs: Sequence[Sequence[Array]]) -> list[list[Array]]:
+    """Run the export; values that are int8 in its file are shifted on the way in and out: it has them as uint8."""
     import numpy as np
     import onnxruntime
 
@@ -164,7 +170,8 @@ def _run_onnx(export: str, inputs: Sequence[Sequence[Array]]) -> list[list[Array
         for values in inputs:
             shifted = [(v.astype(np.int16) + 128).astype(np.uint8) if v.dtype == np.int8 else v for v in values]
             outputs = session.run(None, dict(zip(names, shifted, strict=True)))
-            found.append([v.astype(np.int16) - 128 if v.dtype == np.uint8 else v for v in outputs])
+            pairs = zip(outputs, shifted_back, strict=True)
+            found.append([value.astype(np.int16) - 128 if shift else value for value, shift in pairs])
     except Exception as error:  # ONNX Runtime's errors have no common class
         raise StageError(f"ONNX Runtime cannot run the export: {message_of(error)}") from error
     return found

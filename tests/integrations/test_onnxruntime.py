@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 
 from advisor.devices.connections.exports import INPUTS, compared
 from advisor.devices.connections.protocol import difference_of
@@ -11,6 +12,7 @@ from advisor.integrations.onnxruntime import plain_tables, to_uint8, write_onnx
 from advisor.tflite.rewrite import pack, unpack
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
+from tests.tflite.graphs import Graph
 
 
 def test_activations_become_uint8_and_weights_stay_int8() -> None:
@@ -95,6 +97,24 @@ def test_an_int8_onnx_export_computes_what_its_file_does(tmp_path: Path) -> None
     assert facts["largest_difference"] <= 0.01
     assert facts["kernels_difference"] == 0
     assert facts["transposes"] <= 2
+
+
+@pytest.mark.integration
+def test_uint8_outputs_of_the_file_are_compared_as_they_are(tmp_path: Path) -> None:
+    require_onnx()
+    graph = Graph()
+    kind = schema.TensorType.UINT8
+    image, pooled = graph.tensor("image", (1, 4, 4, 3), dtype=kind), graph.tensor("pooled", (1, 2, 2, 3), dtype=kind)
+    for tensor in (image, pooled):
+        steps = schema.QuantizationParametersT(scale=[0.5], zeroPoint=[128])
+        graph.graph.tensors[tensor].quantization = steps
+    options = schema.Pool2DOptionsT(strideW=2, strideH=2, filterWidth=2, filterHeight=2)
+    graph.operator(schema.BuiltinOperator.MAX_POOL_2D, [image], [pooled], options)
+    file = tmp_path / "model.tflite"
+    file.write_bytes(graph.finish({"image": image}, {"pooled": pooled}))
+    facts = write_onnx(str(file), str(tmp_path / "model.onnx"))
+    assert isinstance(facts, dict), facts
+    assert facts["largest_difference"] == 0
 
 
 @pytest.mark.integration
