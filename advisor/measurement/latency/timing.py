@@ -197,7 +197,7 @@ def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     """Compare the results of each further file with those of the first, at every thread count.
 
     The results of one run are given with the paths of their files. They are compared by CPU time if one was contended
-    and both have it, otherwise by wall time.
+    and both have it, otherwise by wall time; those without a common clock (:func:`common_clock`) are not compared.
     """
     name = results[0][0] if results else ""
     first = {result.threads: result for model, result in results if model == name}
@@ -205,10 +205,18 @@ def ratios(results: Sequence[tuple[str, LatencyResult]]) -> tuple[Ratio, ...]:
     for model, result in results:
         if model != name and result.threads in first:
             rows = (first[result.threads], result)
+            if not common_clock(*rows):
+                continue
             by_cpu = any(row.contended for row in rows) and all(row.block_cpu_medians_ms for row in rows)
             pairs = (row.block_cpu_medians_ms if by_cpu else row.block_medians_ms for row in rows)
             found.append(Ratio(model, name, result.threads, *paired_ratio(*pairs)))
     return tuple(found)
+
+
+def common_clock(one: LatencyResult, other: LatencyResult) -> bool:
+    """Return whether two results can be compared: on a contended machine both have CPU time, or neither has."""
+    contended = one.contended or other.contended
+    return not contended or bool(one.block_cpu_medians_ms) == bool(other.block_cpu_medians_ms)
 
 
 def thread_counts(threads: Sequence[int]) -> list[int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ from advisor.isolation.agent import SeriesDocument
 from advisor.measurement.accelerators import serving
 from advisor.measurement.delegation import delegate
 from advisor.measurement.latency import LEVEL, LatencyResult, Ratio
-from advisor.measurement.latency.timing import effort_named, judge, ratios
+from advisor.measurement.latency.timing import common_clock, effort_named, judge, ratios
 from advisor.measurement.microcontrollers import Interpreter, interpreter_of
 from advisor.measurement.on_device import DeviceBenchmark, DeviceRow
 from advisor.measurement.processes import ModelFile, detector_notes, read_model
@@ -249,8 +249,20 @@ def benchmark_in_runtimes(
         found = _in_runtimes(file, runtimes, MeasurementJob((file.path,), counts, effort, limit_s))
         rows += found
         compared += ratios([(f"{row.model} in {row.device}", row.result) for row in found if row.result])
-        notes += filter(None, (_agreement(file, each) for each in runtimes))
+        notes += [*_not_compared(found), *filter(None, (_agreement(file, each) for each in runtimes))]
     return DeviceBenchmark(",".join(names), "", "this machine", effort, tuple(rows), tuple(compared), (), tuple(notes))
+
+
+def _not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
+    """Yield why a runtime is not compared with the first."""
+    first = {row.threads: row.result for row in rows if row.result and row.device == rows[0].device}
+    for row in rows:
+        reference = first.get(row.threads)
+        if reference and row.result and not common_clock(reference, row.result):
+            yield (
+                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no ratio to {rows[0].device}, "
+                "as the machine was busy and only one of the two has CPU time; measure again when it is idle"
+            )
 
 
 def _agreement(file: ModelFile, each: RuntimeHere) -> str:

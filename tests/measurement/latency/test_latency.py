@@ -12,7 +12,7 @@ from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
 from advisor.measurement.host import busy_processes
 from advisor.measurement.latency import LatencyResult, ModelTiming, Verdict
-from advisor.measurement.latency.timing import judge, measure
+from advisor.measurement.latency.timing import judge, measure, ratios
 from tests.measurement import small_models
 
 QUIET = {"others_cores": 0.0, "cores": 4}
@@ -160,3 +160,14 @@ def test_intervals_of_a_contended_result_come_from_the_clock_it_is_ranked_by() -
     disturbed: LatencyResult = replace(calm, contended=True, cpu=replace(calm.wall, median=2.0, low=1.9, high=2.1))
     assert disturbed.rank_ms == 2.0
     assert disturbed.interval_ms == (1.9, 2.1)
+
+
+def test_a_busy_machine_gives_a_ratio_only_by_one_clock() -> None:
+    walls = [[3.0, 3.1, 3.0]] * 8
+    browser, busy_browser = judge(series(walls, None), QUIET), judge(series(walls, None, waited=0.3), QUIET)
+    calm = judge(series(walls, [[1.0, 1.0, 1.0]] * 8, waited=0.0), {"others_cores": 0.0, "cores": 4})
+    waiting = replace(calm, contended=True)
+    found = [ratios([("a", one), ("b", other)]) for one, other in ((waiting, busy_browser), (calm, busy_browser))]
+    assert found == [(), ()]
+    assert [row.ratio for row in ratios([("a", waiting), ("b", waiting)])] == [1.0]
+    assert len(ratios([("a", busy_browser), ("b", browser)])) == 1
