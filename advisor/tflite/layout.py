@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.tflite.model import Model, read
+from advisor.tflite.model import Model, read, text_of
 from advisor.tflite.rewrite import (
     add_tensor,
     content_of,
@@ -69,6 +69,47 @@ def without_transposes(data: bytes, name: str = "the model") -> bytes:
     prune(model, graph)
     edited = pack(model)
     return edited if transposes(read(edited, name)) < transposes(read(data, name)) else data
+
+
+def with_channels_last(data: bytes, name: str = "the model") -> bytes:
+    """Return a file whose only input is an image in NHWC, of any type; one that takes NCHW transposes it first."""
+    model = unpack(data, name)
+    graph = model.subgraphs[0]
+    if len(graph.inputs) != 1:
+        return data
+    source = int(graph.inputs[0])
+    given = graph.tensors[source]
+    shape = [] if given.shape is None else [int(side) for side in given.shape]
+    if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
+        return data
+    turned = [shape[axis] for axis in TO_NHWC]
+    image = add_tensor(model, graph, f"{text_of(given.name)}/nhwc", turned, given.type)
+    graph.tensors[image].quantization = given.quantization
+    graph.inputs = [image]
+    for entry in (each for signature in model.signatureDefs for each in signature.inputs):
+        entry.tensorIndex = image
+    readers = [operator for operator in graph.operators if source in map(int, operator.inputs)]
+    if all(_permutes(model, graph, operator) == TO_NHWC for operator in readers):
+        same = {int(operator.outputs[0]): image for operator in readers}
+        graph.operators = [operator for operator in graph.operators if operator not in readers]
+        for operator in graph.operators:
+            operator.inputs = [same.get(int(index), int(index)) for index in operator.inputs]
+        prune(model, graph)
+        return pack(model)
+    order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
+    given.shapeSignature = None
+    builtin, version = schema.BuiltinOperator.TRANSPOSE, 1 + (given.type == schema.TensorType.INT8)
+    options = schema.TransposeOptionsT()
+    graph.operators = [new_operator(model, builtin, [image, order], source, options, version), *graph.operators]
+    return pack(model)
+
+
+def _permutes(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.OperatorT) -> tuple[int, ...]:
+    """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
+    if operator_name(model, operator) != TRANSPOSE:
+        return ()
+    order = content_of(model, graph.tensors[operator.inputs[1]])
+    return () if order is None else tuple(np.frombuffer(order.tobytes(), "<i4").tolist())
 
 
 class _Relayout:

@@ -80,6 +80,8 @@ def _names(kind: Any) -> dict[int, str]:
 _TYPES = _names(schema.TensorType)
 _ACTIVATIONS = _names(schema.ActivationFunctionType)
 BUILTINS = _names(schema.BuiltinOperator)
+LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
+"""Custom operators that LiteRT has, so that every app with it can run them."""
 """The names of the builtin operators by their numbers."""
 
 

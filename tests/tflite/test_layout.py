@@ -15,7 +15,7 @@ from scipy.special import softmax
 from advisor.catalog.user_models.classifier import run
 from advisor.measurement.accuracy import predict_arrays
 from advisor.tflite.arena import activation_arena_bytes
-from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, without_transposes
+from advisor.tflite.layout import TO_NCHW, TO_NHWC, transposes, with_channels_last, without_transposes
 from advisor.tflite.levels import attach_head, last_width, with_levels
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
@@ -307,3 +307,26 @@ def test_a_split_writes_all_its_parts_and_a_slice_reads_only_its_own() -> None:
     graph.operator(OPERATORS.STRIDED_SLICE, [image, *bounds], [part], schema.StridedSliceOptionsT())
     works = works_of(read(graph.finish({"image": image}, {"a": left, "b": right, "c": part})))
     assert works == (Work("SPLIT", 4, 8, read=32), Work("STRIDED_SLICE", 4, 4, read=16))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int8])
+@pytest.mark.parametrize("turned", [True, False])
+def test_a_file_that_takes_nchw_takes_nhwc_after_it(kind: type[np.generic], turned: bool, run: Run) -> None:
+    graph, shape = Graph(), (1, 4, 4, 3) if turned else (1, 3, 4, 4)
+    image = graph.tensor("image", (1, 3, 4, 4))
+    bent = graph.added(B.RELU, [graph.transposed(image, TO_NHWC, shape) if turned else image], shape)
+    if kind is np.int8:
+        for tensor in (each for each in graph.graph.tensors if each.type == schema.TensorType.FLOAT32):
+            tensor.type = schema.TensorType.INT8
+            tensor.quantization = schema.QuantizationParametersT(scale=[0.5], zeroPoint=[1])
+    given = graph.finish({"image": image}, {"bent": bent})
+    found = with_channels_last(given)
+    assert [tensor.shape for tensor in read(found).inputs] == [(1, 4, 4, 3)]
+    assert transposes(read(found)) == (0 if turned else 1)
+    values = np.arange(-9, 39).reshape(1, 3, 4, 4).astype(kind)
+    expected = run(given, {"image": values})["bent"]
+    np.testing.assert_array_equal(run(found, {"image": values.transpose(TO_NHWC)})["bent"], expected)
+
+
+def test_an_image_in_nhwc_stays(master: bytes) -> None:
+    assert with_channels_last(master) is master

@@ -21,6 +21,7 @@ from advisor.core.errors import StageError, UsageError, message_of
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.downloads.files import WeightsFile
 from advisor.tflite.floats import to_float32
+from advisor.tflite.layout import with_channels_last, without_transposes
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, read
 from advisor.tflite.quantization import dequantize, quantize
@@ -109,9 +110,12 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     given, conversion = as_tflite(file, size)
     name = str(file)
     metadata = read_metadata(given, name) or Metadata("", (), (), ())
-    given = with_shapes(given, name)
+    given = with_channels_last(with_shapes(given, name), name)
     keeps = finished or bool(classifier.quantized(read(given, name)))
     data = given if keeps else to_float32(given, name)
+    model = read(data, name)
+    if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
+        data = without_transposes(data, name)
     own = TASKS[task_of(read(data, name))].own_files()
     return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
 

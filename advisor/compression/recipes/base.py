@@ -14,7 +14,7 @@ from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Inputs, Observer
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.datasets.images import InputSpec
-from advisor.tflite.model import Model, opened, text_of
+from advisor.tflite.model import LITERT_CUSTOM, Model, opened, text_of
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -25,10 +25,6 @@ ONE_GRAPH = "export one graph with one signature"
 FIXED = "fix the shape of this input when you convert the model"
 _STORED = frozenset({"int8", "uint8", "int16", "int4", "int2", "uint4", "int32", "float16"})
 _SELECT_PREFIX = "CUSTOM:Flex"
-_RUN = frozenset(
-    f"CUSTOM:{name}" for name in ("TFLite_Detection_PostProcess", "Mfcc", "AudioSpectrogram", "NumericVerify")
-)
-"""Custom operators that LiteRT has."""
 
 INPUT_TYPES = ("float32", "int32", "int64", "bool")
 """Types that the inputs of a float model may have; integers are indices, such as tokens."""
@@ -68,7 +64,7 @@ def _other_graphs(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, s
 
 def _unknown_operators(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
     """Yield why LiteRT cannot run a file, and what to do."""
-    yield from _custom(model, _RUN)
+    yield from _custom(model, LITERT_CUSTOM)
 
 
 def _custom(model: Model, known: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -260,8 +260,8 @@ def _not_compared(rows: Sequence[DeviceRow]) -> Iterator[str]:
         reference = first.get(row.threads)
         if reference and row.result and not common_clock(reference, row.result):
             yield (
-                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no ratio to {rows[0].device}, "
-                "as the machine was busy and only one of the two has CPU time; measure again when it is idle"
+                f"{Path(row.model).name} in {row.device}, {plural(row.threads, 'thread')}: no ratio to "
+                f"{rows[0].device}, as the machine was busy and only one of the two has CPU time: measure again"
             )
 
 
