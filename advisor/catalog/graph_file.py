@@ -2,7 +2,9 @@
 
 It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and arrays of indices. A
 constant is a sum of terms; a term is a tensor of the checkpoint with its axes moved, times factors of its output
-channels: what is left of BatchNorm, and other scales that were folded into the layer. ``tools/graphs`` makes the files.
+channels: what is left of BatchNorm, and other scales that were folded into the layer. Branches that add up to one
+convolution are such a sum too: smaller kernels with zeros around them, and the kernel of a branch that answers its
+input. ``tools/graphs`` makes the files.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from math import prod
@@ -78,7 +80,7 @@ class GraphFile:
         elif "scale" in term:
             value = self.scale(term["scale"], tensors)
         elif "deviation" in term:
-            value = self.deviation(term["deviation"], tensors)
+            value = self.deviation(term["deviation"], tensors) ** term.get("power", 1)
         elif "shift" in term:
             bias = tensors[term["bias"]].astype(np.float64) if term.get("bias") else 0.0
             value = self.shift(term["shift"], tensors, bias)
@@ -86,10 +88,14 @@ class GraphFile:
             matrix, by = tensors[term["matrix"]].astype(np.float64), term["by"]
             vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
             value = matrix.reshape(len(matrix), -1) @ vector.reshape(-1)
+        elif "identity" in term:
+            value = identity(term["identity"]).transpose(term["axes"])
         else:
             value = tensors[term["from"]].astype(np.float64)
             if "index" in term:
                 value = value.reshape(-1)[self.indices[term["index"]]]
+            elif "sides" in term:
+                value = padded(value, term["sides"]).transpose(term["axes"])
             elif "axes" in term:
                 value = value.transpose(term["axes"])
         for factor, axis in term.get("times", ()):
@@ -140,6 +146,20 @@ class GraphFile:
             else:
                 found[name] = np.full(shape, 0.0 if end in ("bias", "running_mean") else 1.0, np.float32)
         return found
+
+
+def padded(kernel: Array, sides: Sequence[int]) -> Array:
+    """Return a kernel (out, in, height, width) with zeros around it, so that it has these odd sides."""
+    margins = [((wanted - has) // 2,) * 2 for wanted, has in zip(sides, kernel.shape[2:], strict=True)]
+    return np.pad(kernel, [(0, 0), (0, 0), *margins])
+
+
+def identity(shape: Sequence[int]) -> Array:
+    """Return the kernel (out, in, height, width), of odd sides, of a convolution that answers its input."""
+    out, into, height, width = shape
+    kernel = np.zeros(shape)
+    kernel[range(out), [each % into for each in range(out)], height // 2, width // 2] = 1.0
+    return kernel
 
 
 def graph_of(card: Card) -> GraphFile:

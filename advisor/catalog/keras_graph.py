@@ -24,6 +24,7 @@ _ELEMENTWISE = {
 _UNARY = {
     "RELU": "relu", "RELU6": "relu6", "HARD_SWISH": "hard_swish", "LOGISTIC": "sigmoid", "RSQRT": "rsqrt",
     "SQRT": "sqrt", "TANH": "tanh", "SQUARE": "square", "ABS": "abs", "SIN": "sin", "COS": "cos",
+    "EXP": "exp",
 }  # fmt: skip
 _FUSED = {"NONE": "", "RELU": "relu", "RELU6": "relu6"}
 
@@ -157,6 +158,8 @@ def _depthwise(node: _Node) -> Any:
 def _dense(node: _Node) -> Any:
     from keras import layers
 
+    if not _is_constant(node.inputs[1]):  # attention can multiply two activations so
+        return _of_all_axes(node)
     kernel, bias = _constant(node.inputs[1]).T, _bias(node)
     bias = None if bias is None else bias.reshape(-1)
     value = _with(layers.Dense(kernel.shape[1], use_bias=bias is not None, name=node.name), node, [kernel, bias])
@@ -226,6 +229,21 @@ def _pool(node: _Node) -> Any:
     return kind(size, _strides(node.operator), _pads(node.operator), name=node.name)(node.inputs[0])
 
 
+def _resized(node: _Node) -> Any:
+    from keras import ops
+
+    options, value, name = node.operator.options, node.inputs[0], node.operator.name
+    half = 0.5 if options.get("half_pixel_centers") else 0.0
+    if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
+        raise UnsupportedRecipe(f"training a file with {name} between other places is not supported")
+    if name == "RESIZE_BILINEAR":
+        return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
+    for axis in (1, 2):
+        before, after = value.shape[axis], node.shape[axis]
+        value = ops.take(value, np.int32((np.arange(after) + half) * before / after), axis=axis)
+    return value
+
+
 def _softmax(node: _Node) -> Any:
     from keras import ops
 
@@ -252,7 +270,8 @@ def _of_all_axes(node: _Node) -> Any:
 
     rank = len(node.shape) if node.operator.name in _ELEMENTWISE else 0
     given = list[Any]()
-    for value, shape in zip(node.inputs, node.shapes, strict=True):
+    inputs = [value for value in node.inputs if value is not None]
+    for value, shape in zip(inputs, node.shapes, strict=True):
         whole = (*[1] * (rank - len(shape)), *shape)
         constant = _is_constant(value)
         given.append(_constant(value).reshape(1, *whole) if constant else ops.reshape(value, (-1, *whole)))
@@ -286,6 +305,15 @@ def _multiplied(given: list[Any], options: Mapping[str, Any]) -> Any:
     return ops.matmul(one, two)
 
 
+def _by_rows(given: list[Any], _: Mapping[str, Any]) -> Any:
+    from keras import ops
+
+    value, other = given[:2]
+    width = other.shape[-1]
+    found = ops.matmul(ops.reshape(value, (-1, prod(value.shape[1:]) // width, width)), ops.swapaxes(other, -1, -2))
+    return ops.reshape(found, (-1, *value.shape[1:-1], other.shape[-2]))
+
+
 def _joined(given: list[Any], options: Mapping[str, Any]) -> Any:
     from keras import ops
 
@@ -303,12 +331,14 @@ def _reduced(kind: str, given: list[Any], options: Mapping[str, Any]) -> Any:
 _OF_ALL_AXES: dict[str, Callable[[list[Any], Mapping[str, Any]], Any]] = {
     "TRANSPOSE": _transposed, "SLICE": _sliced, "STRIDED_SLICE": _sliced, "BATCH_MATMUL": _multiplied,
     "CONCATENATION": _joined, "SUM": partial(_reduced, "sum"), "MEAN": partial(_reduced, "mean"),
+    "REDUCE_MAX": partial(_reduced, "max"), "FULLY_CONNECTED": _by_rows,
 }  # fmt: skip
 """Operators on values with a batch before all axes that they have in the file."""
 _MAKERS: dict[str, Callable[[_Node], Any]] = {
     **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
     "GELU": _gelu, "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool,
+    "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _resized,
+    "RESIZE_BILINEAR": _resized,
     **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
 }  # fmt: skip

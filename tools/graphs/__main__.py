@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain, permutations
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
 from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
 from advisor.tflite.model import BUILTINS
 from advisor.tflite.rewrite import pack, unpack
+from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
 CLOSE = {"rtol": 2e-4, "atol": 1e-6}
@@ -46,13 +48,17 @@ def make(file: Path) -> None:
     with np.load(file) as stored:
         about = json.loads(str(stored["about"]))
         sets = [{key[2:]: stored[key] for key in stored.files if key.startswith(f"{n}/")} for n in (0, 1)]
+        fused = {key.removeprefix("fused/"): stored[key] for key in stored.files if key.startswith("fused/")}
         images, answers = stored["images"], stored["answers"]
     weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
-    finder = Finder(weights, about["norms"])
+    finder = Finder(weights, about["norms"], fused)
     data = one_head(file.with_suffix(".tflite").read_bytes(), finder)
     data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
     model = unpack(data)
     (graph,) = model.subgraphs
+    for operator in graph.operators:
+        if _kind(model, operator) == "RESIZE_NEAREST_NEIGHBOR":  # the converter moves PyTorch's places by half a pixel
+            operator.builtinOptions.halfPixelCenters = False
     constants, literals = dict[int, list[Term]](), 0
     for place, tensor in enumerate(graph.tensors):
         content = model.buffers[tensor.buffer].data
@@ -103,7 +109,7 @@ def values_of(model: Any, tensor: Any) -> Array:
 
 
 def one_head(data: bytes, finder: "Finder") -> bytes:
-    """Return a network whose answer is the mean of two linear heads, each after its BatchNorm, with one head instead.
+    """Return a network whose answer is the mean of two linear heads, each after a BatchNorm or not, with one instead.
 
     The heads of a distilled network are such; the one that is left can be trained. Other networks stay as they are.
     """
@@ -118,18 +124,22 @@ def one_head(data: bytes, finder: "Finder") -> bytes:
     if _kind(model, both) != "ADD" or [_kind(model, head) for head in heads] != ["FULLY_CONNECTED"] * 2:
         return data
     kernel, bias, gone = list[Term](), list[Term](), [both, heads[1], half]
+    source = heads[0].inputs[0]
     for head in heads:
+        (weights,), (own,) = (finder.terms(values_of(model, graph.tensors[place])) or () for place in head.inputs[1:3])
+        bias.append({**own, "times": [[0.5, 0]]})
         shift = made[int(head.inputs[0])]
+        if _kind(model, shift) != "ADD":
+            kernel.append({**weights, "times": [[0.5, 0]]})
+            continue
         scale = made[int(shift.inputs[0])]
+        (norm,) = finder.terms(values_of(model, graph.tensors[scale.inputs[1]])) or ()
         gone += [shift, scale]
-        (norm,), (weights,), (own,) = (
-            finder.terms(values_of(model, graph.tensors[place])) or ()
-            for place in (scale.inputs[1], head.inputs[1], head.inputs[2])
-        )
+        source = scale.inputs[0]
         kernel.append({**weights, "times": [[norm["scale"], 1], [0.5, 0]]})
-        bias += [{"matrix": weights["from"], "by": norm["scale"], "times": [[0.5, 0]]}, {**own, "times": [[0.5, 0]]}]
+        bias.append({"matrix": weights["from"], "by": norm["scale"], "times": [[0.5, 0]]})
     first = heads[0]
-    first.inputs[0], first.outputs[0] = scale.inputs[0], half.outputs[0]
+    first.inputs[0], first.outputs[0] = source, half.outputs[0]
     for place, terms in ((first.inputs[1], kernel), (first.inputs[2], bias)):
         value = finder.sum_of(terms)
         model.buffers[graph.tensors[place].buffer].data = np.frombuffer(value.tobytes(), np.uint8)
@@ -167,12 +177,18 @@ def write(path: Path, graph: GraphFile) -> None:
 
 
 class Finder:
-    """Finds how constants follow from a checkpoint."""
+    """Finds how constants follow from a checkpoint; ``fused`` are sums of its branches, by name."""
 
-    def __init__(self, tensors: Mapping[str, Array], norms: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        tensors: Mapping[str, Array],
+        norms: Mapping[str, float],
+        fused: Mapping[str, Array] = MappingProxyType({}),
+    ) -> None:
         self._tensors, self._norms = tensors, norms
         self.indices: dict[str, Array] = {}
         self._graph = GraphFile(b"", {}, norms, {}, self.indices)
+        self._branches = Branches(self._graph, tensors, fused)
         self._sums: dict[bytes, list[Term]] = {}
         self._scales = {norm: self._graph.scale(norm, tensors) for norm in norms}
         vectors = {
@@ -186,6 +202,8 @@ class Finder:
         """Return the terms of a constant; None if there are none."""
         if value.tobytes() in self._sums:
             return self._sums[value.tobytes()]
+        if fused := self._branches.terms(value, _orders(4)):
+            return fused
         early = ([term] for term in chain(self._moved(value), self._scaled(value)))
         late = ([term] for term in chain(self._shifts(value), self._gathered(value)))
         return next(chain(early, self._raised(value), late, self._through(value)), None)
@@ -275,16 +293,22 @@ class Finder:
         for norm in norms:
             if np.allclose(self._scales[norm], flat, **CLOSE):
                 yield {"scale": norm}
-            if np.allclose(self._graph.deviation(norm, self._tensors), flat, **CLOSE):
-                yield {"deviation": norm}
+            for power in (1, -1):
+                if np.allclose(self._graph.deviation(norm, self._tensors) ** power, flat, **CLOSE):
+                    yield {"deviation": norm, "power": power}
             for bias in (None, *biases):
                 plain: Term = {"shift": norm, "bias": bias}
                 if np.allclose(self._graph.term(plain, self._tensors), flat, rtol=2e-4, atol=1e-5):
                     yield plain
                     return
-        for term in (*({"shift": norm} for norm in norms), *(self._plain(name) for name in biases)):
+        after = ({"shift": norm, "bias": name} for norm in norms for name in biases if _beside(norm, name))
+        for term in (*({"shift": norm} for norm in norms), *after, *(self._plain(name) for name in biases)):
+            plain_value = self._graph.term(term, self._tensors).reshape(-1)
+            for name, factor in self._of_size(flat.size):  # values near zero have no exact ratio
+                if np.allclose(plain_value * factor, flat, rtol=2e-4, atol=1e-5):
+                    yield {**term, "times": [[name, 0]]}
             with np.errstate(all="ignore"):
-                ratio = flat / self._graph.term(term, self._tensors).reshape(-1)
+                ratio = flat / plain_value
             for times in self._products(ratio):
                 yield {**term, "times": times}
 
@@ -331,6 +355,11 @@ class Finder:
                 self.indices[key] = order[places].astype(np.uint32)
                 yield {"from": name, "index": key}
                 return
+
+
+def _beside(norm: str, bias: str) -> bool:
+    """Return whether a BatchNorm and the layer with a bias are parts of one module."""
+    return bias.endswith(".bias") and norm.rpartition(".")[0] == bias.rpartition(".")[0].rpartition(".")[0]
 
 
 def _orders(count: int) -> Sequence[list[int]]:

@@ -2,7 +2,8 @@
 
 ``python tools/graphs/from_timm.py FOLDER NAME...`` needs ``torch``, ``timm`` and ``litert-torch`` (2 GB), and nothing
 of the advisor. For each network it writes ``NAME.tflite`` with one set of random weights, and ``NAME.npz``: that set, a
-second one, inputs, and the answers that PyTorch computes for them with the second set.
+second one, inputs, and the answers that PyTorch computes for them with the second set. Branches that add up to one
+convolution are fused in the ``.tflite``; the sums are in the ``.npz`` too, by the module that the branches belong to.
 """
 
 import copy
@@ -29,12 +30,16 @@ torch.library.register_fake = _without_vision
 import litert_torch  # noqa: E402
 import timm  # noqa: E402
 
+torch.Tensor.expand_as = lambda self, _other: self  # the converter misplaces axes there; products broadcast without it
+
 INPUTS = 32
 GAINS = (1.0, 0.5, 0.25, 0.125)
 """Factors of the scales of normalisations, tried in turn: attention by large random scores is chaotic."""
 STEADY = 2e-5
 """Largest relative difference between the answers of PyTorch in float32 and float64 that a gain may have."""
 LEAST_VARIANCE = 0.05
+HEADS = ("head", "classifier")
+"""Parts that are not fused: two heads of a distilled network are made one later, and can be trained then."""
 
 
 def main() -> None:
@@ -78,11 +83,24 @@ def write(folder: Path, name: str) -> None:
         "params": sum(value.numel() for value in model.parameters()), "timm": timm.__version__,
     }  # fmt: skip
     model.load_state_dict({key: torch.from_numpy(value) for key, value in sets[0].items()})
+    fuse(model)
+    fused = {key: value.numpy().copy() for key, value in model.state_dict().items() if key not in sets[0]}
     given = litert_torch.to_channel_last_io(model, args=[0]).eval()
     litert_torch.convert(given, (torch.from_numpy(images[:1]),)).export(str(folder / f"{name}.tflite"))
     arrays = {f"{number}/{key}": value for number, each in enumerate(sets) for key, value in each.items()}
+    arrays |= {f"fused/{key}": value for key, value in fused.items()}
     with (folder / f"{name}.npz").open("wb") as file:
         np.savez(file, **arrays, images=images, answers=answers, about=np.array(json.dumps(about)))
+
+
+def fuse(model: Any) -> None:
+    """Replace branches that add up to one convolution by it, in a network that is trained with such branches."""
+    names = {type(module).__name__ for module in model.modules()}
+    if not names & {"RepVggDw", "MobileOneBlock"}:
+        return
+    for name, child in model.named_children():
+        if name not in HEADS:
+            setattr(model, name, timm.utils.reparameterize_model(child))
 
 
 def _sized(name: str, side: int) -> dict[str, int]:
