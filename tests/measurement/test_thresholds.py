@@ -5,6 +5,7 @@ Temperature and calibration error of a classifier's probabilities.
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from advisor.measurement.confidence import (
     FLOOR,
     HOTTEST,
     POINTS,
+    OutOfFold,
     at_recall,
     at_score,
     covering,
@@ -284,3 +286,16 @@ def test_probabilities_of_one_that_are_right_have_no_error() -> None:
 def test_without_an_image_there_is_no_reliability() -> None:
     with pytest.raises(ValueError, match="no image"):
         reliability(np.zeros((0, 3)), np.zeros(0, int))
+
+
+def test_answers_out_of_fold_stand_beside_those_of_a_file_that_answers_alike(tmp_path: Path) -> None:
+    files = tmp_path / "answers.npy", tmp_path / "floats.npy"
+    own = np.array([[0.9, 0.1], [0.2, 0.8]])
+    np.save(files[0], np.array([[0.6, 0.4], [0.0, 0.0], [0.3, 0.7]]))
+    np.save(files[1], own)
+    folds = OutOfFold(files[0], (0, 1, 1), files[1])
+    rows, labels = folds.beside(own, np.array([0, 1]))
+    np.testing.assert_array_equal(rows, [[0.6, 0.4], [0.3, 0.7], *own])
+    assert labels.tolist() == [0, 1, 0, 1]
+    rows, labels = folds.beside(own[::-1], np.array([0, 1]))
+    assert (len(rows), labels.tolist()) == (2, [0, 1])

@@ -33,7 +33,16 @@ from advisor.engine.pipeline.stages.artefacts import (
 )
 from advisor.engine.pipeline.stages.backbone import features, taken
 from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
-from advisor.engine.pipeline.stages.head import TrainedHead, WithUnknown, expected, fitted, probed, scored, with_unknown
+from advisor.engine.pipeline.stages.head import (
+    Folds,
+    TrainedHead,
+    WithUnknown,
+    expected,
+    fitted,
+    probed,
+    scored,
+    with_unknown,
+)
 from advisor.engine.pipeline.stages.other_runtimes import RuntimeFigures, checked_in, measured_in
 from advisor.measurement.microcontrollers import MicroCheck, interpreter_of
 
@@ -118,7 +127,7 @@ class VariantStages:
         bare = not self.workload.images or not self.workload.question.of_task.probabilities
         if bare or not self.made_here or recipe_of(self.training).first_look:
             return self._made(purpose)
-        return with_confidence(scope, self._adjusted(purpose), self.scored)
+        return with_confidence(scope, self._adjusted(purpose), self.scored, self._folds)
 
     @cached_property
     def compared(self) -> Stage[Artefact]:
@@ -142,6 +151,11 @@ class VariantStages:
         if untrained or not self.workload.question.of_task.labelled:
             return None
         return fitted(self.card, self.training, self.workload)
+
+    @property
+    def _folds(self) -> Folds | None:
+        """The stages whose answers on the training part calibrate probabilities, too."""
+        return (self.head, self.reference.scored) if self.head else None
 
     @cached_property
     def expected(self) -> Stage[NewConditions] | None:
@@ -206,7 +220,7 @@ class VariantStages:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
         own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
-        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self.head)
+        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self._folds)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
         """Return the stages that compute features of the float network on the images to learn from.
@@ -354,9 +368,14 @@ class CostModel:
         for stage in dict.fromkeys(stage for stages in graphs.values() for stage in stages):
             if stage.scope.training in trained and not stage.scope.compression:
                 trained[stage.scope.training] += self.seconds(stage)
+        asked = {compression for _, compression in graphs}
         own = {
-            variant: self.total_s(each for each in stages if each.scope.compression)
-            for variant, stages in graphs.items()
+            (training, form): self.total_s(
+                each
+                for each in stages  # the float file of a variant is scored with it, and is another variant's
+                if each.scope.compression == form or each.scope.compression not in ("", *asked)
+            )
+            for (training, form), stages in graphs.items()
         }
         self._by_card[card] = CardCosts(trained.pop(""), trained, own)
         return self._by_card[card]

@@ -27,6 +27,7 @@ from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import Question
 from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, ShippedModel, Shipping
 from advisor.isolation import Scratch
+from advisor.measurement.confidence import OutOfFold
 from advisor.store import RunFolder, answers_file
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
@@ -157,11 +158,12 @@ class Classified:
         (own, floats, folds), question, metric = scored, self.question, self.question.metric
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
+        learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None
         scores = metrics.scored(own, images, Role.VALIDATION, question.costs)
         by_class = replace(
             found.answers,
             file=run.keep_answers(name, answers),
-            confidence=confidence.chosen(own, images, question.guarantees, (folds, floats) if folds else None),
+            confidence=confidence.chosen(own, images, question.guarantees, learnt),
             metrics=metrics.quantities(scores, accuracy.VALIDATED),
         )
         if metric == TOP1:

@@ -275,7 +275,8 @@ class _Made(dict[Stage[Any], Any]):
         if stage.name in (StageName.SCORE, StageName.FEATURES):
             return self._file
         head = HeadFacts("last_layer", 0.1, False, 0.9, 1000)
-        return SimpleNamespace(sha256="0" * 64, path=self._file, file=self._file, chosen=head, facts=head, notes={})
+        files = {"path": self._file, "file": self._file, "answers": self._file}
+        return SimpleNamespace(sha256="0" * 64, **files, chosen=head, facts=head, notes={})
 
 
 def _keys(folder: Path) -> dict[str, list[str]]:

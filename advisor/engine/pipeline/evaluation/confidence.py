@@ -15,6 +15,7 @@ from advisor.core.quantity import Quantity
 from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.confidence import (
+    OutOfFold,
     at_recall,
     at_score,
     covering,
@@ -38,16 +39,6 @@ if TYPE_CHECKING:
 
 MISTAKES = 24  # Wrong answers of the hold-out that are kept
 GUARANTEE = 0.95  # Share of right answers that thresholds guarantee if the user asks for none
-
-
-ALIKE = 0.95
-"""Least share of validation images with the same answer as the float file for its out-of-fold answers to count for a
-compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985."""
-
-
-Folds = tuple[Path, Path]
-"""Out-of-fold answers of a float head on the training part, and those of its file on validation, as ``.npy``; there are
-none without cross-validation."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +97,14 @@ class ClassProbabilities:
         return replace(at_score(1.0, taken.astype(float), self.right), score=float(least.min()))
 
 
-def chosen(probabilities: Path, images: Images, guarantees: Guarantees, folds: Folds | None = None) -> ConfidenceFacts:
+def chosen(
+    probabilities: Path, images: Images, guarantees: Guarantees, folds: OutOfFold | None = None
+) -> ConfidenceFacts:
     """Return the temperature of a file, what it does, and the thresholds, all by images that its head did not learn.
 
     Figures with the temperature come from cross-fitting: each image is calibrated by others. They are those of the
-    validation part. Thresholds are chosen on the out-of-fold answers of the training part too, if the file answers
-    like the float head that gave them.
+    validation part. Temperature and thresholds are chosen on the out-of-fold answers of the training part too, if the
+    file answers like the float head that gave them.
 
     ``probabilities`` is the ``.npy`` of the compared file, float32 (N, C). ``guarantees`` are what the user asked of
     thresholds; those for a precision are chosen without a wish too.
@@ -120,15 +113,16 @@ def chosen(probabilities: Path, images: Images, guarantees: Guarantees, folds: F
     from advisor.measurement.confidence import threshold
 
     rows, labels = np.load(probabilities, allow_pickle=False), np.asarray(images.part(Role.VALIDATION).labels)
-    seen = ClassProbabilities(crossfitted(rows, labels), labels, images.classes)
+    given = folds.beside(rows, labels) if folds else (rows, labels)
+    every = ClassProbabilities(crossfitted(*given), given[1], images.classes)
+    seen = replace(every, rows=every.rows[-len(rows) :], labels=labels)
     before, after = reliability(rows, labels), reliability(seen.rows, labels)
-    every = _with_folds(seen, rows, images, folds)
     batch = len(images.part(Role.HOLDOUT).labels) / len(every.labels)
     asked, wanted = guarantees.precision.by_class, guarantees.precision.plain or GUARANTEE
     by_class = {name: threshold(*every.of(name), asked.get(name, wanted), batch=batch) for name in images.classes}
     recalls = {name: share for name in images.classes if (share := guarantees.recall.of(name)) is not None}
     found = ConfidenceFacts(
-        temperature=temperature(rows, labels),
+        temperature=temperature(*given),
         error=after.error,
         error_before=before.error,
         brier=after.brier,
@@ -147,19 +141,6 @@ def chosen(probabilities: Path, images: Images, guarantees: Guarantees, folds: F
         curve=curve(seen.sure, seen.right),
     )
     return replace(found, answered=seen.counted(found.thresholds))
-
-
-def _with_folds(seen: ClassProbabilities, rows: Floats, images: Images, folds: Folds | None) -> ClassProbabilities:
-    """Return the answers on validation, and those on the training part if the file answers like the float head."""
-    if folds is None:
-        return seen
-    same = np.load(folds[1], allow_pickle=False).argmax(axis=1) == rows.argmax(axis=1)
-    answers, labels = np.load(folds[0], allow_pickle=False), np.asarray(images.part(Role.TRAIN).labels)
-    known = answers.any(axis=1)
-    if same.mean() < ALIKE or not known.any():
-        return seen
-    calibrated = crossfitted(answers[known], labels[known])
-    return replace(seen, rows=np.vstack([calibrated, seen.rows]), labels=np.append(labels[known], seen.labels))
 
 
 def verified(probabilities: Path, images: Images, chosen: ConfidenceFacts) -> ConfidenceFacts:

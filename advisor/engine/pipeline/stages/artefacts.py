@@ -31,6 +31,7 @@ from advisor.engine.pipeline.stage import (
     result_of,
 )
 from advisor.engine.pipeline.stages import jobs
+from advisor.engine.pipeline.stages.head import Folds, fold_inputs, out_of_fold
 from advisor.isolation import CallLimits
 from advisor.store.files import cached_sha256
 from advisor.tflite.metadata import Metadata
@@ -44,7 +45,7 @@ steps are limited by their work, about ten minutes; a slow machine may take many
 SCORING = Resources(limits=replace(WORK_LIMITS, seconds=LEARNING.limits.seconds))
 """A recipe that scores many files is limited by its work in the same way."""
 
-TEMPERATURE_VERSION = "1"  # Raised when equal scores give another temperature
+TEMPERATURE_VERSION = "2"  # Raised when equal scores give another temperature
 Calibration = tuple[Path, ...]  # The files that :func:`advisor.engine.pipeline.stages.jobs.calibrate` left
 
 
@@ -221,10 +222,11 @@ def compressed(
     )  # fmt: skip
 
 
-def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) -> Stage[Artefact]:
+def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path], folds: Folds | None) -> Stage[Artefact]:
     """Fold the temperature of a file's logits into its head; its latency, memory and answers stay as they are.
 
-    The probabilities of the compared file on the validation part, ``scored``, give the temperature.
+    The probabilities of the compared file on the validation part, ``scored``, give the temperature, and those of its
+    float head on the training part, ``folds``.
     """
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -232,18 +234,20 @@ def with_confidence(scope: Scope, source: Stage[Artefact], scored: Stage[Path]) 
             "artefact": results[source].sha256,
             "scores": cached_sha256(results[scored]),
             "labels": list(materials.part(Role.VALIDATION).labels),
+            **fold_inputs(folds, materials, results),
             **versions("numpy", "scipy"),
         }
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         made, labels = results[source], materials.part(Role.VALIDATION).labels
         return partial(
-            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.model
-        )
+            jobs.fold_temperature, made.path, results[scored], labels, made.figures, made.notes, folders.model,
+            out_of_fold(folds, materials, results),
+        )  # fmt: skip
 
     return Stage(
-        StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of", (source, scored), inputs,
-        job, Artefact.within, cost.REWRITE_S,
+        StageName.CONFIDENCE, scope, TEMPERATURE_VERSION, "calibrating the probabilities of",
+        tuple(dict.fromkeys((source, scored, *(folds or ())))), inputs, job, Artefact.within, cost.REWRITE_S,
     )  # fmt: skip
 
 

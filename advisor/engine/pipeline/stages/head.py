@@ -25,10 +25,11 @@ from advisor.engine.pipeline.materials import (
     read_result,
     versions,
 )
-from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, after
+from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages import jobs, unknown_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
+from advisor.measurement.confidence import OutOfFold
 from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import FEATURES
 from advisor.training.expectation import VERSION as EXPECTATION_VERSION
@@ -41,7 +42,7 @@ HEAD_FILE, ROWS = "head.npz", "rows.npy"
 PLAIN_HEAD = unknown_jobs.HeadSpec(LAST_LAYER, 0.03, frozen=False)
 """Head without a class of a network that fine-tuning trained."""
 
-UNKNOWN_VERSION = "2"  # Raised when equal inputs give another file with the class ``unknown``, or other figures
+UNKNOWN_VERSION = "3"  # Raised when equal inputs give another file with the class ``unknown``, or other figures
 
 
 @dataclass(frozen=True)
@@ -226,6 +227,25 @@ def probed(scope: Scope, spec: InputSpec, source: Stage[Artefact], role: Role, c
     )  # fmt: skip
 
 
+Folds = tuple[Stage[TrainedHead], Stage[Path]]
+"""The stages that fit a float head and run its file on the validation part."""
+
+
+def out_of_fold(folds: Folds | None, materials: Materials, results: Results) -> OutOfFold | None:
+    """Return the answers of a float head out of fold; None if there are none."""
+    answers = results[folds[0]].answers if folds else None
+    return OutOfFold(answers, materials.part(Role.TRAIN).labels, results[folds[1]]) if folds and answers else None
+
+
+def fold_inputs(folds: Folds | None, materials: Materials, results: Results) -> Inputs:
+    """Return what a temperature depends on beside a file's probabilities."""
+    found = out_of_fold(folds, materials, results)
+    if found is None:
+        return {}
+    hashes = [cached_sha256(found.answers), cached_sha256(found.floats)]
+    return {"folds": [*hashes, materials.part(Role.TRAIN).fingerprint]}
+
+
 def with_unknown(
     scope: Scope,
     source: Stage[Artefact],
@@ -233,17 +253,17 @@ def with_unknown(
     own: Stage[Path],
     compared: Sequence[Stage[Path]],
     shipped: Sequence[Stage[Path]],
-    head: Stage[TrainedHead] | None,
+    folds: Folds | None,
 ) -> Stage[WithUnknown]:
     """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
 
     Of the compared file on the validation part, ``scored`` are probabilities, and ``own`` are features and logits.
-    ``compared`` and ``shipped`` are features of these float networks on the images to learn from. ``head`` says how the
-    head was chosen; None if fine-tuning trained it further.
+    ``compared`` and ``shipped`` are features of these float networks on the images to learn from. The head of ``folds``
+    says how it was chosen; None if fine-tuning trained it further.
     """
 
     def chosen(results: Results) -> unknown_jobs.HeadSpec:
-        facts = results[head].facts if head else None
+        facts = results[folds[0]].facts if folds else None
         return unknown_jobs.HeadSpec(facts.kind, facts.regularization) if facts else PLAIN_HEAD
 
     def inputs(materials: Materials, results: Results) -> Inputs:
@@ -255,6 +275,7 @@ def with_unknown(
             "head": [spec.kind, spec.regularization],
             "classes": materials.require_images().classes,
             "parts": [materials.part(role).fingerprint for role in (Role.LEARNT, Role.TRAIN, Role.VALIDATION)],
+            **fold_inputs(folds, materials, results),
             **versions("numpy", "scipy"),
         }
 
@@ -269,11 +290,11 @@ def with_unknown(
         )
         return partial(
             unknown_jobs.add_unknown, results[source].path, results[scored], results[own], learnt, classes,
-            chosen(results), folders.model,
+            chosen(results), folders.model, out_of_fold(folds, materials, results),
         )  # fmt: skip
 
     return Stage(
         StageName.UNKNOWN, scope, UNKNOWN_VERSION, "telling unknown images apart with",
-        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *after(head)))), inputs, job,
+        tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))), inputs, job,
         WithUnknown.within, cost.HEAD_S,
     )  # fmt: skip

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from advisor.compression.recipes import CalibrationSource
     from advisor.compression.recipes.base import RecipeInputs
     from advisor.downloads.files import WeightsFile
+    from advisor.measurement.confidence import OutOfFold
     from advisor.measurement.latency import LatencyResult
     from advisor.training.features import CaptureAugmentation
 
@@ -141,19 +142,32 @@ def _columns(model: Path, classes: Sequence[str]) -> list[int] | slice:
 
 
 def fold_temperature(
-    model: Path, scores: Path, labels: Sequence[int], figures: Mapping[str, int], notes: Mapping[str, Any], path: Path
+    model: Path,
+    scores: Path,
+    labels: Sequence[int],
+    figures: Mapping[str, int],
+    notes: Mapping[str, Any],
+    path: Path,
+    folds: OutOfFold | None = None,
 ) -> dict[str, Any]:
     """Write a classifier with the temperature of its probabilities folded into its head; return its figures and notes.
 
     ``scores`` is the ``.npy`` of its probabilities on images with these ``labels``, see :func:`score`.
     """
-    from advisor.measurement.confidence import temperature
     from advisor.tflite.unknown import with_temperature
 
-    degrees = temperature(np.load(scores, allow_pickle=False), np.asarray(labels))
+    degrees = degrees_of(scores, labels, folds)
     data = model.read_bytes()
     path.write_bytes(data if degrees == 1 else with_temperature(data, degrees, model.name))
     return {**figures, "notes": dict(notes)}
+
+
+def degrees_of(scores: Path, labels: Sequence[int], folds: OutOfFold | None) -> float:
+    """Return the temperature of a file by the ``.npy`` of its probabilities, and by its float head's out of fold."""
+    from advisor.measurement.confidence import temperature
+
+    rows, truth = np.load(scores, allow_pickle=False), np.asarray(labels)
+    return temperature(*(folds.beside(rows, truth) if folds else (rows, truth)))
 
 
 def captured(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str] = ()) -> None:

@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.evaluation_facts import LeftOut, UnknownFacts
 from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.stages.jobs import degrees_of
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
+
+if TYPE_CHECKING:
+    from advisor.measurement.confidence import OutOfFold
 
 Rows = NDArray[np.float32]
 Labels = NDArray[np.int64]
@@ -93,14 +97,20 @@ class JudgedFeatures:
 
 
 def add_unknown(
-    model: Path, scores: Path, own: Path, learnt: LearntImages, classes: Sequence[str], head: HeadSpec, path: Path
+    model: Path,
+    scores: Path,
+    own: Path,
+    learnt: LearntImages,
+    classes: Sequence[str],
+    head: HeadSpec,
+    path: Path,
+    folds: OutOfFold | None = None,
 ) -> dict[str, Any]:
     """Write a classifier with the class ``unknown``, and judge its score with each class left out in turn.
 
     ``model`` ships, with its temperature. Of the compared file on the validation part, ``scores`` are its probabilities
     and ``own`` is :func:`probe`. Return :class:`~advisor.core.evaluation_facts.UnknownFacts` as JSON.
     """
-    from advisor.measurement.confidence import temperature
     from advisor.tflite.metadata import read_metadata, write_metadata
     from advisor.tflite.quantization import to_float_io
     from advisor.tflite.unknown import head_layers, with_unknown
@@ -110,7 +120,7 @@ def add_unknown(
     # Fine-tuning draws the last layer's features of all images together, also those of other things.
     near_to = Neighbours.of if head.frozen or head_layers(content, model.name) > 1 else Neighbours.none
     found = rule(seen.logits, near_to(seen.train).similarity(seen.own))
-    degrees = temperature(np.load(scores, allow_pickle=False), seen.truth)
+    degrees = degrees_of(scores, seen.truth.tolist(), folds)
     near = near_to(joined(learnt.shipped)[:, : seen.own.shape[1]])
     made = with_unknown(content, near.axes, near.images, found.weight / degrees, found.offset / degrees, model.name)
     label = next(name for name in (*NAMES, f"not {classes[0]}") if name not in classes)
