@@ -21,9 +21,38 @@ TORCHVISION = (
     "resnet18",
     "regnet_y_400mf",
 )
-TIMM = ("ghostnet_100", "mobileone_s0")
+TIMM = (
+    "convnext_atto",
+    "edgenext_xx_small",
+    "efficientformerv2_s0",
+    "efficientvit_b0",
+    "fastvit_t8",
+    "ghostnet_100",
+    "ghostnetv2_100",
+    "hardcorenas_a",
+    "lcnet_100",
+    "levit_128",
+    "mixnet_s",
+    "mobilenetv4_conv_small",
+    "mobilenetv4_hybrid_medium",
+    "mobileone_s0",
+    "mobilevit_xs",
+    "mobilevitv2_050",
+    "poolformer_s12",
+    "regnety_002",
+    "repvit_m0_9",
+    "rexnet_100",
+    "shvit_s1",
+    "starnet_s1",
+    "tf_efficientnetv2_b0",
+    "tiny_vit_5m_224",
+    "tinynet_a",
+    "vit_tiny_patch16_224",
+)
 NAMES = (*TORCHVISION, *TIMM)
-SIDE = 224
+SIDE, CLASSES = 224, 1000
+DECOMPOSED = ("efficientvit_b0",)
+"""Networks whose ``.pt2`` needs the decompositions that the error of its import names."""
 
 
 def main(folder: Path, names: list[str]) -> None:
@@ -35,8 +64,12 @@ def main(folder: Path, names: list[str]) -> None:
         if onnx.is_file() and program.is_file():
             continue
         torch.manual_seed(0)
-        model, image = _settled(torch, _network(name)), torch.randn(1, 3, SIDE, SIDE)
-        torch.export.save(torch.export.export(model, (image,)), program)
+        network = _network(name)
+        side = getattr(network, "default_cfg", {}).get("input_size", (3, SIDE, SIDE))[1]
+        image = torch.randn(1, 3, side, side)
+        model = _settled(torch, network, side)
+        exported = torch.export.export(model, (image,))
+        torch.export.save(exported.run_decompositions({}) if name in DECOMPOSED else exported, program)
         torch.onnx.export(
             model, (image,), onnx, dynamo=True, external_data=False, input_names=["image"], output_names=["scores"]
         )
@@ -46,14 +79,14 @@ def _network(name: str) -> Any:
     if name in TIMM:
         import timm
 
-        return timm.create_model(name, pretrained=False)
+        return timm.create_model(name, pretrained=False, num_classes=CLASSES)
     import torchvision
 
     return getattr(torchvision.models, name)(weights=None)
 
 
-def _settled(torch: Any, model: Any) -> Any:
-    """Return the network for inference, its batch normalisation with the statistics of four batches of noise."""
+def _settled(torch: Any, model: Any, side: int) -> Any:
+    """Return the network for inference, its batch normalisation with the statistics of noise, from fine to coarse."""
     model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
@@ -62,8 +95,10 @@ def _settled(torch: Any, model: Any) -> Any:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     with torch.no_grad():
-        for _ in range(4):
-            model(torch.randn(16, 3, SIDE, SIDE))
+        for coarse in (1, 4, 16, 32):  # like photographs, by which the files are compared
+            noise = torch.randn(16, 3, -(-side // coarse), -(-side // coarse))
+            noise = torch.nn.functional.interpolate(noise, (side, side), mode="bicubic")
+            model(noise / noise.std())
     return model.eval()
 
 
