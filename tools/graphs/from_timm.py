@@ -1,6 +1,6 @@
 """Convert networks of timm with random weights, and keep what a graph file is made from; this step needs PyTorch.
 
-``python tools/graphs/from_timm.py FOLDER NAME...`` needs ``torch``, ``timm`` and ``litert-torch`` (2 GB), and nothing
+``python tools/graphs/from_timm.py FOLDER NAME...`` (or ``NAME@SIDE``, for another input) needs ``torch``, ``timm`` and ``litert-torch`` (2 GB), and nothing
 of the advisor. For each network it writes ``NAME.tflite`` with one set of random weights, and ``NAME.npz``: that set, a
 second one, inputs, and the answers that PyTorch computes for them with the second set. Branches that add up to one
 convolution are fused in the ``.tflite``; the sums are in the ``.npz`` too, by the module that the branches belong to.
@@ -55,12 +55,13 @@ def main() -> None:
 
 
 def write(folder: Path, name: str) -> None:
-    """Write the files of one network; its side is the one that its published accuracy belongs to."""
-    model = timm.create_model(name, pretrained=False).eval()
+    """Write the files of one network; its side is the one that its published accuracy belongs to, or the one asked."""
+    network, _, asked = name.partition("@")
+    model = timm.create_model(network, pretrained=False).eval()
     cfg = model.pretrained_cfg
-    side = (cfg.get("test_input_size") or cfg["input_size"])[1]
-    if (cfg.get("test_input_size") or cfg["input_size"]) != cfg["input_size"]:
-        model = timm.create_model(name, pretrained=False, **_sized(name, side)).eval()
+    side = int(asked or (cfg.get("test_input_size") or cfg["input_size"])[1])
+    if side != cfg["input_size"][1]:
+        model = timm.create_model(network, pretrained=False, **_sized(network, side)).eval()
     images = np.random.default_rng(0).normal(size=(INPUTS, side, side, 3)).astype(np.float32)
     for gain in GAINS:
         sets = []
