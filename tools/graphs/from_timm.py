@@ -1,9 +1,10 @@
 """Convert networks of timm with random weights, and keep what a graph file is made from; this step needs PyTorch.
 
-``python tools/graphs/from_timm.py FOLDER NAME...`` (or ``NAME@SIDE``, for another input) needs ``torch``, ``timm`` and ``litert-torch`` (2 GB), and nothing
-of the advisor. For each network it writes ``NAME.tflite`` with one set of random weights, and ``NAME.npz``: that set, a
-second one, inputs, and the answers that PyTorch computes for them with the second set. Branches that add up to one
-convolution are fused in the ``.tflite``; the sums are in the ``.npz`` too, by the module that the branches belong to.
+``python tools/graphs/from_timm.py FOLDER NAME...`` (or ``NAME@SIDE``, for another input) needs ``torch``, ``timm`` and
+``litert-torch`` (2 GB), and nothing of the advisor. For each network it writes ``NAME.tflite`` with one set of random
+weights, and ``NAME.npz``: that set, a second one, inputs, and the answers that PyTorch computes for them with the
+second set. Branches that add up to one convolution are fused in the ``.tflite``; the sums are in the ``.npz`` too, by
+the module that the branches belong to.
 """
 
 import copy
