@@ -75,7 +75,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     """Return a file whose only input is an image in NHWC, of any type; one that takes NCHW transposes it first."""
     model = unpack(data, name)
     graph = model.subgraphs[0]
-    if len(graph.inputs) != 1:
+    if len(model.subgraphs) != 1 or len(graph.inputs) != 1:
         return data
     source = int(graph.inputs[0])
     given = graph.tensors[source]
@@ -89,8 +89,9 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     for entry in (each for signature in model.signatureDefs for each in signature.inputs):
         entry.tensorIndex = image
     readers = [operator for operator in graph.operators if source in map(int, operator.inputs)]
-    if all(_permutes(model, graph, operator) == TO_NHWC for operator in readers):
-        same = {int(operator.outputs[0]): image for operator in readers}
+    same = {int(operator.outputs[0]): image for operator in readers}
+    turns = all(_permutes(model, graph, operator) == TO_NHWC for operator in readers)
+    if turns and not same.keys() & {int(index) for index in graph.outputs}:
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
             operator.inputs = [same.get(int(index), int(index)) for index in operator.inputs]
