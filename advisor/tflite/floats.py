@@ -1,6 +1,7 @@
 """Store a model's values as dense float32: those in float16 or sparse, and those of a quantized file if asked."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,16 +9,14 @@ from ai_edge_litert import schema_py_generated as schema
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError, UsageError
-from advisor.tflite.model import text_of
+from advisor.tflite.model import read, text_of
 from advisor.tflite.rewrite import add_buffer, content_of, drop_unused_buffers, operator_name, pack, unpack
+from advisor.tflite.values import Tensor, real_values
 
-_TYPES: dict[int, str] = {
-    schema.TensorType.FLOAT32: "<f4", schema.TensorType.FLOAT16: "<f2", schema.TensorType.INT8: "i1",
-    schema.TensorType.UINT8: "u1", schema.TensorType.INT16: "<i2", schema.TensorType.INT32: "<i4",
-    schema.TensorType.INT64: "<i8", schema.TensorType.INT4: "i1",
-}  # fmt: skip
-_FLOAT32, _FLOAT16, _INT4 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16, schema.TensorType.INT4
-_STEPS = ("QUANTIZE", "DEQUANTIZE")
+_FLOAT32, _FLOAT16 = schema.TensorType.FLOAT32, schema.TensorType.FLOAT16
+_ACTIVATIONS, _CONVERTING = ("int8", "uint8", "int16", "int32"), ("QUANTIZE", "DEQUANTIZE")
+_SPARSE = {_FLOAT32: "<f4", _FLOAT16: "<f2", schema.TensorType.INT8: "i1"}
+"""Types that sparse weights are read in here; the schema has no sparse values of others but 4 bits."""
 
 
 def to_float32(data: bytes, name: str = "the model", quantized: bool = False) -> bytes:
@@ -29,21 +28,18 @@ def to_float32(data: bytes, name: str = "the model", quantized: bool = False) ->
     a type that has no real values here.
     """
     model = unpack(data, name)
-    found = [_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs]
-    if quantized:
-        found += [_without_steps(model, graph) for graph in model.subgraphs]
-    if not any(found):
-        return data
-    drop_unused_buffers(model)
-    return pack(model)
+    if sum(_densify(model, graph, name) + _expand(model, graph) for graph in model.subgraphs):
+        drop_unused_buffers(model)
+        data = pack(model)
+    return _dequantized(data, name) if quantized else data
 
 
 def _densify(model: schema.ModelT, graph: schema.SubGraphT, name: str) -> int:
     """Store the values of sparse constants densely; return the number of constants."""
     sparse = [tensor for tensor in graph.tensors if tensor.sparsity is not None]
     for tensor in sparse:
-        kind = _TYPES.get(tensor.type)
-        if kind is None or tensor.type == _INT4 or (content := content_of(model, tensor)) is None:
+        kind = _SPARSE.get(tensor.type)
+        if kind is None or (content := content_of(model, tensor)) is None:
             raise StageError(f"the sparse weights '{text_of(tensor.name)}' are of a type that is not read here")
         try:
             values = dense(
@@ -62,7 +58,7 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
     The format is that of the schema: dimensions in the order in which they are stored, each whole or as the places of
     its values (compressed sparse rows); those after the tensor's own divide it into blocks.
     """
-    order, blocks = [int(each) for each in sparsity.traversalOrder], [int(each) for each in _list(sparsity.blockMap)]
+    order, blocks = list(sparsity.traversalOrder), [] if sparsity.blockMap is None else list(sparsity.blockMap)
     sides = {dimension: int(level.denseSize) for dimension, level in zip(order, sparsity.dimMetadata, strict=True)}
     places = np.zeros((1, 0), np.int64)
     for level in sparsity.dimMetadata:
@@ -87,10 +83,6 @@ def dense(values: NDArray[Any], sparsity: schema.SparsityParametersT, shape: Seq
     return found
 
 
-def _list(values: Any) -> Sequence[int]:
-    return [] if values is None else values
-
-
 def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     """Make readers of an expanded constant read the constant itself, now float32; return the number of constants."""
     expanded: dict[int, int] = {}
@@ -108,63 +100,63 @@ def _expand(model: schema.ModelT, graph: schema.SubGraphT) -> int:
     return len(expanded)
 
 
-def _replace(graph: schema.SubGraphT, by: dict[int, int]) -> None:
+def _replace(graph: schema.SubGraphT, by: Mapping[int, int]) -> None:
     """Make readers of each tensor read another one, and leave out what computed it."""
-
-    def source(index: int) -> int:
-        while index in by:
-            index = by[index]
-        return index
-
-    graph.operators = [each for each in graph.operators if not by.keys() & {int(index) for index in each.outputs}]
-    for operator in graph.operators:
-        operator.inputs = [source(int(index)) for index in operator.inputs]
-    graph.outputs = [source(int(index)) for index in graph.outputs]
+    graph.operators = [each for each in graph.operators if not by.keys() & set(each.outputs)]
+    for reader in graph.operators:
+        reader.inputs = [_source(index, by) for index in reader.inputs]
+    graph.outputs = [_source(index, by) for index in graph.outputs]
 
 
-def _without_steps(model: schema.ModelT, graph: schema.SubGraphT) -> int:
-    """Give integers that stand for real numbers these numbers; return the number of tensors."""
-    stepped = [tensor for tensor in graph.tensors if _scales(tensor) is not None and tensor.type != _FLOAT32]
-    for tensor in stepped:
-        content = content_of(model, tensor)
-        if tensor.type not in _TYPES:
-            raise StageError(f"'{text_of(tensor.name)}' is of a type that is not read here")
-        if content is not None:
-            tensor.buffer = add_buffer(model, _real(tensor, content.tobytes()).astype("<f4").tobytes())
+def _source(index: int, by: Mapping[int, int]) -> int:
+    while index in by:
+        index = by[index]
+    return index
+
+
+def _dequantized(data: bytes, name: str) -> bytes:
+    """Return a file in which integers that stand for real numbers are these numbers."""
+    model, known = unpack(data, name), read(data, name)
+    rounded = [
+        (tensor, seen)
+        for graph, kept in zip(model.subgraphs, known.subgraphs, strict=True)
+        for tensor, seen in zip(graph.tensors, kept.tensors, strict=True)
+        if seen.quantization and seen.dtype != "float32"
+    ]
+    if not rounded:
+        return data
+    for tensor, seen in rounded:
+        if seen.is_constant:
+            tensor.buffer = add_buffer(model, _real(seen).astype("<f4").tobytes())
+        elif seen.dtype not in _ACTIVATIONS:
+            raise _unread(seen.name)
         tensor.type, tensor.quantization = _FLOAT32, None
-    stands_for = {
-        int(operator.outputs[0]): int(operator.inputs[0])
-        for operator in graph.operators
-        if operator_name(model, operator) in _STEPS
-    }
-    moved = {index: stands_for[index] for index in map(int, graph.outputs) if index in stands_for}
-    _replace(graph, stands_for)
+    by_graph = list[Mapping[int, int]]()
+    for graph in model.subgraphs:
+        conversions = [each for each in graph.operators if operator_name(model, each) in _CONVERTING]
+        by_graph.append({each.outputs[0]: each.inputs[0] for each in conversions})
+        _replace(graph, by_graph[-1])
+        for operator in graph.operators:
+            if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
+                operator.builtinOptions.asymmetricQuantizeInputs = False
     for signature in model.signatureDefs:
-        if model.subgraphs[signature.subgraphIndex] is graph:
-            for entry in signature.outputs:
-                while (place := int(entry.tensorIndex)) in stands_for:
-                    entry.tensorIndex = stands_for[place]
-    for operator in graph.operators:
-        if isinstance(operator.builtinOptions, schema.FullyConnectedOptionsT):
-            operator.builtinOptions.asymmetricQuantizeInputs = False
-    return len(stepped) + len(moved)
+        for entry in signature.outputs:
+            entry.tensorIndex = _source(entry.tensorIndex, by_graph[signature.subgraphIndex])
+    drop_unused_buffers(model)
+    return pack(model)
 
 
-def _scales(tensor: schema.TensorT) -> NDArray[np.float64] | None:
-    scales = [] if tensor.quantization is None else _list(tensor.quantization.scale)
-    return np.asarray(scales, np.float64) if len(scales) else None
+def _unread(name: str) -> StageError:
+    return StageError(f"'{name}' is of a type that is not read here")
 
 
-def _real(tensor: schema.TensorT, content: bytes) -> NDArray[np.float64]:
+def _real(constant: Tensor) -> NDArray[np.float64]:
     """Return the real values of a quantized constant."""
-    shape, scales = [int(side) for side in tensor.shape], _scales(tensor)
-    assert scales is not None, "only tensors with scales have steps"
-    stored: NDArray[Any] = np.frombuffer(content, _TYPES[tensor.type])
-    if tensor.type == _INT4:  # two values a byte, the first in the low bits
-        stored = (np.stack([stored << 4, stored], axis=-1) >> 4).reshape(-1)[: int(np.prod(shape))]
-    along = [1] * len(shape)
-    if len(scales) > 1:
-        along[int(tensor.quantization.quantizedDimension)] = -1
-    zeros = np.broadcast_to(np.asarray([*_list(tensor.quantization.zeroPoint)] or [0], np.float64), len(scales))
-    real: NDArray[np.float64] = (stored.reshape(shape) - zeros.reshape(along)) * scales.reshape(along)
-    return real
+    if constant.dtype == "int4":  # two values a byte, the first in the low bits
+        pairs = np.frombuffer(constant.buffer, np.int8)
+        values = (np.stack([pairs << 4, pairs], axis=-1) >> 4).reshape(-1)[: constant.elements]
+        constant = replace(constant, dtype="int8", buffer=values.tobytes())
+    found = real_values(constant)
+    if found is None:
+        raise _unread(constant.name)
+    return found

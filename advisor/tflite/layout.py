@@ -77,7 +77,7 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     graph = model.subgraphs[0]
     if len(model.subgraphs) != 1 or len(graph.inputs) != 1:
         return data
-    source = int(graph.inputs[0])
+    source = graph.inputs[0]
     given = graph.tensors[source]
     shape = [] if given.shape is None else [int(side) for side in given.shape]
     if len(shape) != _IMAGE_RANK or shape[1] != 3 or shape[3] == 3:
@@ -88,13 +88,13 @@ def with_channels_last(data: bytes, name: str = "the model") -> bytes:
     graph.inputs = [image]
     for entry in (each for signature in model.signatureDefs for each in signature.inputs):
         entry.tensorIndex = image
-    readers = [operator for operator in graph.operators if source in map(int, operator.inputs)]
-    same = {int(operator.outputs[0]): image for operator in readers}
+    readers = [operator for operator in graph.operators if source in operator.inputs]
+    same = {operator.outputs[0]: image for operator in readers}
     turns = all(_permutes(model, graph, operator) == TO_NHWC for operator in readers)
-    if turns and not same.keys() & {int(index) for index in graph.outputs}:
+    if turns and not same.keys() & set(graph.outputs):
         graph.operators = [operator for operator in graph.operators if operator not in readers]
         for operator in graph.operators:
-            operator.inputs = [same.get(int(index), int(index)) for index in operator.inputs]
+            operator.inputs = [same.get(index, index) for index in operator.inputs]
         prune(model, graph)
         return pack(model)
     order = add_tensor(model, graph, "nhwc/order", [_IMAGE_RANK], _INT32, np.asarray(TO_NCHW, "<i4").tobytes())
@@ -109,8 +109,14 @@ def _permutes(model: schema.ModelT, graph: schema.SubGraphT, operator: schema.Op
     """Return the order that a TRANSPOSE gives to the dimensions; empty for another operator."""
     if operator_name(model, operator) != TRANSPOSE:
         return ()
-    order = content_of(model, graph.tensors[operator.inputs[1]])
-    return () if order is None else tuple(np.frombuffer(order.tobytes(), "<i4").tolist())
+    order = _whole_numbers(model, graph.tensors[operator.inputs[1]])
+    return () if order is None else tuple(order.tolist())
+
+
+def _whole_numbers(model: schema.ModelT, tensor: schema.TensorT) -> npt.NDArray[np.int32] | None:
+    """Return the values of a constant of int32, None for anything else."""
+    content = content_of(model, tensor)
+    return None if content is None or tensor.type != _INT32 else np.frombuffer(content.tobytes(), "<i4")
 
 
 class _Relayout:
@@ -286,10 +292,7 @@ class _Relayout:
         return self._add(array.shape, _INT32, array.tobytes())
 
     def _numbers(self, tensor: int) -> npt.NDArray[np.int32] | None:
-        """Return the values of a constant of int32, None for anything else."""
-        entry = self._graph.tensors[tensor]
-        content = content_of(self._model, entry)
-        return None if content is None or entry.type != _INT32 else np.frombuffer(content.tobytes(), "<i4")
+        return _whole_numbers(self._model, self._graph.tensors[tensor])
 
     def _shape(self, tensor: int) -> tuple[int, ...]:
         shape = self._graph.tensors[tensor].shape

@@ -2,7 +2,7 @@
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,6 +82,14 @@ _ACTIVATIONS = _names(schema.ActivationFunctionType)
 BUILTINS = _names(schema.BuiltinOperator)
 LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
 """Custom operators that LiteRT has, so that every app with it can run them."""
+
+
+def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
+    """Return the operators of a file that no builtin kernel runs, in alphabetical order, without the known ones."""
+    names = {operator.name for graph in model.subgraphs for operator in graph.operators}
+    return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
+
+
 """The names of the builtin operators by their numbers."""
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Preprocessing
 from advisor.core.errors import UsageError
-from advisor.tflite.model import LITERT_CUSTOM, Model, Operator, Tensor, read
+from advisor.tflite.model import LITERT_CUSTOM, Model, Operator, Tensor, custom_operators, read
 from advisor.tflite.quantization import quantize
 from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, unpack
 
@@ -64,8 +64,7 @@ def side_of(data: bytes, name: str, finished: bool = False) -> int:
         )
     if inputs != 1:
         raise UsageError(f"{name}: it has {inputs} inputs, an image model has one", _PLAIN)
-    names = {operator.name for operator in model.operators} - LITERT_CUSTOM
-    if custom := sorted(name for name in names if name.startswith(("CUSTOM", "DELEGATE"))):
+    if custom := custom_operators(model, LITERT_CUSTOM):
         raise UsageError(f"{name}: it has operators that a plain runtime lacks: {', '.join(custom[:3])}", _PLAIN)
     odd = [tensor.dtype for tensor in (*model.inputs, *model.outputs) if tensor.dtype not in _PIXELS]
     if finished and odd:

@@ -74,16 +74,23 @@ def _with_unique_names(data: bytes) -> bytes:
 
 def _no_rules(model: bytes) -> Rules:
     """Return rules that leave every graph but the main one as it is."""
-    from ai_edge_quantizer import algorithm_manager, qtyping, recipe_manager
+    from ai_edge_quantizer import recipe_manager
 
-    manager, keep = recipe_manager.RecipeManager(), algorithm_manager.AlgorithmName.NO_QUANTIZE
+    manager = recipe_manager.RecipeManager()
     for graph in read(model).subgraphs[1:]:
-        # The quantizer identifies an operator by the names of its outputs, or inputs if it has no output; what a graph
-        # takes and gives counts as such operators.
+        # What a graph takes and gives counts as an operator each.
         for tensors in (*(operator.outputs for operator in graph.operators), graph.inputs, graph.outputs):
-            names = "".join(f"{re.escape(graph.tensors[index].name)};" for index in tensors)
-            manager.add_quantization_config(f"^{names}$", qtyping.TFLOperationName.ALL_SUPPORTED, algorithm_key=keep)
+            _leave(manager, *(graph.tensors[index].name for index in tensors))
     return list(manager.get_quantization_recipe())
+
+
+def _leave(manager: Any, *names: str) -> None:
+    """Add a rule that leaves an operator as it is; the quantizer identifies it by the names of its outputs."""
+    from ai_edge_quantizer import algorithm_manager, qtyping
+
+    scope = "".join(f"{re.escape(name)};" for name in names)
+    every, keep = qtyping.TFLOperationName.ALL_SUPPORTED, algorithm_manager.AlgorithmName.NO_QUANTIZE
+    manager.add_quantization_config(f"^{scope}$", every, algorithm_key=keep)
 
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:
@@ -182,8 +189,7 @@ def eight_bit_rules(but: Collection[str] = (), per_channel: bool = True) -> Rule
     keep = algorithm_manager.AlgorithmName.NO_QUANTIZE
     manager.add_quantization_config(".*", qtyping.TFLOperationName.DIV, algorithm_key=keep)
     for name in but:
-        # The quantizer identifies an operator by the names of its outputs, each followed by a semicolon.
-        manager.add_quantization_config(f"^{re.escape(name)};$", every, algorithm_key=keep)
+        _leave(manager, name)
     return list(manager.get_quantization_recipe())
 
 

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from advisor.compression.quantization.grid import Grids
 from advisor.compression.quantization.observe import Inputs, Observer
 from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.datasets.images import InputSpec
-from advisor.tflite.model import LITERT_CUSTOM, Model, opened, text_of
+from advisor.tflite.model import LITERT_CUSTOM, Model, custom_operators, opened, text_of
 
 if TYPE_CHECKING:
     from ai_edge_litert import schema_py_generated as schema
@@ -30,53 +29,26 @@ INPUT_TYPES = ("float32", "int32", "int64", "bool")
 """Types that the inputs of a float model may have; integers are indices, such as tokens."""
 
 
-def require_plain_float(data: bytes, recipe: str) -> None:
+def require_float(data: bytes, recipe: str, any_graph: bool = False) -> None:
     """Check that a file is a float model with one graph, at most one signature, builtin operators and fixed shapes.
 
-    It raises an UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
+    With ``any_graph`` it may have several graphs and signatures, and the custom operators that LiteRT has. It raises an
+    UnsupportedRecipe that says why it is not, or a UsageError if the file is damaged.
     """
-    _refuse(data, recipe, _other_graphs, _other_values)
-
-
-def require_float(data: bytes, recipe: str) -> None:
-    """Check as :func:`require_plain_float`, but take several graphs and signatures, and custom operators of LiteRT."""
-    _refuse(data, recipe, _unknown_operators, _other_values)
-
-
-_Reasons = Callable[["schema.ModelT", Model], Iterator[tuple[str, str]]]
-
-
-def _refuse(data: bytes, recipe: str, *rules: _Reasons) -> None:
-    opened_file = opened(data)
-    for reason, hint in chain.from_iterable(rule(*opened_file) for rule in rules):
+    for reason, hint in _reasons(*opened(data), any_graph):
         raise UnsupportedRecipe(f"{recipe} does not apply: {reason}", hint)
 
 
-def _other_graphs(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
-    """Yield why a file has more than one graph of builtin operators, and what to do."""
-    if len(model.subgraphs) != 1:
+def _reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[tuple[str, str]]:
+    """Yield why a file is not such a model and what to do; a later reason expects that no earlier one holds."""
+    if len(model.subgraphs) != 1 and not any_graph:
         yield f"the model has {len(model.subgraphs)} graphs", ONE_GRAPH
-    if len(model.signatures) > 1:
+    if len(model.signatures) > 1 and not any_graph:
         keys = ", ".join(f"'{signature.key}'" for signature in model.signatures)
         yield f"the model has {len(model.signatures)} signatures ({keys})", ONE_GRAPH
-    yield from _custom(model, frozenset())
-
-
-def _unknown_operators(_tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
-    """Yield why LiteRT cannot run a file, and what to do."""
-    yield from _custom(model, LITERT_CUSTOM)
-
-
-def _custom(model: Model, known: Collection[str]) -> Iterator[tuple[str, str]]:
-    names = {operator.name for graph in model.subgraphs for operator in graph.operators}
-    custom = sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
-    if custom:
+    if custom := custom_operators(model, LITERT_CUSTOM if any_graph else ()):
         kind = "select TensorFlow" if all(name.startswith(_SELECT_PREFIX) for name in custom) else "custom"
         yield f"the model has {kind} operators ({', '.join(custom[:3])})", BUILTIN
-
-
-def _other_values(tables: schema.ModelT, model: Model) -> Iterator[tuple[str, str]]:
-    """Yield why values are not float, or shapes open; a later reason expects that no earlier one holds."""
     quantized = [tensor for tensor in model.tensors if tensor.quantization and tensor.dtype in _STORED]
     if quantized:
         first = f"{len(quantized)} tensors, the first is '{quantized[0].name}'"
@@ -197,7 +169,7 @@ class Recipe(ABC):
             StageError: calibration images are missing or have another shape than the model's input.
             UsageError: the file is damaged.
         """
-        (require_float if self.any_graph else require_plain_float)(model, self.name)
+        require_float(model, self.name, self.any_graph)
         if self.needs is Needs.TRAINING and inputs.images is None:
             raise UnsupportedRecipe(
                 f"{self.name} needs labelled images, and none were given", "give a folder of images with --data"

@@ -255,7 +255,7 @@ def _plain(given: bytes, name: str, requantize: bool) -> bytes:
     try:
         plain = to_float32(with_fixed_batch(given, name), name, quantized=requantize)
         raw, _ = split_postprocess(plain, name)
-        require_float(raw, "compress")
+        require_float(raw, "compress", any_graph=True)
     except (UnsupportedRecipe, StageError) as error:
         reason = error.message.removeprefix("compress does not apply: ")
         raise UsageError(f"{name} cannot be compressed: {reason}", error.hint) from None

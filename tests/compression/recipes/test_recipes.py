@@ -7,7 +7,7 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression.recipes import RECIPES, recipe
-from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_plain_float
+from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_float
 from advisor.compression.recipes.mixed import (
     Deviation,
     FloatComparison,
@@ -220,4 +220,4 @@ def second_signature(model: Any) -> None:
 )
 def test_files_of_another_kind_are_refused(float_model: bytes, change: Callable[[Any], None], message: str) -> None:
     with pytest.raises(UnsupportedRecipe, match=message):
-        require_plain_float(edited(float_model, change), "int8")
+        require_float(edited(float_model, change), "int8")

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
-from advisor.compression.recipes.base import require_plain_float
+from advisor.compression.recipes.base import require_float
 from advisor.compression.user_model.values import notes_text
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import class_order
@@ -78,7 +78,7 @@ def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_
     assert question.path_of("float32") == question.model
     assert question.path_of("int8").name == "net-int8.tflite"
     assert read_metadata(question.model.read_bytes()) == metadata
-    require_plain_float(question.model.read_bytes(), "int8")
+    require_float(question.model.read_bytes(), "int8")
 
 
 def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked: Asked) -> None:

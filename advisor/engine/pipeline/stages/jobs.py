@@ -64,11 +64,11 @@ def calibrate(
     ``earlier`` are the files of a similar model's calibration.
     """
     from advisor.compression.quantization.quantizer import PreparedModel, fitting_images, prepare_all
-    from advisor.compression.recipes.base import require_plain_float
+    from advisor.compression.recipes.base import require_float
     from advisor.tflite.postprocess import split_postprocess
 
     data, _ = split_postprocess(model.read_bytes())
-    require_plain_float(data, "compression")
+    require_float(data, "compression")
     known = PreparedModel.load(earlier[0].parent) if earlier else None
     prepare_all(data, fitting_images(data, calibration.read()), grids, known).save(folder)
 
