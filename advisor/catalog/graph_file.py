@@ -3,8 +3,8 @@
 It is a zip archive with ``graph.tflite``, whose named constants are empty, ``constants.json``, and arrays of indices. A
 constant is a sum of terms; a term is a tensor of the checkpoint with its axes moved, times factors of its output
 channels: what is left of BatchNorm, and other scales that were folded into the layer. Branches that add up to one
-convolution are such a sum too: smaller kernels with zeros around them, and the kernel of a branch that answers its
-input. ``tools/graphs`` makes the files.
+convolution are such a sum too: smaller kernels with zeros around them, and the kernel of an identity branch.
+``tools/graphs`` makes the files.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def padded(kernel: Array, sides: Sequence[int]) -> Array:
 
 
 def identity(shape: Sequence[int]) -> Array:
-    """Return the kernel (out, in, height, width), of odd sides, of a convolution that answers its input."""
+    """Return the kernel (out, in, height, width), of odd sides, of a convolution that returns its input."""
     out, into, height, width = shape
     kernel = np.zeros(shape)
     kernel[range(out), [each % into for each in range(out)], height // 2, width // 2] = 1.0

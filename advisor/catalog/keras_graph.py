@@ -235,7 +235,7 @@ def _resized(node: _Node) -> Any:
     options, value, name = node.operator.options, node.inputs[0], node.operator.name
     half = 0.5 if options.get("half_pixel_centers") else 0.0
     if options.get("align_corners") or (name == "RESIZE_BILINEAR" and not half):
-        raise UnsupportedRecipe(f"training a file with {name} between other places is not supported")
+        raise UnsupportedRecipe(f"training a file with {name} that aligns pixels otherwise is not supported")
     if name == "RESIZE_BILINEAR":
         return ops.image.resize(value, node.shape[1:3], data_format="channels_last")
     for axis in (1, 2):
@@ -338,7 +338,6 @@ _MAKERS: dict[str, Callable[[_Node], Any]] = {
     **dict.fromkeys(_OF_ALL_AXES, _of_all_axes),
     "CONV_2D": _convolution, "DEPTHWISE_CONV_2D": _depthwise, "FULLY_CONNECTED": _dense, "PAD": _pad, "PADV2": _pad,
     "GELU": _gelu, "MEAN": _mean, "RESHAPE": _reshape, "SOFTMAX": _softmax, "AVERAGE_POOL_2D": _pool,
-    "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _resized,
-    "RESIZE_BILINEAR": _resized,
+    "MAX_POOL_2D": _pool, "RESIZE_NEAREST_NEIGHBOR": _resized, "RESIZE_BILINEAR": _resized,
     **dict.fromkeys(_ELEMENTWISE, _elementwise), **dict.fromkeys(_UNARY, _unary),
 }  # fmt: skip
