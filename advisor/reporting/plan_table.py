@@ -1,5 +1,6 @@
 """The plan of a search on the terminal: the candidates, what is skipped and why, and the cost."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -53,10 +54,7 @@ def sentences(view: PlanView) -> Iterator[str]:
     question = view.request.question
     yield LEGEND if question.devices == (HOST,) else LEGEND_THERE
     yield from (f"Note: {remark}" for remark in view.remarks)
-    filtered = {forecast.configuration: forecast.filtered for forecast in view.forecasts if forecast.filtered}
-    if filtered:
-        yield f"Filtered: {len(filtered)} of {len(view.forecasts)} configurations, marked x:"
-        yield from (f"  {n} x {reason}" for reason, n in Counter(filtered.values()).most_common(NAMES_SHOWN))
+    yield from _filtered(view.forecasts)
     yield from _images(view)
     skipped: dict[str, list[str]] = {}
     for name, reason in view.left_out.items():
@@ -72,6 +70,20 @@ def sentences(view: PlanView) -> Iterator[str]:
         )
     yield _weights(view)
     yield "Nothing was spent. To start, use the same options with advisor search."
+
+
+def _filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
+    """Yield a line for each reason to leave configurations out; reasons that differ only in figures are one."""
+    alike: dict[str, list[Forecast]] = {}
+    filtered = [forecast for forecast in forecasts if forecast.filtered]
+    for forecast in filtered:
+        alike.setdefault(re.sub(r"(under )?\d[\d.,]*", "", forecast.filtered), []).append(forecast)
+    if filtered:
+        yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations, marked x:"
+    for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
+        first, same = rows[0], len({row.filtered for row in rows}) == 1
+        which = "" if same else f"such as {first.configuration.card} {first.configuration.variant_name}: "
+        yield f"  {len(rows)} x {which}{first.filtered}"
 
 
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:

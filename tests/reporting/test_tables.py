@@ -131,6 +131,21 @@ def test_sorted_rows_have_the_name_of_their_card() -> None:
     assert shown.index("squeezenet_1.1_227 int8") < shown.index("efficientnet_lite4_300 float32")
 
 
+def test_reasons_that_differ_in_their_figures_alone_are_one_line() -> None:
+    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
+    slow = [
+        replace(row, filtered=f"predicted {place + 60} ms, under 1 % sure") for place, row in enumerate(view.forecasts)
+    ]
+    slow[-1] = replace(slow[-1], filtered="4.9 MB is too large")
+    lines = list(sentences(replace(view, forecasts=tuple(slow))))
+    start = lines.index(f"Filtered: {len(slow)} of {len(slow)} configurations, marked x:")
+    first = slow[0].configuration
+    assert lines[start + 1 : start + 3] == [
+        f"  {len(slow) - 1} x such as {first.card} {first.variant_name}: predicted 60 ms, under 1 % sure",
+        "  1 x 4.9 MB is too large",
+    ]
+
+
 def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = write_table(tmp_path / "boxes", photos(60, "cat", "dog"))
     lines = lines_of(monkeypatch, tmp_path, data, task=DETECTION.name)
