@@ -87,7 +87,8 @@ class GraphFile:
         elif "matrix" in term:
             matrix, by = tensors[term["matrix"]].astype(np.float64), term["by"]
             vector = self.shift(by, tensors) if by in self.norms else tensors[by].astype(np.float64)
-            value = matrix.reshape(len(matrix), -1) @ vector.reshape(-1)
+            rows = matrix.reshape(len(matrix), -1)
+            value = rows @ np.broadcast_to(vector.reshape(-1), rows.shape[1])
         elif "identity" in term:
             value = identity(term["identity"]).transpose(term["axes"])
         else:

@@ -136,7 +136,7 @@ def test_graph_files_and_cards_belong_together() -> None:
     "name",
     ["lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
      "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
-     "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256"],
+     "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224"],
 )  # fmt: skip
 def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
     import keras

@@ -15,7 +15,7 @@ TENSORS = {
     name: DRAW.uniform(0.5, 1.5, shape).astype(np.float32)
     for name, shape in {
         "conv.weight": (8, 6, 3, 3), "conv.bias": (8,), "gamma": (8,), "linear.weight": (8, 6), "linear.bias": (8,),
-        "biases": (4, 9),
+        "biases": (4, 9), "slope": (1,), "step": (1,),
         **{f"bn.{part}": (8,) for part in PARTS},
         **{f"before.{part}": (6,) for part in PARTS},
     }.items()
@@ -48,6 +48,12 @@ CONSTANTS: dict[str, Callable[[], Array]] = {
     "what a norm divides by": lambda: np.sqrt(TENSORS["bn.running_var"] + 1e-3),
     "its inverse": lambda: 1 / np.sqrt(TENSORS["bn.running_var"] + 1e-3),
     "scaled offset after a bias": lambda: shift("bn", TENSORS["conv.bias"]) * TENSORS["gamma"],
+    "folded and multiplied by one number": lambda: (
+        TENSORS["conv.weight"].transpose(0, 2, 3, 1) * (scale("bn") * TENSORS["slope"])[:, None, None, None]
+    ),
+    "what a folded layer makes of one number": lambda: (
+        shift("bn") + scale("bn") * TENSORS["linear.weight"].sum(axis=1) * TENSORS["step"]
+    ),
     "gathered": lambda: TENSORS["biases"].reshape(-1)[[7, 7, 0, 35, 12, 3]].reshape(2, 3),
 }
 
@@ -66,6 +72,11 @@ def test_a_constant_is_found_and_follows_from_other_weights_too(name: str) -> No
 def test_numbers_that_follow_from_no_tensor_are_the_graphs_own() -> None:
     assert Finder(TENSORS, NORMS).terms(np.linspace(0, 1, 11, dtype=np.float32)) is None
     assert Finder(TENSORS, NORMS).terms(np.full((8, 6), 0.5, np.float32)) is None
+    assert Finder(TENSORS, NORMS).number(np.float32(6)) is None
+
+
+def test_a_number_of_the_checkpoint_is_not_one_of_the_graph() -> None:
+    assert Finder(TENSORS, NORMS).number(TENSORS["slope"].reshape(())) == [{"from": "slope"}]
 
 
 def fused_block(second: int = 3) -> tuple[dict[str, Array], dict[str, float], dict[str, Array]]:

@@ -20,14 +20,13 @@ import numpy as np
 
 from advisor.catalog.graph_file import CONSTANTS, GRAPH, GraphFile, read_graph
 from advisor.catalog.user_models.classifier import PROBABILITIES, named, run, with_features
+from advisor.tflite.layout import without_transposes
 from advisor.tflite.model import BUILTINS
 from advisor.tflite.rewrite import pack, unpack
 from tools.graphs.branches import Branches
 
 GRAPHS = Path(__file__).resolve().parents[2] / "catalogs" / "graphs"
 CLOSE = {"rtol": 2e-4, "atol": 1e-6}
-FEW = 1
-"""A constant of so many values is one of the graph, such as a slope."""
 MOST = 1e-4  # Largest relative difference of an answer
 Term = dict[str, Any]
 Array = np.ndarray[Any, Any]
@@ -52,7 +51,8 @@ def make(file: Path) -> None:
         images, answers = stored["images"], stored["answers"]
     weights = {key: value for key, value in sets[0].items() if not key.endswith("num_batches_tracked")}
     finder = Finder(weights, about["norms"], fused)
-    data = one_head(file.with_suffix(".tflite").read_bytes(), finder)
+    converted = without_transposes(file.with_suffix(".tflite").read_bytes(), file.stem)
+    data = one_head(converted, finder)
     data, has_features = with_features(named(data, file.stem, softmax=True), file.stem)
     model = unpack(data)
     (graph,) = model.subgraphs
@@ -63,12 +63,12 @@ def make(file: Path) -> None:
     for place, tensor in enumerate(graph.tensors):
         content = model.buffers[tensor.buffer].data
         tensor.name = f"t{place}".encode()
-        if tensor.type != 0 or content is None or len(content) <= 4 * FEW:
+        if tensor.type != 0 or content is None or not len(content):
             continue
         value = values_of(model, tensor)
-        if (terms := finder.terms(value)) is not None:
+        if (terms := finder.terms(value) if value.size > 1 else finder.number(value)) is not None:
             constants[place] = terms
-        else:
+        elif value.size > 1:
             literals += value.size  # one of the graph: the second set shows if it is not
     for place in constants:
         # Constants can share a buffer; each gets its own, which is filled later.
@@ -208,6 +208,16 @@ class Finder:
         late = ([term] for term in chain(self._shifts(value), self._gathered(value)))
         return next(chain(early, self._raised(value), late, self._through(value)), None)
 
+    def number(self, value: Array) -> list[Term] | None:
+        """Return the term of a single number; None if no tensor is that number, so that it is one of the graph."""
+        name = self._number(value.item())
+        return [{"from": name}] if isinstance(name, str) else None
+
+    def _number(self, value: float) -> str | float:
+        """Return the tensor of one value that a factor is; the factor itself if there is none."""
+        far, name = min(((abs(vector[0] / value - 1), name) for name, vector in self._of_size(1)), default=(1.0, ""))
+        return name if far < CLOSE["rtol"] else float(value)
+
     def sum_of(self, terms: list[Term]) -> Array:
         """Return the sum of terms, which is known from then on."""
         value: Array = reduce(np.add, (self._graph.term(term, self._tensors) for term in terms)).astype("<f4")
@@ -274,12 +284,13 @@ class Finder:
         if not np.isfinite(wanted).all():
             return
         if np.allclose(wanted, wanted[0], **CLOSE):
-            yield [[float(wanted[0]), axis]]
+            yield [[self._number(wanted[0]), axis]]
         alike = list(self._of_size(wanted.size))
         for name, each in alike:
             left = wanted / each
             if np.allclose(left, left[0], **CLOSE):
-                yield [[name, axis]] if np.isclose(left[0], 1.0, **CLOSE) else [[name, axis], [float(left[0]), axis]]
+                alone = np.isclose(left[0], 1.0, **CLOSE)
+                yield [[name, axis]] if alone else [[name, axis], [self._number(left[0]), axis]]
         for name, each in alike:
             for other, more in alike:
                 if np.allclose(each * more, wanted, **CLOSE):
@@ -328,7 +339,7 @@ class Finder:
                 *((name, each.size) for name, each in self._vectors.items() if not name.endswith("weight")),
                 *((norm, scale.size) for norm, scale in self._scales.items()),
             )
-            if size == tensor.size // len(tensor)
+            if size in (1, tensor.size // len(tensor))
         ]
         for pair in pairs:
             product = self._graph.term(pair, self._tensors)
