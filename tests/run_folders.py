@@ -101,7 +101,7 @@ def write_judged_detectors(out: Path) -> RunFolder:
     photos.mkdir(parents=True)
     worst = [_judged(photos / f"{name}.png", f1, shade) for name, f1, shade in WORST]
     (photos / "<b>gone.png").unlink()
-    counts = {"cat": ClassBoxes(4, 5, 0.6, 0.75, 0.25), "dog": ClassBoxes(3, 1, 1.0, 1 / 3, 2 / 3)}
+    counts = {"cat": ClassBoxes(4, 5, 0.6, 0.75, 0.25, 0.5), "dog": ClassBoxes(3, 1, 1.0, 1 / 3, 2 / 3, 1 / 3)}
     counts["owl"] = ClassBoxes(0, 0, None, None, None)
     boxes = BoxFacts(0.375, 0.512, counts, tuple(worst))
     chosen = ImageAnswers({"cat": 0.95, "dog": 0.85, "owl": None}, boxes=replace(boxes, worst=()))

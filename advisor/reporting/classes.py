@@ -13,6 +13,7 @@ from advisor.core.evaluation_facts import ClassBoxes, ImageAnswers
 from advisor.core.expectation import metric_on_parts
 from advisor.core.metrics import LOG_LOSS, METRICS, WORST_GROUP
 from advisor.core.quantity import Quantity, wilson
+from advisor.core.units import listed
 from advisor.reporting import blocks, text
 from advisor.reporting.blocks import Block, Labelled, Span, TableColumn, table_of
 
@@ -54,9 +55,15 @@ class ClassRecall:
 
     @property
     def shares(self) -> tuple[float | None, ...]:
-        """Precision, recall and error of counting of its boxes (0-1), each None if it is not known."""
+        """Precision, recall, error of counting and that of a constant guess (0-1), each None if it is not known."""
         own = self.boxes
-        return (own.precision, own.recall, own.count_error) if own else (None, None, None)
+        return (own.precision, own.recall, own.count_error, own.guess_error) if own else (None,) * 4
+
+    @property
+    def guesses_better(self) -> bool:
+        """Whether one number for all images is nearer to the numbers of boxes than what is found."""
+        *_, own, guess = self.shares
+        return own is not None and guess is not None and guess < own
 
 
 @dataclass(frozen=True)
@@ -232,7 +239,9 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     on = "hold-out" if pick.holdout_answers else "validation"
     others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
-    said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}."
+    better = [each.label for each in found if each.guesses_better]
+    guess = f" A constant number counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
+    said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
     compared = confusions(pick, view.decision.runner_up, view.classes)
     if compared and compared.sentence:
@@ -271,6 +280,7 @@ def _columns(metric: str, boxes: bool) -> tuple[TableColumn[ClassRecall], ...]:
         TableColumn("precision %", _share(0)),
         TableColumn("recall %", _share(1)),
         TableColumn("count error %", _share(2)),
+        TableColumn("constant guess %", _share(3)),
     )
 
 

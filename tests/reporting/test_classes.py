@@ -66,10 +66,11 @@ def test_class_without_images_has_no_recall_and_is_not_the_weakest(answers: Imag
 
 
 def test_classes_of_a_detector_have_precision_recall_and_error_of_counting() -> None:
-    boxes = BoxFacts(0.4, 0.5, {"a": ClassBoxes(4, 5, 0.6, 0.75, 0.25)})
+    boxes = BoxFacts(0.4, 0.5, {"a": ClassBoxes(4, 5, 0.6, 0.75, 0.25, 0.2)})
     first, second = recalls(ImageAnswers({"a": 0.9, "b": None}, boxes=boxes), ("a", "b"))
-    assert (first.recall, first.shares) == (90.0, (0.6, 0.75, 0.25))
-    assert (second.recall, second.n, second.shares) == (None, 0, (None, None, None))
+    assert (first.recall, first.shares) == (90.0, (0.6, 0.75, 0.25, 0.2))
+    assert (second.recall, second.n, second.shares) == (None, 0, (None,) * 4)
+    assert (first.guesses_better, second.guesses_better) == (True, False)
 
 
 def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_true_class() -> None:

@@ -197,9 +197,18 @@ def test_detectors_have_boxes_and_average_precision_and_classifiers_recall(detec
 def test_detectors_on_the_hold_out_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
     page = unescape(without_scripts(render_html(judged_detectors)))
     cells = re.findall(r">([^<>]+)</t[dh]>", page.split('id="classes"')[1].split("</table>")[0].replace("</bdi>", ""))
-    titles = ["Class", "True boxes", "Found", "AP@0.5 %", "Precision %", "Recall %", "Count error %"]
-    assert cells[:7] == titles
-    assert " ".join(cells[7:]) == "cat 4 5 91.0 60.0 75.0 25.0 dog 3 1 82.0 100.0 33.3 66.7 owl 0 0 no box"
+    titles = [
+        "Class",
+        "True boxes",
+        "Found",
+        "AP@0.5 %",
+        "Precision %",
+        "Recall %",
+        "Count error %",
+        "Constant guess %",
+    ]
+    assert cells[:8] == titles
+    assert " ".join(cells[8:]) == "cat 4 5 91.0 60.0 75.0 25.0 50.0 dog 3 1 82.0 100.0 33.3 66.7 33.3 owl 0 0 no box"
     assert "<b>0.375</b>, which has the best F1 over all objects. A box is right if it overlaps" in page
     figures = page.split('id="explore"')[0]
     assert "mAP@0.5:0.95 on the hold-out</dt>\n      <dd><b>51.2 %</b>" in figures

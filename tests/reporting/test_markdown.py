@@ -159,13 +159,14 @@ def test_detectors_have_boxes_and_their_mean_average_precision(detectors: RunVie
 def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
     said = render_markdown(judged_detectors)
     precision = markdown("AP@0.5")
-    title = f"| class | true | found | {precision} % | precision % | recall % | count error % |"
+    title = f"| class | true | found | {precision} % | precision % | recall % | count error % | constant guess % |"
     assert said.split(title)[1].split("\n\n")[0].splitlines()[2:] == [
-        "| dog | 3 | 1 | 82.0 | 100.0 | 33.3 | 66.7 |",
-        "| cat | 4 | 5 | 91.0 | 60.0 | 75.0 | 25.0 |",
-        "| owl | 0 | 0 | \u2013 | \u2013 | \u2013 | \u2013 |",
+        "| dog | 3 | 1 | 82.0 | 100.0 | 33.3 | 66.7 | 33.3 |",
+        "| cat | 4 | 5 | 91.0 | 60.0 | 75.0 | 25.0 | 50.0 |",
+        "| owl | 0 | 0 | \u2013 | \u2013 | \u2013 | \u2013 | \u2013 |",
     ]
     assert f"{precision} on hold-out: average precision of a class's boxes" in said
+    assert "A constant number counts better: dog." in said
 
 
 def test_of_many_classes_the_weakest_are_shown() -> None:

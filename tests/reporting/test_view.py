@@ -140,7 +140,7 @@ def test_the_answer_of_detectors_is_valid_and_has_their_boxes_at_the_threshold(
     assert judged["per_class_recall"] == {"cat": 0.91, "dog": 0.82, "owl": None}
     assert (judged["boxes"]["threshold"], judged["boxes"]["coco"]) == (0.375, 0.512)
     assert judged["boxes"]["by_class"]["cat"] == {
-        "true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25,
+        "true": 4, "found": 5, "precision": 0.6, "recall": 0.75, "count_error": 0.25, "guess_error": 0.5,
     }  # fmt: skip
     assert [image["path"] for image in judged["boxes"]["worst"]] == ["first.png", "<b>gone.png", "last.png"]
     judged["boxes"]["worst"][0]["found"][0].pop()

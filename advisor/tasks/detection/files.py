@@ -253,16 +253,19 @@ def _at(
     """Return the counts of each class at a threshold, and the matches in each image."""
     matched = criterion.match(given, threshold)
     table = average_precision.counts(matched, given.classes)
-    miscounted = np.abs(table[:, :, 1] - table[:, :, 0]).sum(axis=0).tolist()
+    true = table[:, :, 0]
+    miscounted, guessed = (abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0)))
     by_class = {
-        name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own))
-        for name, (own, some, right), wrong in zip(images.classes, table.sum(axis=0).tolist(), miscounted, strict=True)
+        name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own), _share(constant, own))
+        for name, (own, some, right), wrong, constant in zip(
+            images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
+        )
     }
     value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
     return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
 
 
-def _share(some: int, whole: int) -> float | None:
+def _share(some: float, whole: int) -> float | None:
     return some / whole if whole else None
 
 

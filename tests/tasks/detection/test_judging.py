@@ -135,7 +135,7 @@ def test_the_threshold_is_chosen_on_the_validation_part(tmp_path: Path) -> None:
     boxes = compared(tmp_path, ())[0].answers.boxes
     assert boxes.threshold == 0.5  # all boxes have a score of 1, and no score is below 0
     assert (boxes.coco, boxes.coco_interval) == (1.0, (1.0, 1.0))
-    assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+    assert boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0, 0.0)
     assert boxes.worst == ()
 
 
@@ -143,7 +143,7 @@ def test_boxes_of_the_hold_out_are_counted_from_the_threshold_on(tmp_path: Path)
     images = boxed_images([(CAT,)] * 12)
     path = scored(tmp_path, images, (0.9,), (0.8, 0.7), (0.3,))
     assert at(path, images, 0.5).by_class == {
-        "cat": ClassBoxes(4, 3, pytest.approx(2 / 3), 0.5, pytest.approx(3 / 4)),  # one too many, two missed
+        "cat": ClassBoxes(4, 3, pytest.approx(2 / 3), 0.5, pytest.approx(3 / 4), 0.0),  # one too many, two missed
         "dog": ClassBoxes(0, 0, None, None, None),
     }
     assert at(path, images, 0.2).by_class["cat"].count_error == pytest.approx(2 / 4)
@@ -181,7 +181,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     assert by_centres.source == f"F1 {HELD_OUT}"
     assert answers.boxes.coco is None
     assert answers.boxes.coco_interval is None
-    assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0)
+    assert answers.boxes.by_class["cat"] == ClassBoxes(4, 4, 1.0, 1.0, 0.0, 0.0)
 
 
 def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: Path) -> None:
