@@ -1,7 +1,8 @@
 """Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import product
@@ -133,15 +134,31 @@ class Plan:
         return least_size(card, recipe, new_head=bool(self.images))
 
 
-def most_promising_first(cards: Sequence[Card]) -> tuple[Card, ...]:
-    """Return the cards by published accuracy and MACs, one Pareto front after another."""
+def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[Card, ...]:
+    """Return the cards by published accuracy and MACs, one Pareto front after another.
+
+    The most accurate cards of a front come first. With ``spread``, for a task of which the published accuracy says
+    little, each next card is in the middle of the largest gap: any first few are small and large ones.
+    """
     losses = {card: (-(card.top1() or 0.0), card.macs) for card in cards}
     rest, ordered = list(cards), list[Card]()
     while rest:
         layer = [card for card in rest if not any(dominates(losses[other], losses[card]) for other in rest)]
-        ordered += sorted(layer, key=lambda card: -(card.top1() or 0.0))
+        layer = sorted(layer, key=lambda card: -(card.top1() or 0.0))
+        ordered += _halving(layer) if spread else layer
         rest = [card for card in rest if card not in layer]
     return tuple(ordered)
+
+
+def _halving(cards: Sequence[Card]) -> Iterator[Card]:
+    """Yield the middle one, then those of both halves, and so on."""
+    gaps = deque([(0, len(cards))])
+    while gaps:
+        start, end = gaps.popleft()
+        if start < end:
+            middle = (start + end) // 2
+            yield cards[middle]
+            gaps += [(start, middle), (middle + 1, end)]
 
 
 def prior_accuracy(card: Card, recipe: str) -> float:

@@ -81,6 +81,15 @@ def test_the_order_of_the_catalogue_does_not_say_which_cards_are_promising(order
     assert most_promising_first([some[i] for i in order])[0] == most_promising_first(some)[0]
 
 
+def test_where_the_published_accuracy_says_little_the_first_cards_are_spread_over_their_sizes() -> None:
+    cards = load_catalogue()
+    front = [cards[name] for name in ("mobilenet_v2_0.35_96", "mobilenet_v2_0.5_160", "mobilenet_v2_1.0_224")]
+    assert [card.name for card in most_promising_first(front)] == [card.name for card in reversed(front)]
+    assert [card.name for card in most_promising_first(front, spread=True)] == [
+        "mobilenet_v2_0.5_160", "mobilenet_v2_1.0_224", "mobilenet_v2_0.35_96",
+    ]  # fmt: skip
+
+
 def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> None:
     tuned = changed(plan(cards), trainings=("head", "finetune_top"), images=2000, validation=400)
     card = cards[0]
