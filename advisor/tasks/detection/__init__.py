@@ -43,7 +43,7 @@ class Detection(Task):
         from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
 
-        return HeadKind(32, box_detector_head, 20)
+        return HeadKind(32, box_detector_head, 20, 8e-3)
 
     def recognized(self, data: Path) -> str:
         """Return the formats of boxes in a folder."""

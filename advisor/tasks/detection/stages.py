@@ -27,7 +27,7 @@ from advisor.isolation import CallLimits
 from advisor.tasks.detection import jobs
 
 DETECTIONS_FILE = "detections.npz"
-VERSION = "5"  # Raised when equal images and weights give another detector
+VERSION = "6"  # Raised when equal images and weights give another detector
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
