@@ -26,7 +26,6 @@ import numpy as np
 from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.convert import build_model
-from advisor.catalog.graph import network
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
@@ -38,6 +37,7 @@ from advisor.measurement.average_precision import DetectionScore, centre_score, 
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
+from advisor.training import detection
 from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train, with_maps
 from advisor.training.detection.fit import Hyperparameters
 from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed
@@ -178,7 +178,7 @@ def plain_keras(card: Card, boxed: Boxed, classes: int, kind: HeadKind, share: f
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
     freeze(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
-    with unittest.mock.patch.object(network, "_batch_norm", return_value=keras.layers.BatchNormalization):
+    with unittest.mock.patch.object(detection, "_batch_norm", return_value=keras.layers.BatchNormalization):
         head = kind.make_head(shapes, classes)
     image = keras.Input((side, side, 3))
     whole = keras.Model(image, head.model(maps(image)))
