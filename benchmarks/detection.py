@@ -143,7 +143,7 @@ def rows_of(
     layers = recipe_of(training).layers
     title = f"{name} at {side}" if training == HEAD else f"{name} at {side}, {training}"
     with tempfile.TemporaryDirectory() as folder:
-        began, cpu, epochs = time.monotonic(), time.process_time(), kind.epochs
+        began, cpu, epochs = time.monotonic(), time.process_time(), kind.hyperparameters.epochs
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
         if layers:
             began, cpu, epochs = time.monotonic(), time.process_time(), FINETUNING.epochs

@@ -19,7 +19,7 @@ class ClassBoxes:
     #: difference between the numbers of found and true boxes, summed over the images, over the number of true boxes;
     #: None without a true box.
     count_error: float | None
-    #: the same of the best constant guess, the median number of true boxes in each image; None if it is not known.
+    #: the count error of the best constant: the median number of true boxes, guessed for each image; None if unknown.
     guess_error: float | None = None
 
 

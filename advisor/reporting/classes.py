@@ -55,13 +55,13 @@ class ClassRecall:
 
     @property
     def shares(self) -> tuple[float | None, ...]:
-        """Precision, recall, error of counting and that of a constant guess (0-1), each None if it is not known."""
+        """Precision, recall, count error and that of a constant guess (0-1), each None if it is not known."""
         own = self.boxes
         return (own.precision, own.recall, own.count_error, own.guess_error) if own else (None,) * 4
 
     @property
     def guesses_better(self) -> bool:
-        """Whether one number for all images is nearer to the numbers of boxes than what is found."""
+        """Whether a constant guess has the smaller count error."""
         *_, own, guess = self.shares
         return own is not None and guess is not None and guess < own
 
@@ -240,7 +240,7 @@ def class_blocks(view: RunView) -> Iterator[Block]:
     others = f"; {len(found) - len(weak)} more are in report.html" if len(found) > len(weak) else ""
     counted = f", and counts from a score of {answers.boxes.threshold:.2f} on" if answers.boxes else ""
     better = [each.label for each in found if each.guesses_better]
-    guess = f" A constant number counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
+    guess = f" A constant guess counts better: {listed(better, CLASSES_SHOWN)}." if better else ""
     said = f"{task.by_class} on {on}: {task.by_class_is}{counted}{others}.{guess}"
     yield replace(table_of(_columns(task.by_class, answers.boxes is not None), weak), notes=[said])
     compared = confusions(pick, view.decision.runner_up, view.classes)

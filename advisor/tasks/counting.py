@@ -25,8 +25,9 @@ class Counting(Detection):
         """The kind of head that is trained."""
         from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import centre_detector_head
+        from advisor.training.detection.fit import Hyperparameters
 
-        return HeadKind(16, centre_detector_head, 30)
+        return HeadKind(16, centre_detector_head, Hyperparameters(30))
 
     def recognized(self, data: Path) -> str:
         """Return nothing: detection is suggested for images with boxes."""

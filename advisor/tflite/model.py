@@ -80,6 +80,8 @@ def _names(kind: Any) -> dict[int, str]:
 _TYPES = _names(schema.TensorType)
 _ACTIVATIONS = _names(schema.ActivationFunctionType)
 BUILTINS = _names(schema.BuiltinOperator)
+"""The names of the builtin operators by their numbers."""
+
 LITERT_CUSTOM = frozenset({"CUSTOM:TFLite_Detection_PostProcess", "CUSTOM:Mfcc", "CUSTOM:AudioSpectrogram"})
 """Custom operators that LiteRT has, so that every app with it can run them."""
 
@@ -88,9 +90,6 @@ def custom_operators(model: Model, known: Collection[str] = ()) -> list[str]:
     """Return the operators of a file that no builtin kernel runs, in alphabetical order, without the known ones."""
     names = {operator.name for graph in model.subgraphs for operator in graph.operators}
     return sorted(name for name in names.difference(known) if name.startswith(("CUSTOM", "DELEGATE")))
-
-
-"""The names of the builtin operators by their numbers."""
 
 
 def _parsed(data: bytes) -> tuple[schema.ModelT, Model]:

@@ -166,7 +166,7 @@ def test_the_classes_of_a_detector_have_their_figures_at_the_threshold(judged_de
         "| owl | 0 | 0 | \u2013 | \u2013 | \u2013 | \u2013 | \u2013 |",
     ]
     assert f"{precision} on hold-out: average precision of a class's boxes" in said
-    assert "A constant number counts better: dog." in said
+    assert "A constant guess counts better: dog." in said
 
 
 def test_of_many_classes_the_weakest_are_shown() -> None:

@@ -209,12 +209,12 @@ class Finder:
         return next(chain(early, self._raised(value), late, self._through(value)), None)
 
     def number(self, value: Array) -> list[Term] | None:
-        """Return the term of a single number; None if no tensor is that number, so that it is one of the graph."""
-        name = self._number(value.item())
+        """Return the term of a single number; None if no tensor has it, so that it is one of the graph's own."""
+        name = self._factor(value.item())
         return [{"from": name}] if isinstance(name, str) else None
 
-    def _number(self, value: float) -> str | float:
-        """Return the tensor of one value that a factor is; the factor itself if there is none."""
+    def _factor(self, value: float) -> str | float:
+        """Return the name of the tensor whose only value this is; the value itself if there is none."""
         far, name = min(((abs(vector[0] / value - 1), name) for name, vector in self._of_size(1)), default=(1.0, ""))
         return name if far < CLOSE["rtol"] else float(value)
 
@@ -284,13 +284,13 @@ class Finder:
         if not np.isfinite(wanted).all():
             return
         if np.allclose(wanted, wanted[0], **CLOSE):
-            yield [[self._number(wanted[0]), axis]]
+            yield [[self._factor(wanted[0]), axis]]
         alike = list(self._of_size(wanted.size))
         for name, each in alike:
             left = wanted / each
             if np.allclose(left, left[0], **CLOSE):
                 alone = np.isclose(left[0], 1.0, **CLOSE)
-                yield [[name, axis]] if alone else [[name, axis], [self._number(left[0]), axis]]
+                yield [[name, axis]] if alone else [[name, axis], [self._factor(left[0]), axis]]
         for name, each in alike:
             for other, more in alike:
                 if np.allclose(each * more, wanted, **CLOSE):

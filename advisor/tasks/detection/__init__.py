@@ -42,8 +42,9 @@ class Detection(Task):
         """The kind of head that is trained."""
         from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
+        from advisor.training.detection.fit import Hyperparameters
 
-        return HeadKind(32, box_detector_head, 20, 8e-3)
+        return HeadKind(32, box_detector_head, Hyperparameters(20, learning_rate=8e-3))
 
     def recognized(self, data: Path) -> str:
         """Return the formats of boxes in a folder."""

@@ -148,8 +148,7 @@ class HeadKind:
 
     coarsest: int  # pixels of the input to a cell of the coarsest map that it reads
     make_head: MakeHead  # makes its network, with loss and targets
-    epochs: int  # passes over the images
-    learning_rate: float = Hyperparameters.learning_rate  # largest rate of the head on a frozen backbone
+    hyperparameters: Hyperparameters  # of its training on a frozen backbone
 
 
 FINETUNING = Hyperparameters(epochs=14)
@@ -206,8 +205,7 @@ def train(
             freeze(maps, start.share)
             fit(head, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
         else:
-            own = Hyperparameters(kind.epochs, learning_rate=kind.learning_rate, seed=seed)
-            fit(head, keep_maps(maps, boxed, spec, folder, seed), own)
+            fit(head, keep_maps(maps, boxed, spec, folder, seed), replace(kind.hyperparameters, seed=seed))
         raw = flatbuffer(joined(maps, head.model))
         data = append_postprocess(raw, head.anchors, Suppression()) if head.anchors is not None else raw
         return Trained(data, head.model.get_weights())
