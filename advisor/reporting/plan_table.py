@@ -82,8 +82,8 @@ def _filtered(forecasts: Sequence[Forecast]) -> Iterator[str]:
         yield f"Filtered: {len(filtered)} of {len(forecasts)} configurations, marked x:"
     for rows in sorted(alike.values(), key=len, reverse=True)[:NAMES_SHOWN]:
         first, same = rows[0], len({row.filtered for row in rows}) == 1
-        which = "" if same else f"such as {first.configuration.card} {first.configuration.variant_name}: "
-        yield f"  {len(rows)} x {which}{first.filtered}"
+        which = "" if same else f", such as {first.configuration.card} {first.configuration.variant_name}:"
+        yield f"  {len(rows)} x{which} {first.filtered}"
 
 
 def _table(view: PlanView, shown: Sequence[Forecast] | None) -> DataTable:

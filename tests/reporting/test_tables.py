@@ -141,7 +141,7 @@ def test_reasons_that_differ_in_their_figures_alone_are_one_line() -> None:
     start = lines.index(f"Filtered: {len(slow)} of {len(slow)} configurations, marked x:")
     first = slow[0].configuration
     assert lines[start + 1 : start + 3] == [
-        f"  {len(slow) - 1} x such as {first.card} {first.variant_name}: predicted 60 ms, under 1 % sure",
+        f"  {len(slow) - 1} x, such as {first.card} {first.variant_name}: predicted 60 ms, under 1 % sure",
         "  1 x 4.9 MB is too large",
     ]
 
