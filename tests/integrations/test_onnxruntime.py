@@ -130,6 +130,7 @@ def test_weights_that_are_widened_first_belong_to_their_operator(tmp_path: Path)
     assert "DequantizeLinear" in [node.op_type for node in load(str(export)).graph.node]
 
 
+@pytest.mark.integration
 def test_a_file_that_litert_does_not_run_has_no_onnx_export(tmp_path: Path) -> None:
     file = tmp_path / "custom.tflite"
     file.write_bytes(small_models.unknown_operator())

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from advisor.datasets.images import InputSpec
 from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
-from advisor.training.detection.fit import Hyperparameters, MakeHead, fit
+from advisor.training.detection.fit import Hyperparameters as Hyperparameters, MakeHead, fit
 from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs, listed
 from advisor.training.finetune.network import flatbuffer, freeze, level_layers
 
