@@ -38,10 +38,11 @@ from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
 from advisor.training import detection
-from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train, with_maps
-from advisor.training.detection.fit import Hyperparameters
-from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed
+from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train
 from advisor.training.finetune.network import freeze
+from advisor.training.on_maps import with_maps
+from advisor.training.on_maps.fit import Hyperparameters
+from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 HEADS = {task.name: task for task in (DETECTION, COUNTING)}
@@ -83,7 +84,7 @@ PLAIN_STEPS = 6
 class Part:
     """Images with their boxes, true boxes and sizes (height, width)."""
 
-    boxed: Boxed
+    boxed: LabelledImages
     true: list[Detections]
     sizes: list[tuple[int, int]]
 
@@ -129,7 +130,7 @@ def parts_of(folder: Path) -> tuple[list[str], Part, Part]:
             labels = [classes.index(box.label) for box in read.boxes[place]]
             objects.append(Objects(np.array(edges, np.float32).reshape(-1, 4), np.array(labels, np.int64)))
         true = [Detections(one.boxes, one.labels, np.ones(len(one.labels), np.float32)) for one in objects]
-        return Part(Boxed(paths, objects), true, sizes)
+        return Part(LabelledImages(paths, objects), true, sizes)
 
     return classes, part(places[False]), part(places[True])
 
@@ -169,7 +170,7 @@ def rows_of(
     return rows
 
 
-def plain_keras(card: Card, boxed: Boxed, classes: int, kind: HeadKind, share: float) -> float:
+def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind, share: float) -> float:
     """Return the images a second of plain Keras: AdamW on the same head and loss, and on a share of the backbone."""
     import keras
     import tensorflow as tf

@@ -23,8 +23,9 @@ class Counting(Detection):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection import HeadKind, Hyperparameters
+        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import centre_detector_head
+        from advisor.training.on_maps.fit import Hyperparameters
 
         return HeadKind(16, centre_detector_head, Hyperparameters(30))
 

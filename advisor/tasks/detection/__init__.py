@@ -40,8 +40,9 @@ class Detection(Task):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection import HeadKind, Hyperparameters
+        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
+        from advisor.training.on_maps.fit import Hyperparameters
 
         return HeadKind(32, box_detector_head, Hyperparameters(20, learning_rate=8e-3))
 

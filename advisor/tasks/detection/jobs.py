@@ -38,16 +38,16 @@ def train(
     """
     from advisor.core.tasks import TASKS
     from advisor.training.detection import DetectorStart, train as train_detector
-    from advisor.training.detection.maps import Boxed, objects_of
+    from advisor.training.on_maps.kept import LabelledImages, objects_of
 
     kind = cast("Detection", TASKS[task]).head
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
-        boxed = Boxed([path for path, _ in images], [objects_of(rows) for _, rows in images])
+        learnt = LabelledImages([path for path, _ in images], [objects_of(rows) for _, rows in images])
         begun = None
         if start:
             with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
                 begun = DetectorStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
-        trained = train_detector(card, weights, boxed, classes, kind, seed, Path(folder), begun)
+        trained = train_detector(card, weights, learnt, classes, kind, seed, Path(folder), begun)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 
 from advisor.datasets.images import InputSpec
 from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
-from advisor.training.detection.fit import Hyperparameters as Hyperparameters, MakeHead, fit
-from advisor.training.detection.maps import Boxed, keep_maps, keep_photographs, listed
-from advisor.training.finetune.network import flatbuffer, freeze, level_layers
+from advisor.training.finetune.network import flatbuffer, freeze
+from advisor.training.on_maps import last, pyramid, separable, with_maps
+from advisor.training.on_maps.fit import Hyperparameters, MakeHead, fit
+from advisor.training.on_maps.kept import LabelledImages, Objects, keep_maps, keep_photographs, listed
 
 if TYPE_CHECKING:
     import keras
@@ -26,25 +26,10 @@ if TYPE_CHECKING:
 
 WIDTH = 96  # Channels of the maps of a head for boxes
 CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
-COARSEST, FINEST = 32, 8  # Pixels of the input to a cell of the coarsest and of the finest map that the head reads
 
 FIRST_LOGIT = -math.log(99)
 """Logit of every place before training, a score of 0.01: nearly all places have no object, which would drive the first
 steps (T.-Y. Lin et al., "Focal Loss for Dense Object Detection", 2017, section 3.3)."""
-
-
-def with_maps(backbone: keras.Model, coarsest: int = COARSEST) -> keras.Model:
-    """Return the backbone with its maps as outputs, the finest first; ``coarsest``: input pixels to a cell."""
-    import keras
-
-    side = int(backbone.inputs[0].shape[1])
-    last = next(
-        each.output for each in reversed(backbone.layers) if len(each.output.shape) == 4 and each.output.shape[1] > 1
-    )
-    outputs = [*(backbone.get_layer(name).output for name in level_layers(backbone)), last]
-    by_side = {int(output.shape[1]): output for output in outputs}
-    wanted = [each for each in sorted(by_side, reverse=True) if FINEST <= round(side / each) <= coarsest]
-    return keras.Model(backbone.inputs[0], [by_side[each] for each in wanted])
 
 
 def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
@@ -57,10 +42,10 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
 
     inputs = [keras.Input(shape) for shape in shapes]
     logits, encodings = [], []
-    for one in _pyramid(inputs, WIDTH):
-        seen = _separable(_separable(one))
-        logits.append(keras.layers.Reshape((-1, classes))(_last(seen, classes, FIRST_LOGIT)))
-        encodings.append(keras.layers.Reshape((-1, 4))(_last(seen, 4)))
+    for one in pyramid(inputs, WIDTH):
+        seen = separable(separable(one))
+        logits.append(keras.layers.Reshape((-1, classes))(last(seen, classes, FIRST_LOGIT)))
+        encodings.append(keras.layers.Reshape((-1, 4))(last(seen, 4)))
     outputs = [
         parts[0] if len(parts) == 1 else keras.layers.Concatenate(axis=1)(parts) for parts in (logits, encodings)
     ]
@@ -72,59 +57,10 @@ def centre_head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.M
     import keras
 
     inputs = [keras.Input(shape) for shape in shapes]
-    seen = _pyramid(inputs, CENTRE_WIDTH)[0]
+    seen = pyramid(inputs, CENTRE_WIDTH)[0]
     for _ in range(CENTRE_DEPTH):
-        seen = _separable(seen)
-    return keras.Model(inputs, _last(seen, classes, FIRST_LOGIT), name="head")
-
-
-def _pyramid(maps: Sequence[keras.KerasTensor], width: int) -> list[keras.KerasTensor]:
-    """Add the coarser maps to the finer ones: T.-Y. Lin et al., "Feature Pyramid Networks" (2017)."""
-    import keras
-
-    levels = [_batch_norm()(momentum=0.9)(keras.layers.Conv2D(width, 1, use_bias=False)(one)) for one in maps]
-    merged = [levels[-1]]
-    for finer in reversed(levels[:-1]):
-        rows, columns = finer.shape[1:3]
-        larger = keras.layers.Resizing(rows, columns, interpolation="nearest")(merged[0])
-        merged.insert(0, keras.layers.Add()([finer, larger]))
-    return merged
-
-
-def _last(maps: keras.KerasTensor, channels: int, bias: float = 0.0) -> keras.KerasTensor:
-    import keras
-
-    small, start = keras.initializers.RandomNormal(stddev=0.01), keras.initializers.Constant(bias)
-    return keras.layers.Conv2D(channels, 1, kernel_initializer=small, bias_initializer=start)(maps)
-
-
-def _separable(maps: keras.KerasTensor) -> keras.KerasTensor:
-    import keras
-
-    deep = keras.layers.DepthwiseConv2D(3, padding="same", use_bias=False)(maps)
-    deep = keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(deep))
-    wide = keras.layers.Conv2D(maps.shape[-1], 1, use_bias=False)(deep)
-    return keras.layers.ReLU(6)(_batch_norm()(momentum=0.9)(wide))
-
-
-@cache
-def _batch_norm() -> type[keras.layers.BatchNormalization]:
-    """Return the layer with TensorFlow's fused operator in training: Keras' own one takes half as long again a step."""
-    import keras
-    import tensorflow as tf
-
-    class BatchNorm(keras.layers.BatchNormalization):  # type: ignore[misc]
-        def call(self, maps: tf.Tensor, training: bool | None = None, mask: tf.Tensor | None = None) -> tf.Tensor:
-            if not training:
-                return super().call(maps, training=False, mask=mask)
-            found, mean, variance = tf.compat.v1.nn.fused_batch_norm(
-                maps, self.gamma.value, self.beta.value, epsilon=self.epsilon, is_training=True
-            )
-            for running, new in ((self.moving_mean, mean), (self.moving_variance, variance)):
-                running.assign(self.momentum * running.value + (1.0 - self.momentum) * new)
-            return found
-
-    return BatchNorm
+        seen = separable(seen)
+    return keras.Model(inputs, last(seen, classes, FIRST_LOGIT), name="head")
 
 
 def joined(maps: keras.Model, head: keras.Model) -> keras.Model:
@@ -177,7 +113,7 @@ class DetectorStart:
 def train(
     card: Card,
     weights: WeightsFile | None,
-    boxed: Boxed,
+    images: LabelledImages[Objects],
     classes: int,
     kind: HeadKind,
     seed: int,
@@ -203,9 +139,9 @@ def train(
         if start:
             head.model.set_weights(start.head)
             freeze(maps, start.share)
-            fit(head, keep_photographs(boxed, spec, folder), replace(FINETUNING, seed=seed), maps)
+            fit(head, keep_photographs(images, spec, folder), replace(FINETUNING, seed=seed), maps)
         else:
-            fit(head, keep_maps(maps, boxed, spec, folder, seed), replace(kind.hyperparameters, seed=seed))
+            fit(head, keep_maps(maps, images, spec, folder, seed), replace(kind.hyperparameters, seed=seed))
         raw = flatbuffer(joined(maps, head.model))
         data = append_postprocess(raw, head.anchors, Suppression()) if head.anchors is not None else raw
         return Trained(data, head.model.get_weights())

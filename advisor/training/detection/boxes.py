@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from advisor.measurement.accuracy import Detections, centres
 from advisor.measurement.average_precision import counts, f1_of, match_centres
 from advisor.training.detection import centre_head, head
-from advisor.training.detection.fit import Shape, TrainableHead
-from advisor.training.detection.maps import Floats, Objects
+from advisor.training.on_maps.fit import Shape, TrainableHead
+from advisor.training.on_maps.kept import Floats, Objects
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from advisor.training.detection import with_maps
-from advisor.training.detection.maps import Boxed, KeptMaps, Objects, keep_maps
+from advisor.training.on_maps import with_maps
+from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Objects, keep_maps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings
 
 
 @pytest.fixture(scope="session")
-def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
+def boxed(tmp_path_factory: pytest.TempPathFactory) -> LabelledImages:
     """A red or a green square on grey noise in each image."""
     folder, draw = tmp_path_factory.mktemp("squares"), np.random.default_rng(0)
     paths, objects = [], []
@@ -26,7 +26,7 @@ def boxed(tmp_path_factory: pytest.TempPathFactory) -> Boxed:
         Image.fromarray(pixels).save(paths[-1])
         edges = np.array([[top, left, top + side, left + side]], np.float32) / WIDE
         objects.append(Objects(edges, np.array([label])))
-    return Boxed(paths, objects)
+    return LabelledImages(paths, objects)
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +35,6 @@ def backbone() -> Any:
 
 
 @pytest.fixture(scope="session")
-def kept(boxed: Boxed, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
-    learnt = Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT])
+def kept(boxed: LabelledImages, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
+    learnt = LabelledImages(boxed.paths[:LEARNT], boxed.labels[:LEARNT])
     return keep_maps(backbone, learnt, VIEW, tmp_path_factory.mktemp("maps"), seed=0)

@@ -10,16 +10,16 @@ from advisor.measurement.accuracy import CentreFinder, true_boxes
 from advisor.measurement.average_precision import centre_score, match_centres
 from advisor.training.detection import joined
 from advisor.training.detection.boxes import centre_detector_head
-from advisor.training.detection.fit import Hyperparameters
-from advisor.training.detection.maps import Boxed, KeptMaps
 from advisor.training.finetune.network import flatbuffer
+from advisor.training.on_maps.fit import Hyperparameters
+from advisor.training.on_maps.kept import KeptMaps, LabelledImages
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 
 pytestmark = pytest.mark.integration
 
 
 def test_a_head_learns_to_mark_objects_of_two_classes(
-    boxed: Boxed, backbone: Any, kept: KeptMaps, tmp_path: Path
+    boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
     learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(60))
     assert learnt.anchors is None
@@ -29,7 +29,7 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
     found = [run(image) for image in boxed.paths[LEARNT:]]
     true = [
         true_boxes([(int(label), *box) for label, box in zip(one.labels, one.boxes.tolist(), strict=True)])
-        for one in boxed.objects[LEARNT:]
+        for one in boxed.labels[LEARNT:]
     ]
     assert centre_score(match_centres(true, found), 2).mean.value > 0.8
 
@@ -38,5 +38,5 @@ def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, bac
     head, places = centre_detector_head([level.shape[1:] for level in kept.levels], 2), kept.levels[0].shape[1:3]
     assert joined(backbone, head.model).output["centres"].shape == (1, *places, 2)
     assert head.finish is not None
-    head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.objects)
+    head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.labels)
     assert np.isfinite(head.model.get_weights()[-1]).all(), "nothing was found"

@@ -15,11 +15,12 @@ from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection import joined, with_maps
+from advisor.training.detection import joined
 from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps
-from advisor.training.detection.fit import Hyperparameters
-from advisor.training.detection.maps import Boxed, Objects, RandomChanges, changed, keep_maps, objects_of
 from advisor.training.finetune.network import flatbuffer
+from advisor.training.on_maps import with_maps
+from advisor.training.on_maps.fit import Hyperparameters
+from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed, keep_maps, objects_of
 from tests.training.detection.squares import VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -40,7 +41,10 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
     ]
     maps = with_maps(halvings(pad=True))
     learnt = fitted(
-        box_detector_head, keep_maps(maps, Boxed(paths, objects), VIEW, tmp_path, 0), 3, Hyperparameters(epochs=10)
+        box_detector_head,
+        keep_maps(maps, LabelledImages(paths, objects), VIEW, tmp_path, 0),
+        3,
+        Hyperparameters(epochs=10),
     )
     assert learnt.anchors is not None
     data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors, Suppression(10, score=0.0))

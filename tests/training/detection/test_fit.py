@@ -10,11 +10,12 @@ from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Detections, Detector
 from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
-from advisor.training.detection import joined, maps as maps_module, with_maps
+from advisor.training.detection import joined
 from advisor.training.detection.boxes import box_detector_head
-from advisor.training.detection.fit import Hyperparameters, TrainableHead, fit
-from advisor.training.detection.maps import Boxed, KeptMaps, Photographs, keep_maps, keep_photographs
 from advisor.training.finetune.network import flatbuffer, freeze
+from advisor.training.on_maps import kept as maps_module, with_maps
+from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
+from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 
 def test_maps_are_kept_for_each_image_and_its_changed_copies(kept: KeptMaps) -> None:
-    assert len(kept.objects) == LEARNT
+    assert len(kept.labels) == LEARNT
     assert kept.copies == maps_module.MOST_COPIES
     assert [len(level) for level in kept.levels] == [LEARNT * (1 + kept.copies)] * len(kept.levels)
     assert not np.array_equal(kept.levels[0][0], kept.levels[0][LEARNT])
@@ -30,10 +31,10 @@ def test_maps_are_kept_for_each_image_and_its_changed_copies(kept: KeptMaps) -> 
 
 
 def test_there_are_as_many_copies_as_fit(
-    boxed: Boxed, backbone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    boxed: LabelledImages, backbone: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = 2 * sum(int(np.prod(output.shape[1:])) for output in backbone.outputs)
-    few = Boxed(boxed.paths[:2], boxed.objects[:2])
+    few = LabelledImages(boxed.paths[:2], boxed.labels[:2])
     monkeypatch.setattr(maps_module, "MOST_BYTES", 5 * whole)
     assert keep_maps(backbone, few, VIEW, tmp_path, seed=0).copies == 1
     monkeypatch.setattr(maps_module, "MOST_BYTES", whole)
@@ -41,7 +42,7 @@ def test_there_are_as_many_copies_as_fit(
         keep_maps(backbone, few, VIEW, tmp_path, seed=0)
 
 
-def reached(boxed: Boxed, backbone: Any, trained: TrainableHead, folder: Path) -> float:
+def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
     assert trained.anchors is not None
     data = append_postprocess(flatbuffer(joined(backbone, trained.model)), trained.anchors, Suppression())
@@ -55,7 +56,7 @@ def reached(boxed: Boxed, backbone: Any, trained: TrainableHead, folder: Path) -
         assert one.boxes.tolist() == other.boxes.tolist()
         assert one.labels.tolist() == other.labels.tolist()
         assert one.scores.tolist() == other.scores.tolist()
-    true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.objects[LEARNT:]]
+    true = [Detections(one.boxes, one.labels, np.ones(1, np.float32)) for one in boxed.labels[LEARNT:]]
     return score(true, found, [(WIDE, WIDE)] * len(true), 2).half.value
 
 
@@ -65,7 +66,7 @@ def learnt(kept: KeptMaps) -> TrainableHead:
 
 
 def test_a_head_learns_to_find_objects_of_two_classes(
-    boxed: Boxed, backbone: Any, learnt: TrainableHead, tmp_path: Path
+    boxed: LabelledImages, backbone: Any, learnt: TrainableHead, tmp_path: Path
 ) -> None:
     assert reached(boxed, backbone, learnt, tmp_path) > 0.8
 
@@ -85,23 +86,23 @@ def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
 
 
 @pytest.fixture
-def photographs(boxed: Boxed, tmp_path: Path) -> Photographs:
-    return keep_photographs(Boxed(boxed.paths[:LEARNT], boxed.objects[:LEARNT]), VIEW, tmp_path)
+def photographs(boxed: LabelledImages, tmp_path: Path) -> Photographs:
+    return keep_photographs(LabelledImages(boxed.paths[:LEARNT], boxed.labels[:LEARNT]), VIEW, tmp_path)
 
 
-def test_pixels_are_changed_anew_each_time(boxed: Boxed, photographs: Photographs) -> None:
+def test_pixels_are_changed_anew_each_time(boxed: LabelledImages, photographs: Photographs) -> None:
     draw, some = np.random.default_rng(0), np.array([3, 1])
     (plain,) = photographs.unchanged(some)
     assert np.array_equal(plain, np.stack([VIEW.read(boxed.paths[image]) for image in some]))
     ((first,), objects), ((second,), _) = (photographs.changed(some, draw) for _ in range(2))
     assert first.shape == second.shape == plain.shape
     assert not np.array_equal(first, second)
-    assert [one.labels.tolist() for one in objects] == [boxed.objects[image].labels.tolist() for image in some]
-    assert not np.array_equal(objects[0].boxes, boxed.objects[3].boxes)
+    assert [one.labels.tolist() for one in objects] == [boxed.labels[image].labels.tolist() for image in some]
+    assert not np.array_equal(objects[0].boxes, boxed.labels[3].boxes)
 
 
 def test_fine_tuning_trains_the_upper_layers_too(
-    boxed: Boxed, kept: KeptMaps, learnt: TrainableHead, photographs: Photographs, tmp_path: Path
+    boxed: LabelledImages, kept: KeptMaps, learnt: TrainableHead, photographs: Photographs, tmp_path: Path
 ) -> None:
     body = with_maps(halvings(pad=True))
     freeze(body, 0.3)

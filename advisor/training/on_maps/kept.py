@@ -1,7 +1,7 @@
-"""Images to learn from, with their objects: the maps of a frozen backbone, or their pixels, and changed copies of both.
+"""Images to learn from, with their labels: the maps of a frozen backbone, or their pixels, and changed copies of both.
 
-A change takes another section, mirrors it and gives it other colours; the boxes of the objects move with it. With kept
-maps, an epoch costs only the head.
+A change takes another section, mirrors it and gives it other colours; boxes or masks move with it. With kept maps, an
+epoch costs only the head.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,12 +42,53 @@ class RandomChanges:
     tint: float = 8.0  # largest change of each channel
 
 
+@dataclass(frozen=True)
+class Section:
+    """A section of an image in shares of its sides. It may reach over the edges, and be mirrored from left to right."""
+
+    top: float
+    left: float
+    height: float
+    width: float
+    mirrored: bool
+
+    def of(self, pixels: NDArray[np.uint8], filled: Any, method: Image.Resampling) -> NDArray[np.uint8]:
+        """Return the section of an image, uint8 (h, w) or (h, w, 3), at its size; ``filled`` is outside it."""
+        rows, columns = pixels.shape[:2]
+        matrix = (self.width, 0.0, self.left * columns, 0.0, self.height, self.top * rows)
+        image = Image.fromarray(pixels)
+        found = np.asarray(image.transform(image.size, Image.Transform.AFFINE, matrix, method, fillcolor=filled))
+        return found[:, ::-1] if self.mirrored else found
+
+
+class Labels(Protocol):
+    """What a network learns of an image."""
+
+    def within(self, section: Section) -> Self:
+        """Return the labels of a section of the image."""
+
+
+Labelled = TypeVar("Labelled", bound=Labels)
+
+
 @dataclass(frozen=True, eq=False)
 class Objects:
     """The objects in an image."""
 
     boxes: Floats  # edges (n, 4) as top, left, bottom and right in shares of the image, float32
     labels: NDArray[np.int64]  # index of the class of each, int64 (n,)
+
+    def within(self, section: Section) -> Objects:
+        """Return the objects in shares of a section, without those of which too little is left."""
+        corner = np.array([section.top, section.left, section.top, section.left])
+        boxes = (self.boxes - corner) / np.array([section.height, section.width, section.height, section.width])
+        inside = np.clip(boxes, 0.0, 1.0)
+        areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (inside, boxes)]
+        left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
+        kept = inside[left_over].astype(np.float32)
+        if section.mirrored:
+            kept = np.stack([kept[:, 0], 1 - kept[:, 3], kept[:, 2], 1 - kept[:, 1]], axis=1)
+        return Objects(kept, self.labels[left_over])
 
 
 def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Objects:
@@ -57,35 +98,18 @@ def objects_of(rows: Sequence[tuple[int, float, float, float, float]]) -> Object
 
 
 def changed(
-    pixels: Pixels, objects: Objects, changes: RandomChanges, draw: np.random.Generator
-) -> tuple[Pixels, Objects]:
-    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the objects in it."""
+    pixels: Pixels, labels: Labelled, changes: RandomChanges, draw: np.random.Generator
+) -> tuple[Pixels, Labelled]:
+    """Return a section of an image, uint8 (S, S, 3), mirrored half of the time, and the labels in it."""
     zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
     height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
     top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
-    matrix = (width, 0.0, left * len(pixels), 0.0, height, top * len(pixels))
-    image, kept = Image.fromarray(pixels), _moved(objects, (top, left, height, width))
-    section = image.transform(image.size, Image.Transform.AFFINE, matrix, Image.Resampling.BILINEAR, fillcolor=FILLED)
-    found = np.asarray(section)
-    if draw.random() < 0.5:
-        found = found[:, ::-1]
-        top_, left_, bottom_, right_ = kept.boxes.T
-        kept = Objects(np.stack([top_, 1 - right_, bottom_, 1 - left_], axis=1), kept.labels)
+    section = Section(top, left, height, width, bool(draw.random() < 0.5))
+    found = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
     shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)
     coloured = (found.astype(np.float32) - 128.0) * np.float32(contrast) + (128.0 + shift).astype(np.float32)
-    return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), kept
-
-
-def _moved(objects: Objects, section: tuple[float, float, float, float]) -> Objects:
-    """Return the objects in shares of the section, without those of which too little is left."""
-    top, left, height, width = section
-    corner, sides = np.array([top, left, top, left]), np.array([height, width, height, width])
-    boxes = (objects.boxes - corner) / sides
-    inside = np.clip(boxes, 0.0, 1.0)
-    areas = [np.prod(each[:, 2:] - each[:, :2], axis=1) for each in (inside, boxes)]
-    left_over = areas[0] > LEAST_LEFT * np.maximum(areas[1], 1e-12)
-    return Objects(inside[left_over].astype(np.float32), objects.labels[left_over])
+    return np.clip(np.rint(coloured), 0, 255).astype(np.uint8), labels.within(section)
 
 
 MOST_BYTES = 2_000_000_000  # Largest size of the maps on disk
@@ -93,43 +117,45 @@ MOST_COPIES = 5  # Changed copies of each image, at most
 
 
 @dataclass(frozen=True, eq=False)
-class Boxed:
-    """Images with their objects."""
+class LabelledImages(Generic[Labelled]):
+    """Images with their labels."""
 
     paths: Sequence[Path]  # N files
-    objects: Sequence[Objects]  # of each image
+    labels: Sequence[Labelled]  # of each image
 
 
 @dataclass(frozen=True, eq=False)
-class KeptMaps:
+class KeptMaps(Generic[Labelled]):
     """Maps of N images and of their changed copies: what a head on a frozen backbone learns from."""
 
     levels: Sequence[NDArray[np.float16]]  # (N * (1 + copies), rows, columns, channels) of each, memory-mapped
-    of_rows: Sequence[Objects]  # the objects of each row
+    of_rows: Sequence[Labelled]  # the labels of each row
     copies: int  # changed copies of each image; row ``image + N * copy`` is copy ``copy``, 0 the image itself
 
     @property
-    def objects(self) -> Sequence[Objects]:
-        """The objects of the N images."""
+    def labels(self) -> Sequence[Labelled]:
+        """The labels of the N images."""
         return self.of_rows[: len(self.of_rows) // (1 + self.copies)]
 
     def unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the maps of some images, level by level."""
         return [np.array(level[images]) for level in self.levels]
 
-    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
-        """Return the maps of some images, each as one of its copies, and the objects in them."""
-        rows = images + len(self.objects) * draw.integers(0, 1 + self.copies, len(images))
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+        """Return the maps of some images, each as one of its copies, and their labels."""
+        rows = images + len(self.labels) * draw.integers(0, 1 + self.copies, len(images))
         return self.unchanged(rows), [self.of_rows[row] for row in rows]
 
 
-def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, seed: int) -> KeptMaps:
+def keep_maps(
+    maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, folder: Path, seed: int
+) -> KeptMaps[Labelled]:
     """Run the backbone, see :func:`.with_maps`, over images and over as many changed copies as fit on disk.
 
     Raises StageError if the maps of the images alone are too large, or an image cannot be read.
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
-    each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(boxed.paths)
+    each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(images.paths)
     copies = min(MOST_COPIES, MOST_BYTES // (each * count) - 1)
     if copies < 0:
         raise StageError(
@@ -142,18 +168,18 @@ def keep_maps(maps: keras.Model, boxed: Boxed, spec: InputSpec, folder: Path, se
         np.lib.format.open_memmap(file, mode="w+", dtype=np.float16, shape=(size, *shape))
         for file, shape in zip(files, shapes, strict=True)
     ]
-    objects = list(boxed.objects) * (1 + copies)
-    for row, found, kept in _rows(maps, boxed, spec, copies, seed):
+    labels = list(images.labels) * (1 + copies)
+    for row, found, kept in _rows(maps, images, spec, copies, seed):
         for level, values in zip(levels, found, strict=True):
             level[row] = values
-        objects[row] = kept
-    return KeptMaps(levels, objects, copies)
+        labels[row] = kept
+    return KeptMaps(levels, labels, copies)
 
 
 def _rows(
-    maps: keras.Model, boxed: Boxed, spec: InputSpec, copies: int, seed: int
-) -> Iterator[tuple[int, list[Floats], Objects]]:
-    """Yield each row's number, maps and objects; LiteRT computes the maps in a third of TensorFlow's time."""
+    maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, copies: int, seed: int
+) -> Iterator[tuple[int, list[Floats], Labelled]]:
+    """Yield each row's number, maps and labels; LiteRT computes the maps in a third of TensorFlow's time."""
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
@@ -161,12 +187,12 @@ def _rows(
     outputs = {f"level{number}": each for number, each in enumerate(listed(maps(one)))}
     content = flatbuffer(keras.Model(one, outputs))
     run = Interpreter(model_content=content, num_threads=usable_cores()).get_signature_runner()
-    (name,), count = run.get_input_details(), len(boxed.paths)
-    for number, (path, objects) in enumerate(zip(boxed.paths, boxed.objects, strict=True)):
+    (name,), count = run.get_input_details(), len(images.paths)
+    for number, (path, labels) in enumerate(zip(images.paths, images.labels, strict=True)):
         pixels = load(path, spec.size)
         for copy in range(1 + copies):
             draw = np.random.default_rng([seed, copy, number])
-            seen, kept = changed(pixels, objects, RandomChanges(), draw) if copy else (pixels, objects)
+            seen, kept = changed(pixels, labels, RandomChanges(), draw) if copy else (pixels, labels)
             found = run(**{name: spec.normalise(seen)[None]})
             yield number + count * copy, [found[level][0] for level in outputs], kept
 
@@ -177,27 +203,27 @@ def listed(outputs: Any) -> list[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class Photographs:
+class Photographs(Generic[Labelled]):
     """The pixels of N images, changed anew in each epoch: what a backbone that learns too learns from."""
 
     pixels: NDArray[np.uint8]  # uint8 (N, S, S, 3), RGB, memory-mapped
-    objects: Sequence[Objects]  # of each image
+    labels: Sequence[Labelled]  # of each image
     spec: InputSpec  # how pixels become the backbone's input
 
     def unchanged(self, images: NDArray[np.int64]) -> Arrays:
         """Return the input for some images, float32 (n, S, S, 3)."""
         return [np.stack([self.spec.normalise(self.pixels[image]) for image in images])]
 
-    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Objects]]:
-        """Return the input for some images, each changed at random, and the objects in them."""
-        found = [changed(self.pixels[image], self.objects[image], RandomChanges(), draw) for image in images]
+    def changed(self, images: NDArray[np.int64], draw: np.random.Generator) -> tuple[Arrays, list[Labelled]]:
+        """Return the input for some images, each changed at random, and their labels."""
+        found = [changed(self.pixels[image], self.labels[image], RandomChanges(), draw) for image in images]
         return [np.stack([self.spec.normalise(pixels) for pixels, _ in found])], [kept for _, kept in found]
 
 
-def keep_photographs(boxed: Boxed, spec: InputSpec, folder: Path) -> Photographs:
+def keep_photographs(images: LabelledImages[Labelled], spec: InputSpec, folder: Path) -> Photographs[Labelled]:
     """Decode images once; raises StageError if one cannot be read."""
-    shape = (len(boxed.paths), spec.size, spec.size, 3)
+    shape = (len(images.paths), spec.size, spec.size, 3)
     pixels = np.lib.format.open_memmap(folder / "pixels.npy", mode="w+", dtype=np.uint8, shape=shape)
-    for row, path in enumerate(boxed.paths):
+    for row, path in enumerate(images.paths):
         pixels[row] = load(path, spec.size)
-    return Photographs(pixels, boxed.objects, spec)
+    return Photographs(pixels, images.labels, spec)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
-from advisor.training.detection.maps import Arrays, KeptMaps, Objects, Photographs, listed
 from advisor.training.loop import run
+from advisor.training.on_maps.kept import Arrays, KeptMaps, Labels, Photographs, listed
 
 if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
 Floats = NDArray[np.float32]
-Images = KeptMaps | Photographs  # What a training learns from
+Images = KeptMaps[Any] | Photographs[Any]  # What a training learns from
 
 
 @dataclass(frozen=True)
@@ -47,9 +47,9 @@ class TrainableHead:
 
     model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
     loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
-    target: Callable[[Objects], Target]  # from the objects in an image to the wanted outputs
+    target: Callable[[Any], Target]  # from the labels of an image to the wanted outputs
     anchors: NDArray[np.float32] | None = None  # of a head for boxes: centre y and x, height and width, (N, 4)
-    finish: Callable[[NDArray[np.float32], Sequence[Objects]], None] | None = None  # takes the logits at the end
+    finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
 
 
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
@@ -86,7 +86,7 @@ class _Training:
         self._head, self._data, self._hyperparameters = head, data, hyperparameters
         self._backbone = folded(backbone) if backbone else None
         self._epochs, self._done = 0, 0
-        steps = hyperparameters.epochs * math.ceil(len(data.objects) / hyperparameters.batch)
+        steps = hyperparameters.epochs * math.ceil(len(data.labels) / hyperparameters.batch)
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
             (_optimizer(hyperparameters, rate, weights, steps), weights)
@@ -105,18 +105,18 @@ class _Training:
         """Return False: the number of epochs alone ends a training."""
         return False
 
-    def batches(self) -> Iterator[tuple[Arrays, list[Objects]]]:
-        """Yield the inputs and objects of the images of the next epoch, each image changed at random."""
+    def batches(self) -> Iterator[tuple[Arrays, list[Labels]]]:
+        """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
         draw = np.random.default_rng([self._hyperparameters.seed, self._epochs])
-        order = draw.permutation(len(self._data.objects))
+        order = draw.permutation(len(self._data.labels))
         return (self._data.changed(part, draw) for part in _batches(order, self._hyperparameters.batch))
 
-    def step(self, batch: tuple[Arrays, list[Objects]], _place: int) -> tf.Tensor:
+    def step(self, batch: tuple[Arrays, list[Labels]], _place: int) -> tf.Tensor:
         """Train on one batch and return its loss."""
         import tensorflow as tf
 
-        inputs, objects = batch
-        targets = zip(*(self._head.target(each) for each in objects), strict=True)
+        inputs, labels = batch
+        targets = zip(*(self._head.target(each) for each in labels), strict=True)
         self._done += 1
         keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
         given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
@@ -126,17 +126,17 @@ class _Training:
         """Count the epoch; raises StageError if its last loss is not finite."""
         self._epochs += 1
         if not math.isfinite(float(losses[-1])):
-            raise StageError("the training of the detector diverged", "lower the learning rate")
+            raise StageError("the training diverged", "lower the learning rate")
 
     def finish(self) -> None:
         """Set the weights to their running means, and let the head take the logits of the images as they are."""
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
         if self._head.finish:
-            rows = _batches(np.arange(len(self._data.objects)), self._hyperparameters.batch)
+            rows = _batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
             inputs = map(self._data.unchanged, rows)
             logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
-            self._head.finish(np.concatenate(logits), self._data.objects)
+            self._head.finish(np.concatenate(logits), self._data.labels)
 
     def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
         import tensorflow as tf
