@@ -61,6 +61,26 @@ class BoxFacts:
     coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
 
 
+class OverlaidImage(NamedTuple):
+    """One image with what is true of its pixels, and what a file says of them, each a PNG in base64 to lay over it."""
+
+    path: str  #: as ``split.json`` has it
+    sha256: str  #: hash of the file
+    width: int  #: of the upright image, in pixels
+    height: int  #: in pixels
+    result: str  #: what was found in the image, in words
+    true: str  #: empty if the truth of its pixels is not known
+    found: str
+
+
+@dataclass(frozen=True)
+class Overlays:
+    """Images with a colour for each pixel."""
+
+    images: tuple[OverlaidImage, ...]  #: the images with the most errors first
+    legend: Mapping[str, str] = field(default_factory=dict)  #: the colour of each meaning, such as ``#e5342c``
+
+
 @dataclass(frozen=True)
 class LeftOut:
     """Images of one class, judged by a head that was not trained on it."""
@@ -207,6 +227,8 @@ class ImageAnswers:
     #: figures in % of a classifier by the names of :data:`advisor.core.metrics.METRICS`: all that the images allow, the
     #: one that decides among them.
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
+    figures: Mapping[str, Quantity] = field(default_factory=dict)  #: further figures of a task by their names
+    overlays: Overlays | None = None  #: images with a colour for each pixel, of the hold-out alone
 
     @property
     def compared_by(self) -> str:

@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -159,8 +160,9 @@ class DataCheck:
 
 
 def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """Return findings in the order of their kinds."""
-    return tuple(sorted(findings, key=lambda finding: list(Kind).index(finding.kind)))
+    """Return findings in the order of their kinds; those of a task's own come after unreadable files."""
+    places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
+    return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
 
 
 def advance(say: Say) -> Progress:

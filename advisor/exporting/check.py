@@ -100,12 +100,22 @@ def other_probabilities(found: list[Any], row: dict[str, Any], tolerance: float)
 
 def other_scores(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
     """Return how the scores of a map differ from those of a test vector; empty if they do not."""
-    (answer,) = found
+    answer = found[0]
     differences = np.abs(answer - np.array(row["scores"], np.float32).reshape(answer.shape))
     place = np.unravel_index(differences.argmax(), differences.shape)
     if differences[place] <= tolerance:
         return ""
     return f"a score of label {place[2]} in row {place[0]}, column {place[1]} is off by {differences[place]:.4f}"
+
+
+def other_mask(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
+    """Return in how many pixels the highest score is another class; empty if in no more than the tolerance allows.
+
+    The mask of a test vector is written as pairs of a class and how many pixels in a row have it.
+    """
+    labels, counts = np.array(row["mask"], np.int64).reshape(-1, 2).T
+    share = float(np.mean(found[0].argmax(axis=-1).reshape(-1) != np.repeat(labels, counts)))
+    return f"{100 * share:.2f} % of the pixels have another class" if share > tolerance else ""
 
 
 def other_boxes(found: list[Any], row: dict[str, Any], tolerance: float) -> str:
@@ -133,7 +143,7 @@ def wrong_answers(interpreter: Any) -> list[str]:
         pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         found = outputs(interpreter, image, expected["mean"], expected["std"])
-        kinds = {"boxes": other_boxes, "scores": other_scores, "probabilities": other_probabilities}
+        kinds = {"boxes": other_boxes, "mask": other_mask, "scores": other_scores, "probabilities": other_probabilities}
         difference = next(kinds[name] for name in kinds if name in row)(found, row, expected["tolerance"])
         if difference:
             wrong.append(f"{row['input']}: {difference}")

@@ -7,7 +7,7 @@ from pathlib import PurePath
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from advisor.core.evaluation import Evaluation, show_figure
 from advisor.core.evaluation_facts import DeviceFigures
@@ -59,7 +59,7 @@ def _environment(package: str, language: str) -> Environment:
     environment = Environment(
         autoescape=language == "html",  # noqa: S701 (Markdown escapes where it needs it)
         finalize=lambda value: encode(value) if type(value) is str else value,
-        loader=PackageLoader(package),
+        loader=ChoiceLoader([PackageLoader(each) for each in dict.fromkeys((package, "advisor.exporting"))]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -81,6 +81,7 @@ def render(shipping: Shipping, platform: str, model: ShippedModel, evaluation: E
     folder, _, name = path.rpartition("/")
     return path, render_template(
         f"{name}.j2",
+        shipping.package,
         folder=folder,
         gpu=target.accelerator == "gpu",
         size=model.size,
@@ -180,11 +181,12 @@ CHECKSUMS: Mapping[str, str] = {"SHA256SUMS": "sha256sum -c SHA256SUMS"}
 
 def model_card(run: LoadedRun, evaluation: Evaluation, model: ShippedModel, found: Sequence[Risk]) -> str:
     """Return the card as Markdown, with the risks ``found``; names of classes, cards and sources are escaped."""
-    configuration, pick = evaluation.configuration, run.decision.pick
+    configuration, pick, shipping = evaluation.configuration, run.decision.pick, run.question.of_task.shipping()
     weights: Any = (run.manifest.get("weights") or {}).get(configuration.card) or {}
     versions = run.manifest.get("versions") or {}
     return render_template(
-        run.question.of_task.shipping().card,
+        shipping.card,
+        shipping.package,
         run=run,
         task=run.question.of_task,
         evaluation=evaluation,
@@ -227,6 +229,7 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
         (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
         (f"{metric} on the hold-out (images like these)", evaluation.holdout_accuracy),
         *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
+        *((f"{name} on the {part}", figure) for name, figure in judged.figures.items()),
         (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),
         (f"{usual} on the hold-out under capture conditions", evaluation.capture.holdout),
         ("latency, median", evaluation.latency),

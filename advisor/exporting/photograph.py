@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -31,7 +32,8 @@ LIMITS = CallLimits(seconds=60.0, memory_bytes=2_000_000_000, processes=0)
 EACH_S = 20.0
 """Seconds that one more photograph may take."""
 
-INT8, UNKNOWN, SHOWN = "int8", "unknown", 3
+INT8, SHOWN = "int8", 3
+OPACITY = 0.6  # of a layer of colours over a photograph
 PEN, INK = 200, "#e5342c"
 """Share of a photograph's longer side that a line is thick, and its colour."""
 
@@ -108,24 +110,24 @@ def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
         size = _size(path)
     except UsageError as error:
         return PhotographAnswer(name, error=error.message)
-    found, least = model.answer(path)
+    found, least, layer = model.answer(path)
     if to:
-        _draw(path, found, to, size)
-    if TASKS[model.task].probabilities:
-        answer = found[0].label if found and found[0].score >= least else UNKNOWN
-    else:
-        answer = ", ".join(f"{count} {label}" for label, count in Counter(each.label for each in found).items())
-    return PhotographAnswer(name, answer or "nothing", found, least)
+        _draw(path, found, layer, to, size)
+    return PhotographAnswer(name, TASKS[model.task].said(found, least), found, least)
 
 
-def _draw(photograph: Path, found: Sequence[Found], to: Path, size: tuple[int, int]) -> None:
-    """Write the upright photograph with a box for each object, or a ring for its centre, and its class."""
-    from PIL import ImageDraw, ImageOps
+def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
+    """Write the upright photograph with a layer for its pixels, or with a box or a ring for each object."""
+    from PIL import Image, ImageDraw, ImageOps
 
     from advisor.datasets.images import open_image
 
     with open_image(photograph) as image:
         upright = ImageOps.exif_transpose(image).convert("RGB")
+    if layer:
+        over = Image.open(BytesIO(layer)).convert("RGBA").resize(upright.size, Image.Resampling.NEAREST)
+        Image.composite(Image.blend(upright, over.convert("RGB"), OPACITY), upright, over.getchannel("A")).save(to)
+        return
     pen, thick = ImageDraw.Draw(upright), max(1, max(size) // PEN)
     for each in found:
         sides = (*size[::-1], *size[::-1])
@@ -148,6 +150,7 @@ class FormAnswer:
     picked: bool  #: it is the pick
     found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
     least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
+    layer: str = ""  #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
 
     @property
     def by_class(self) -> Mapping[str, list[float]]:
@@ -221,9 +224,10 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
     forms, labels = [], tuple[str, ...]()
     for each in _forms(loaded.evaluations, pick):
         model, own = _Model(loaded, each), each.configuration
-        found, least = model.answer(path)
-        picked, labels = each.artefact == pick.artefact, model.shipped.labels
-        forms.append(FormAnswer(own.compression, own.key, len(model.shipped.content), picked, found, least))
+        found, least, layer = model.answer(path)
+        picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
+        shown = base64.b64encode(layer).decode()
+        forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown))
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
 
@@ -279,10 +283,12 @@ class _Model:
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 
-    def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float]:
-        """Return what it finds, and the least probability or score that the app shows."""
+    def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float, bytes]:
+        """Return what it finds, the least probability or score that the app shows, and a layer, see :class:`.Task`."""
         from advisor.datasets.images import load
 
         own, pixels = self.shipped, load(photograph, self.shipped.size)
-        found = TASKS[self.task].found(outputs(self._interpreter, pixels, own.mean, own.std), own)
-        return found, self._thresholds.least(found[0].label) if found else own.threshold or 0.0
+        task, answered = TASKS[self.task], outputs(self._interpreter, pixels, own.mean, own.std)
+        found = task.found(answered, own)
+        least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0
+        return found, least, task.layer(answered, own)

@@ -215,6 +215,7 @@ class Shipping:
         answering: function that makes the expected answers of test vectors.
         web: there is a page for browsers, and a Core ML package.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
+        package: package with the folder ``templates``; they may use those of ``advisor.exporting``.
     """
 
     does: str
@@ -225,6 +226,7 @@ class Shipping:
     answering: Answering
     web: bool = False
     least: float | None = None
+    package: str = "advisor.exporting"
 
     def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:
         """Return the scores from which on answers are shown, which the evaluation chose on the validation part."""

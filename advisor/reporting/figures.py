@@ -57,6 +57,9 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         interval = f"95 %: {100 * ends[0]:.1f}{text.DASH}{100 * ends[1]:.1f}" if ends else ""
         remark = _join(interval, "COCO's main figure: the mean over overlaps from 0.5 to 0.95")
         yield Figure(f"mAP@0.5:0.95 on {on}", f"{100 * boxes.coco:.1f} %", remark)
+    for name, figure in (evaluation.holdout_answers or evaluation.answers).figures.items():
+        remark = _join(f"95 %: {text.interval(figure)}" if figure.low is not None else "", figure.source)
+        yield Figure(name, f"{figure.value:.1f} {figure.unit}".rstrip(), remark)
     expected, robust = evaluation.new_conditions, evaluation.capture.holdout
     if expected is not None and expected.provenance is not Provenance.MEASURED:
         remark = f"95 %: {text.interval(expected, 0)} · estimated for another visit, camera or day"

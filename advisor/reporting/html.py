@@ -116,6 +116,14 @@ def _boxes(view: RunView) -> Variables | None:
     }
 
 
+def _overlays(view: RunView) -> Variables | None:
+    pick = view.decision.pick
+    overlays = pick.holdout_answers.overlays if pick and pick.holdout_answers else None
+    if overlays is None:
+        return None
+    return {"shown": pages.overlaid_photos(overlays, view.images), "legend": overlays.legend}
+
+
 def _robustness(view: RunView) -> Variables | None:
     pick = view.decision.pick
     if pick is None or not pick.capture.by_condition:
@@ -162,6 +170,7 @@ SECTIONS = (
     Section("unknown", "Unknown", unknown),
     Section("images", "Images", _images),
     Section("boxes", "Boxes", _boxes),
+    Section("overlays", "Pixels", _overlays),
     Section("robustness", "Capture", _robustness),
     Section("operators", "Operators", _operators),
     Section("losses", "Losses", _losses),

@@ -21,7 +21,7 @@ from markupsafe import Markup
 
 from advisor.core.confidence_facts import Mistake
 from advisor.core.errors import StageError, require_extra
-from advisor.core.evaluation_facts import JudgedBox, JudgedImage
+from advisor.core.evaluation_facts import JudgedBox, JudgedImage, Overlays
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
@@ -197,6 +197,8 @@ CHANGED_SHOWN = 24
 
 RIGHT, WRONG = "\u2713", "\u2717"
 
+TRUE = "truth"
+
 MARK = 0.045
 """Side of the square that marks a centre, over the shorter side of the image."""
 
@@ -224,7 +226,7 @@ class Photo:
 
     The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
     or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
-    in pixels of the upright image, 1 if it has no boxes.
+    in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it.
     """
 
     name: str
@@ -235,6 +237,7 @@ class Photo:
     height: int = 1
     boxes: tuple[DrawnBox, ...] = ()
     f1: float | None = None
+    layers: tuple[str, ...] = ()
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
@@ -255,6 +258,18 @@ def wrong_photos(mistakes: Sequence[Mistake], root: Path | None, labels: Sequenc
         )
         for one in mistakes
     ]
+
+
+def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
+    """Return images, each with the truth of its pixels, if it is known, and with what was found; see :func:`photos`."""
+    shown = []
+    for one in overlays.images:
+        image = _data_uri(root, one.path, one.sha256)
+        for said, layer in ((TRUE, one.true), (one.result, one.found)):
+            if layer:
+                layers = (f"data:image/png;base64,{layer}",)
+                shown.append(Photo(one.path, image, said, width=one.width, height=one.height, layers=layers))
+    return shown
 
 
 def changed_photos(found: Disagreements, root: Path | None, labels: Sequence[str]) -> list[Photo]:

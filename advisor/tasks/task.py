@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,3 +108,12 @@ class Task(ABC):
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return what a shipped file found in a photograph, the surest first; outputs are one array for each."""
         return ()
+
+    def said(self, found: Sequence[Found], least: float) -> str:
+        """Return the answer to a photograph in words: how many objects of each class were found, or nothing."""
+        counts = Counter(each.label for each in found)
+        return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
+
+    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
+        """Return a PNG with a colour for each pixel, to lay over the photograph; empty if pixels have no answer."""
+        return b""

@@ -41,7 +41,7 @@ class Kind(StrEnum):
 class Finding:
     """One result of a data check."""
 
-    kind: Kind  # what it is about
+    kind: StrEnum  # what it is about: a :class:`Kind`, or a kind of a task's own
     message: str  # one sentence with the figures
     advice: str  # what to do about it
     groups: tuple[tuple[Path, ...], ...] = ()  # the images concerned; duplicates as groups, others one by one

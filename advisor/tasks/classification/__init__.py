@@ -77,6 +77,10 @@ class Classification(Task):
 
         return found(outputs, model)
 
+    def said(self, found: Sequence[Found], least: float) -> str:
+        """Return the most probable class, or that it is unknown."""
+        return found[0].label if found and found[0].score >= least else "unknown"
+
 
 CLASSIFICATION = Classification(
     "image-classification", "Image classifier", "top-1", "Recall", "share of a class's images that were recognised",
