@@ -94,6 +94,7 @@ class _Search:
         self._durations = Durations()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
+        self._waiting, self._ended = threading.Event(), threading.Event()
         cores, request = executor.machine.cores, resolved.request
         self._search_loop = SearchLoop(request, run, progress, started, cores, self._calibration)
 
@@ -102,28 +103,32 @@ class _Search:
 
         The thread may still write then, so that it gives the run back itself, by ``held``.
         """
-        worker = threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True)
-        worker.start()
-        interrupted = False
-        while worker.is_alive():
-            try:
-                worker.join(0.5)
-            except KeyboardInterrupt:
-                if interrupted:
-                    raise
-                interrupted, stopping = True, self._search_loop.stopping
-                self._progress.say("stopping; finished evaluations are kept")
-                if self._loop is None:
-                    stopping.set()
-                else:
-                    with contextlib.suppress(RuntimeError):
-                        self._loop.call_soon_threadsafe(stopping.set)
+        threading.Thread(target=self._work, args=(held,), name="advisor-search", daemon=True).start()
+        interrupted, stopping = False, self._search_loop.stopping
+        try:
+            self._wait()
+        except KeyboardInterrupt:
+            interrupted = True
+            self._progress.say("stopping; finished evaluations are kept")
+            if self._loop is None:
+                stopping.set()
+            else:
+                with contextlib.suppress(RuntimeError):
+                    self._loop.call_soon_threadsafe(stopping.set)
+            self._wait()
         if self._error is not None:
             raise self._error
         return SearchResult(self._run, INTERRUPTED if interrupted else self._stop)
 
+    def _wait(self) -> None:
+        """Let the thread begin, which starts nothing that an interrupt would find unguarded, and wait for its end."""
+        self._waiting.set()
+        while not self._ended.wait(0.5):
+            pass
+
     def _work(self, held: contextlib.ExitStack) -> None:
         """Run the search, and store an error for the caller's thread."""
+        self._waiting.wait()
         try:
             with held:
                 if isinstance(self._executor, LocalExecutor):
@@ -136,6 +141,8 @@ class _Search:
                     asyncio.run(self._search(candidates))
         except BaseException as error:  # the caller's thread raises it again
             self._error = error
+        finally:
+            self._ended.set()
 
     async def _search(self, candidates: Candidates) -> None:
         """Plan, evaluate, score the finalists on the hold-out, and write the durations."""
