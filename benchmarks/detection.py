@@ -37,12 +37,12 @@ from advisor.measurement.average_precision import DetectionScore, centre_score, 
 from advisor.measurement.latency.timing import measure
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.postprocess import put_back, split_postprocess
-from advisor.training import detection
-from advisor.training.detection import FINETUNING, DetectorStart, HeadKind, train
+from advisor.training import on_maps
 from advisor.training.finetune.network import freeze
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters
 from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed
+from advisor.training.on_maps.train import HeadKind, HeadStart, train
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 HEADS = {task.name: task for task in (DETECTION, COUNTING)}
@@ -147,8 +147,8 @@ def rows_of(
         began, cpu, epochs = time.monotonic(), time.process_time(), kind.hyperparameters.epochs
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
         if layers:
-            began, cpu, epochs = time.monotonic(), time.process_time(), FINETUNING.epochs
-            start = DetectorStart(trained.head, layers)
+            began, cpu, epochs = time.monotonic(), time.process_time(), kind.finetuning.epochs
+            start = HeadStart(trained.head, layers)
             trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
@@ -179,7 +179,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
     freeze(maps, share)
     shapes, side = [tuple(output.shape[1:]) for output in maps.outputs], card.input_size
-    with unittest.mock.patch.object(detection, "_batch_norm", return_value=keras.layers.BatchNormalization):
+    with unittest.mock.patch.object(on_maps, "_batch_norm", return_value=keras.layers.BatchNormalization):
         head = kind.make_head(shapes, classes)
     image = keras.Input((side, side, 3))
     whole = keras.Model(image, head.model(maps(image)))
@@ -198,7 +198,7 @@ def plain_keras(card: Card, boxed: LabelledImages, classes: int, kind: HeadKind,
         if number == 2:
             began = time.monotonic()
         rows = draw.integers(0, len(boxed.paths), Hyperparameters.batch)
-        pairs = [changed(load(boxed.paths[row], side), boxed.objects[row], RandomChanges(), draw) for row in rows]
+        pairs = [changed(load(boxed.paths[row], side), boxed.labels[row], RandomChanges(), draw) for row in rows]
         targets = [head.target(objects) for _, objects in pairs]
         images = np.stack([spec.normalise(pixels) for pixels, _ in pairs])
         step(tf.constant(images), tuple(tf.constant(np.stack(part)) for part in zip(*targets, strict=True)))

@@ -64,10 +64,11 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Drawing:
-    """The boxes of an image, and its width and height upright."""
+    """The boxes of an image, or a colour for each pixel, and its width and height upright."""
 
     size: tuple[int, int]
     boxes: tuple[Box, ...]
+    layer: str = ""  # PNG in base64 to lay over the image
 
 
 class Content(Protocol):

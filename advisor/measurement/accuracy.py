@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ from advisor.tflite.quantization import dequantize, quantize
 Pixels = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 Labels = NDArray[np.int64]
+Answer = TypeVar("Answer")
 
 OUTPUT = "probabilities"
 RESAMPLES = 2000
@@ -172,14 +174,14 @@ class Detections:
         return Detections(self.boxes[kept], labels, self.scores[kept])
 
 
-class Detector:
-    """A loaded detector with post-processing, see :func:`advisor.tflite.postprocess.append_postprocess`.
+class Runner(ABC, Generic[Answer]):
+    """A loaded file with named outputs; call it with the path of an image.
 
     The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if it is missing,
     RuntimeRefusal if the runtime cannot load it, StageError if it has other outputs.
     """
 
-    outputs: tuple[str, ...] = DETECTIONS
+    outputs: tuple[str, ...]
 
     def __init__(self, model: Path | str, view: InputSpec) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -192,22 +194,32 @@ class Detector:
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         inputs, outputs = self._run.get_input_details(), self._run.get_output_details()
         if len(inputs) != 1 or set(outputs) != set(self.outputs):
-            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of a detector")
+            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not {', '.join(self.outputs)}")
         ((self._name, self._input),) = inputs.items()
         self._view = view
 
-    def __call__(self, path: Path) -> Detections:
-        """Return what is found in an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
+    def __call__(self, path: Path) -> Answer:
+        """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""
         return self.found_in(self._view.read(path))
 
-    def found_in(self, array: Floats) -> Detections:
-        """Return what is found in a normalised image, float32 (size, size, 3)."""
+    def found_in(self, array: Floats) -> Answer:
+        """Return the answer to a normalised image, float32 (size, size, 3)."""
         image = quantize(array[None], self._input)
         try:
             found = self._run(**{self._name: image})
         except (ValueError, RuntimeError) as error:
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
         return self.read(found)
+
+    @abstractmethod
+    def read(self, found: Mapping[str, Floats]) -> Answer:
+        """Return the answer in the outputs."""
+
+
+class Detector(Runner[Detections]):
+    """A loaded detector with post-processing, see :func:`advisor.tflite.postprocess.append_postprocess`."""
+
+    outputs: tuple[str, ...] = DETECTIONS
 
     def read(self, found: Mapping[str, Floats]) -> Detections:
         """Return the boxes in the outputs."""

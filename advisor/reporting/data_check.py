@@ -134,7 +134,7 @@ def _next(checked: DataCheck, sheet: Path, manifest: Path | None) -> Iterator[bl
 
 def render(checked: DataCheck) -> str:
     """Return the whole page; names and labels are escaped."""
-    figures = _Figures(checked)
+    figures, shown = _Figures(checked), samples(checked)
     return render_page(
         "sheet",
         styles=["report.css", "sheet.css"],
@@ -142,8 +142,8 @@ def render(checked: DataCheck) -> str:
         checked=checked,
         dataset=checked.survey.dataset,
         counts=list(checked.content.counts.items()),
-        colours=figures.colours if checked.content.sizes else {},
-        samples=[figures.show(path) for path in samples(checked)],
+        colours=figures.colours if shown else {},
+        samples=[figures.show(path) for path in shown],
         sizes=_sizes(checked),
         conditions=[table_of(_CONDITIONS, checked.conditions)],
         sections=sections(checked),
@@ -155,7 +155,11 @@ def samples(checked: DataCheck) -> list[Path]:
     """Return images with boxes from the whole set, photos that are stored rotated first; none if there are no boxes."""
     images, shots = checked.survey.dataset.images, checked.survey.shots
     drawn = [(shot.orientation == 1, image.path) for image, shot in zip(images, shots, strict=True)]
-    drawn = [(straight, path) for straight, path in drawn if (found := checked.content.drawing(path)) and found.boxes]
+    drawn = [
+        (straight, path)
+        for straight, path in drawn
+        if (found := checked.content.drawing(path)) and (found.boxes or found.layer)
+    ]
     rotated = [path for straight, path in drawn if not straight][: SAMPLES // 2]
     others = [path for straight, path in drawn if straight]
     return [*rotated, *others[:: max(1, len(others) // (SAMPLES - len(rotated)))]][:SAMPLES]
@@ -198,5 +202,6 @@ class _Figures:
             "out": path in self._excluded,
             "image": self._image(path) if label else "",
             "size": drawing.size if drawing else (0, 0),
+            "layer": drawing.layer if drawing else "",
             "outlines": outlines(drawing.boxes, marked, self.colours) if drawing else (),
         }

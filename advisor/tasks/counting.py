@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.question import Question
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
-    from advisor.training.detection import HeadKind
+    from advisor.training.on_maps.train import HeadKind
 
 
 class Counting(Detection):
@@ -23,9 +23,9 @@ class Counting(Detection):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import centre_detector_head
         from advisor.training.on_maps.fit import Hyperparameters
+        from advisor.training.on_maps.train import HeadKind
 
         return HeadKind(16, centre_detector_head, Hyperparameters(30))
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import UsageError
-from advisor.core.training import choosable
+from advisor.core.training import choosable, recipe_of
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.training.on_maps.kept import Labels
+    from advisor.training.on_maps.train import HeadKind
 
 
 @dataclass(frozen=True)
@@ -117,3 +119,33 @@ class Task(ABC):
     def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
         """Return a PNG with a colour for each pixel, to lay over the photograph; empty if pixels have no answer."""
         return b""
+
+
+class OnMaps(Task):
+    """A task whose networks are a head on the maps of a card's backbone, as those that find objects."""
+
+    learnt = "boxes"  # what the head learns, in words
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """Training recipes that train heads on maps."""
+        return tuple(name for name in choosable() if recipe_of(name).detects)
+
+    @property
+    @abstractmethod
+    def head(self) -> HeadKind:
+        """The kind of head that is trained."""
+
+    @abstractmethod
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""
+
+    def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
+        """Return the images that are learnt from, each with what its part has of it: all."""
+        return images
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that trains the head of the task on the card's backbone."""
+        from advisor.tasks.on_maps import trained
+
+        return trained(card, training, purpose, workload)

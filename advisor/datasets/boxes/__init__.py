@@ -65,11 +65,13 @@ def list_coco(path: Path) -> BoxListing:
     entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
     classes: dict[str, None] = {}
     for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
-        content = _lists(file)
-        names = {_key(one.get("id")): one["name"] for one in _known(_CATEGORY, content["categories"]) if "name" in one}
+        content = lists_of(file)
+        names = {
+            key_of(one.get("id")): one["name"] for one in _known(_CATEGORY, content["categories"]) if "name" in one
+        }
         classes |= dict.fromkeys(names.values())
-        images = _images(file, content["images"], rejected)
-        base = _base(file, part, root, [one["file_name"] for one in images.values()])
+        images = images_of(file, content["images"], rejected)
+        base = base_of(file, part, root, [one["file_name"] for one in images.values()])
         paths = {key: base / one["file_name"] for key, one in images.items()}
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
         for key, one in images.items():
@@ -78,7 +80,8 @@ def list_coco(path: Path) -> BoxListing:
     return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
 
 
-def _lists(file: Path) -> Mapping[str, Sequence[Any]]:
+def lists_of(file: Path) -> Mapping[str, Sequence[Any]]:
+    """Return the lists of a COCO file; UsageError: it cannot be read, or lacks one."""
     try:
         content = parse_json(text_of(file, MAX_BYTES))
     except ValueError as error:
@@ -91,11 +94,11 @@ def _lists(file: Path) -> Mapping[str, Sequence[Any]]:
     return lists
 
 
-def _images(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
+def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> dict[str, dict[str, Any]]:
     """Return the images by their ids; those without a name or with the id of another one are rejected."""
     found: dict[str, dict[str, Any]] = {}
     for place, one in enumerate(_known(_IMAGE, listed), start=1):
-        key = _key(one.get("id"))
+        key = key_of(one.get("id"))
         fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
         if fault or found.setdefault(key, one) is not one:
             rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
@@ -108,7 +111,7 @@ def _coco_boxes(
     """Return the boxes of each image; those that cannot be assigned are left out."""
     found: dict[str, list[Box]] = {}
     for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
-        image, category, edges = _key(one.get("image_id")), _key(one.get("category_id")), one.get("bbox", ())
+        image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), one.get("bbox", ())
         faults_of_one = {
             "its image_id is not in 'images'": image not in images,
             "its category_id is not in 'categories'": category not in names,
@@ -128,12 +131,12 @@ def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[st
     return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
 
 
-def _key(written: object) -> str:
+def key_of(written: object) -> str:
     """Return an identifier as text: some tools write a number as text in one of the lists."""
     return str(written) if isinstance(written, int | str) else ""
 
 
-def _base(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
+def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
     """Return the folder that the names of the images count from: the one with the most of the first images."""
     places = [file.parent, folder_in(file.parent, "images"), root, folder_in(root, "images")]
     places += [folder for place in places[2:] for folder, of in part_folders(place) if of == part]

@@ -303,6 +303,8 @@ def expected_tuning(run: LoadedRun) -> ExpectedTuning | None:
     pick, train = run.decision.pick, run.dataset.get("train")
     if pick is None or pick.configuration.training != HEAD or not isinstance(train, int) or train < LEAST_IMAGES:
         return None
+    if FINETUNE_CACHED not in run.question.of_task.trainings:
+        return None
     name = pick.configuration.card
     tuned = (each.configuration for each in run.evaluations if each.accuracy is not None)
     if any(each.card == name and recipe_of(each.training).tunes_backbone for each in tuned):

@@ -59,7 +59,7 @@ class Part:
     stamps: tuple[tuple[int, int], ...] = ()  # size and modification time of each file when it was read
     hashes: tuple[str, ...] = ()  # SHA-256 of each file, in hexadecimal
     groups: tuple[int, ...] = ()  # number of the group of each image; empty if each image is one
-    objects: tuple[tuple[Object, ...], ...] = ()  # in each image with boxes
+    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as the :data:`Object` of each box
 
     def between(self, start: int, end: int) -> Part:
         """Return the images from place ``start`` to before place ``end``."""

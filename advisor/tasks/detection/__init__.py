@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from advisor.core.training import HEAD, choosable, recipe_of
-from advisor.tasks.task import OwnCards, Task
+from advisor.core.training import HEAD
+from advisor.tasks.task import OnMaps, OwnCards
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -20,16 +20,12 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
-    from advisor.training.detection import HeadKind
+    from advisor.training.on_maps.kept import Labels
+    from advisor.training.on_maps.train import HeadKind
 
 
-class Detection(Task):
+class Detection(OnMaps):
     """See :class:`advisor.tasks.task.Task`."""
-
-    @property
-    def trainings(self) -> tuple[str, ...]:
-        """Training recipes that train detectors."""
-        return tuple(name for name in choosable() if recipe_of(name).detects)
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""
@@ -40,11 +36,17 @@ class Detection(Task):
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""
-        from advisor.training.detection import HeadKind
         from advisor.training.detection.boxes import box_detector_head
         from advisor.training.on_maps.fit import Hyperparameters
+        from advisor.training.on_maps.train import HeadKind
 
         return HeadKind(32, box_detector_head, Hyperparameters(20, learning_rate=8e-3))
+
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return the objects in an image."""
+        from advisor.training.on_maps.kept import objects_of
+
+        return objects_of(own)
 
     def recognized(self, data: Path) -> str:
         """Return the formats of boxes in a folder."""
@@ -66,10 +68,10 @@ class Detection(Task):
         return check_detection(data, say)
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that trains the head of the task on the card's backbone."""
-        from advisor.tasks.detection.stages import detector
+        """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is."""
+        from advisor.tasks.detection.stages import own
 
-        return detector(card, training, purpose, workload)
+        return own(card) if card.as_it_is else super().model(card, training, purpose, workload)
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the objects that were found."""

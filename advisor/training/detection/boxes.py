@@ -11,11 +11,13 @@ from numpy.typing import NDArray
 
 from advisor.measurement.accuracy import Detections, centres
 from advisor.measurement.average_precision import counts, f1_of, match_centres
+from advisor.tflite.postprocess import CENTRES, ENCODINGS, SCORES, Suppression, append_postprocess
 from advisor.training.detection import centre_head, head
 from advisor.training.on_maps.fit import Shape, TrainableHead
 from advisor.training.on_maps.kept import Floats, Objects
 
 if TYPE_CHECKING:
+    import keras
     import tensorflow as tf
 
 BOX_WEIGHT = 2.0  # Weight of the boxes' loss beside that of the classes
@@ -47,7 +49,17 @@ def box_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead:
         boxes[taken], labels[taken] = objects.boxes[chosen[taken]], objects.labels[chosen[taken]]
         return boxes, labels
 
-    return TrainableHead(head(shapes, classes), loss, targets, anchors.boxes)
+    def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+        from keras.layers import Activation
+
+        logits, encodings = given
+        scores = Activation("sigmoid", name=SCORES)(logits)
+        return {ENCODINGS: Activation("linear", name=ENCODINGS)(encodings), SCORES: scores}
+
+    def complete(raw: bytes) -> bytes:
+        return append_postprocess(raw, anchors.boxes, Suppression())
+
+    return TrainableHead(head(shapes, classes), loss, targets, outputs, complete)
 
 
 def _loss(logits: tf.Tensor, found: tf.Tensor, boxes: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
@@ -95,7 +107,15 @@ def centre_detector_head(shapes: Sequence[Shape], classes: int) -> TrainableHead
         kernel, bias = model.layers[-1].get_weights()
         model.layers[-1].set_weights([kernel, bias - _thresholds(logits, objects, classes)])
 
-    return TrainableHead(model, _map_loss, lambda objects: (_bells(objects, rows, columns, classes),), finish=finish)
+    def targets(objects: Objects) -> tuple[Floats]:
+        return (_bells(objects, rows, columns, classes),)
+
+    def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+        from keras.layers import Activation
+
+        return {CENTRES: Activation("sigmoid", name=CENTRES)(given[0])}
+
+    return TrainableHead(model, _map_loss, targets, outputs, finish=finish)
 
 
 def _bells(objects: Objects, rows: int, columns: int, classes: int) -> Floats:

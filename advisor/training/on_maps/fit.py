@@ -31,6 +31,7 @@ class Hyperparameters:
     learning_rate: float = 2e-3  # largest rate of AdamW for the head; it rises linearly and falls as a cosine
     backbone_rate: float = 0.1  # the same for the backbone, as a share of the head's
     weight_decay: float = 1e-2  # of kernels
+    least_steps: int = 0  # more passes are taken over a small set until so many steps are done
     averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
     seed: int = 0  # draws weights, copies and order
 
@@ -48,7 +49,8 @@ class TrainableHead:
     model: keras.Model  # ``keras.Model`` from maps, the finest first, to the head's outputs
     loss: Callable[[list[tf.Tensor], tuple[tf.Tensor, ...]], tf.Tensor]  # from outputs and targets, to be minimised
     target: Callable[[Any], Target]  # from the labels of an image to the wanted outputs
-    anchors: NDArray[np.float32] | None = None  # of a head for boxes: centre y and x, height and width, (N, 4)
+    outputs: Callable[[list[keras.KerasTensor]], dict[str, keras.KerasTensor]]  # from its outputs to those of the file
+    complete: Callable[[bytes], bytes] = bytes  # from the float file of network and head to the one that is scored
     finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
 
 
@@ -86,7 +88,9 @@ class _Training:
         self._head, self._data, self._hyperparameters = head, data, hyperparameters
         self._backbone = folded(backbone) if backbone else None
         self._epochs, self._done = 0, 0
-        steps = hyperparameters.epochs * math.ceil(len(data.labels) / hyperparameters.batch)
+        in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
+        self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
+        steps = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
             (_optimizer(hyperparameters, rate, weights, steps), weights)
@@ -99,7 +103,7 @@ class _Training:
 
     def goes_on(self) -> bool:
         """Return whether an epoch is left."""
-        return self._epochs < self._hyperparameters.epochs
+        return self._epochs < self._last
 
     def is_late(self) -> bool:
         """Return False: the number of epochs alone ends a training."""

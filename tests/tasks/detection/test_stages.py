@@ -23,7 +23,7 @@ from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.detection.stages import detections, detector
+from advisor.tasks.detection.stages import detections
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
@@ -44,7 +44,7 @@ def test_boxes_cannot_be_trained_on_a_file_of_the_user(tmp_path: Path) -> None:
     card = replace(CARD, architecture="tflite_file")
     given = materials(tmp_path, boxed_images(), weights={card.name: None})
     with pytest.raises(StageAborted) as ended:
-        walk(detector(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
+        walk(DETECTION.model(card, HEAD, Purpose.COMPARE, WORKLOAD), given)
     assert (ended.value.status, ended.value.stage) == (Status.SKIPPED, StageName.HEAD)
     assert ended.value.reason.startswith("a file of your own has no graph that boxes can be trained on")
 
@@ -70,7 +70,7 @@ def cells(tmp_path: Path, *names: str) -> Images:
 def test_a_detector_of_the_user_is_taken_as_it_is(tmp_path: Path, own: Card) -> None:
     file = fetch(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path), weights={own.name: file})
-    compared, shipped, _ = (walk(detector(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
+    compared, shipped, _ = (walk(DETECTION.model(own, HEAD, purpose, WORKLOAD), given) for purpose in Purpose)
     assert compared.sha256 == shipped.sha256
     assert compared.path.read_bytes() == with_named_outputs(file.path.read_bytes())
 
@@ -91,7 +91,7 @@ def test_a_detector_that_lacks_a_class_of_the_images_is_skipped(tmp_path: Path, 
     file = fetch(own, FetchOptions(offline=True))
     given = materials(tmp_path / "cache", cells(tmp_path, "red", "greem", "blue"), weights={own.name: file})
     with pytest.raises(StageAborted) as ended:
-        walk(detector(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
+        walk(DETECTION.model(own, HEAD, Purpose.COMPARE, WORKLOAD), given)
     assert ended.value.status is Status.SKIPPED
     assert "has no class 'greem' (did you mean 'green'?)" in ended.value.reason
 
@@ -124,7 +124,7 @@ def test_a_file_of_the_user_names_its_own_labels_and_was_not_retrained(tmp_path:
 
 def test_a_detector_is_trained_where_a_gpu_is_seen_and_reads_its_images(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    stage = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    stage = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
     assert stage.resources.pool is Pool.TRAINERS
     assert stage.reads(given) == given.part(Role.TRAIN)
 
@@ -157,7 +157,7 @@ def test_what_a_file_finds_in_each_image_of_a_part_is_written(
 def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     boxes, marks = (
-        detector(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
+        DETECTION.model(CARD, HEAD, Purpose.COMPARE, replace(WORKLOAD, question=Question(task)))
         for task in (DETECTION.name, COUNTING.name)
     )
     assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": DETECTION.name}
@@ -166,8 +166,8 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize("purpose", Purpose)
 def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purpose) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    head = detector(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
-    top, every = (detector(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL))
+    head = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
+    top, every = (DETECTION.model(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL))
     assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
     first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
     assert top.inputs(given, first) != top.inputs(given, second)
@@ -178,6 +178,6 @@ def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purp
 def test_a_fine_tuned_detector_is_another_file_than_that_of_its_head(tmp_path: Path, images: Images) -> None:
     card = load_catalogue()["mobilenet_v1_0.25_224"].at(96)
     given = materials(tmp_path / "cache", images, weights={card.name: None})
-    head, tuned = (walk(detector(card, name, Purpose.COMPARE, WORKLOAD), given) for name in (HEAD, FINETUNE_TOP))
+    head, tuned = (walk(DETECTION.model(card, name, Purpose.COMPARE, WORKLOAD), given) for name in (HEAD, FINETUNE_TOP))
     assert head.sha256 != tuned.sha256
     assert len(read(tuned.path.read_bytes()).outputs) == 4

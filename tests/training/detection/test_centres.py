@@ -8,11 +8,11 @@ import pytest
 
 from advisor.measurement.accuracy import CentreFinder, true_boxes
 from advisor.measurement.average_precision import centre_score, match_centres
-from advisor.training.detection import joined
 from advisor.training.detection.boxes import centre_detector_head
 from advisor.training.finetune.network import flatbuffer
 from advisor.training.on_maps.fit import Hyperparameters
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages
+from advisor.training.on_maps.train import joined
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 
 pytestmark = pytest.mark.integration
@@ -22,9 +22,8 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
     boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
     learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(60))
-    assert learnt.anchors is None
     path = tmp_path / "marker.tflite"
-    path.write_bytes(flatbuffer(joined(backbone, learnt.model)))
+    path.write_bytes(flatbuffer(joined(backbone, learnt)))
     run = CentreFinder(path, VIEW)
     found = [run(image) for image in boxed.paths[LEARNT:]]
     true = [
@@ -36,7 +35,7 @@ def test_a_head_learns_to_mark_objects_of_two_classes(
 
 def test_the_map_has_a_place_for_each_cell_of_the_finest_map(kept: KeptMaps, backbone: Any) -> None:
     head, places = centre_detector_head([level.shape[1:] for level in kept.levels], 2), kept.levels[0].shape[1:3]
-    assert joined(backbone, head.model).output["centres"].shape == (1, *places, 2)
+    assert joined(backbone, head).output["centres"].shape == (1, *places, 2)
     assert head.finish is not None
     head.finish(np.full((LEARNT, *places, 2), -9.0, np.float32), kept.labels)
     assert np.isfinite(head.model.get_weights()[-1]).all(), "nothing was found"

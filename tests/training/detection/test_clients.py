@@ -15,12 +15,12 @@ from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection import joined
 from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps
 from advisor.training.finetune.network import flatbuffer
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters
 from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed, keep_maps, objects_of
+from advisor.training.on_maps.train import joined
 from tests.training.detection.squares import VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -46,8 +46,8 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
         3,
         Hyperparameters(epochs=10),
     )
-    assert learnt.anchors is not None
-    data = append_postprocess(flatbuffer(joined(maps, learnt.model)), learnt.anchors, Suppression(10, score=0.0))
+    anchors = anchors_of([output.shape[1:3] for output in maps.outputs]).boxes
+    data = append_postprocess(flatbuffer(joined(maps, learnt)), anchors, Suppression(10, score=0.0))
     data = write_metadata(data, Metadata("cells", read.classes, VIEW.mean, VIEW.std))
     run, seen = Interpreter(model_content=data).get_signature_runner(), 0
     options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=data))

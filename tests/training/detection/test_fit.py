@@ -9,13 +9,13 @@ import pytest
 from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Detections, Detector
 from advisor.measurement.average_precision import score
-from advisor.tflite.postprocess import Suppression, append_postprocess, cut_postprocess, put_back
-from advisor.training.detection import joined
+from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.finetune.network import flatbuffer, freeze
 from advisor.training.on_maps import kept as maps_module, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
+from advisor.training.on_maps.train import joined
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -44,8 +44,7 @@ def test_there_are_as_many_copies_as_fit(
 
 def reached(boxed: LabelledImages, backbone: Any, trained: TrainableHead, folder: Path) -> float:
     """Return the mAP@0.5 on the images that were not learnt from, and check that post-processing can be taken off."""
-    assert trained.anchors is not None
-    data = append_postprocess(flatbuffer(joined(backbone, trained.model)), trained.anchors, Suppression())
+    data = trained.complete(flatbuffer(joined(backbone, trained)))
     path, again = folder / "detector.tflite", folder / "again.tflite"
     path.write_bytes(data)
     again.write_bytes(put_back(*cut_postprocess(data)))

@@ -1,0 +1,98 @@
+"""Tasks whose networks are a head on the maps of a card's backbone: the stage that trains one, and its job."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from advisor.catalog.cards import Card
+from advisor.core.errors import UnsupportedRecipe
+from advisor.core.training import HEAD, recipe_of
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
+from advisor.engine.pipeline.stages.backbone import identity
+from advisor.isolation import CallLimits
+
+if TYPE_CHECKING:
+    from advisor.downloads.files import WeightsFile
+    from advisor.tasks.task import OnMaps
+
+HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
+VERSION = "6"  # Raised when equal images and weights give another network
+
+TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
+
+
+def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Train the head of the task on the card's frozen backbone, or fine-tune both.
+
+    The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
+    starts from the compared head.
+    """
+    role, recipe, task = purpose.learns, recipe_of(training), workload.question.of_task
+    head = trained(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        if card.own_file:
+            what = cast("OnMaps", task).learnt
+            raise UnsupportedRecipe(f"a file of your own has no graph that {what} can be trained on; name a network")
+        part = materials.part(role)
+        own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
+        packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
+        start = {"head": results[head].sha256, "share": recipe.layers} if head else {}
+        return {**identity(materials, card), **own, **start, **packages}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, classes = materials.part(role), len(materials.require_images().classes)
+        return partial(
+            train, card, materials.weights[card.name], tuple(zip(part.paths, part.objects, strict=True)), classes,
+            task.name, materials.question.seed, folders.model,
+            (results[head].path, recipe.layers) if head else None,
+        )  # fmt: skip
+
+    scope = Scope(card.name, training, purpose=purpose)
+    seconds = cost.detector_s(card, workload.images[role], tuning=head is not None)
+    return Stage(
+        StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the network of",
+        (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
+        reads=lambda materials: materials.part(role),
+    )  # fmt: skip
+
+
+def train(
+    card: Card,
+    weights: WeightsFile | None,
+    images: Sequence[tuple[Path, Any]],
+    classes: int,
+    task: str,
+    seed: int,
+    path: Path,
+    start: tuple[Path, float] | None = None,
+) -> None:
+    """Train a card's network and write its float file, and the weights of its head beside it.
+
+    ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is that of fine-tuning:
+    the float file of an earlier training, and the share of the backbone's layers that learn, from the top; None for a
+    new head on a frozen backbone.
+    """
+    import numpy as np
+
+    from advisor.core.tasks import TASKS
+    from advisor.training.on_maps.kept import LabelledImages
+    from advisor.training.on_maps.train import HeadStart, train as train_head
+
+    own = cast("OnMaps", TASKS[task])
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        some = own.learns_from(images, seed)
+        learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])
+        begun = None
+        if start:
+            with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
+                begun = HeadStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
+        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun)
+    path.write_bytes(trained.data)
+    np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
