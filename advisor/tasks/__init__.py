@@ -3,5 +3,6 @@
 from advisor.tasks.classification import CLASSIFICATION
 from advisor.tasks.counting import COUNTING
 from advisor.tasks.detection import DETECTION
+from advisor.tasks.segmentation import SEGMENTATION
 
-TASKS = (CLASSIFICATION, DETECTION, COUNTING)  # Every task of this package; the first one is the default
+TASKS = (CLASSIFICATION, DETECTION, COUNTING, SEGMENTATION)  # Every task of this package; the first one is the default

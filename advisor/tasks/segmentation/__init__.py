@@ -1,0 +1,105 @@
+"""Semantic segmentation: a class for each pixel of an image."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.training import HEAD
+from advisor.tasks.task import OnMaps
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.datasets.images import InputSpec
+    from advisor.engine.data_check import DataCheck, LabelChecker
+    from advisor.engine.pipeline.evaluation.scorer import Judge
+    from advisor.engine.pipeline.materials import Images, Role
+    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.question import Question
+    from advisor.engine.space.resolved import Say
+    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.training.on_maps.kept import Labels
+    from advisor.training.on_maps.train import HeadKind
+
+
+class Segmentation(OnMaps):
+    """See :class:`advisor.tasks.task.Task`."""
+
+    learnt = "masks"
+
+    @property
+    def head(self) -> HeadKind:
+        """The decoder that is trained."""
+        from advisor.tasks.segmentation.network import decoder
+        from advisor.training.on_maps.fit import Hyperparameters
+        from advisor.training.on_maps.train import HeadKind
+
+        alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=500)
+        return HeadKind(32, decoder(self.side), alone, Hyperparameters(8, batch=8, least_steps=300))
+
+    def labels(self, own: Any, card: Card) -> Labels:
+        """Return the mask of an image at the side of the network."""
+        from advisor.tasks.segmentation.network import Masked, resized
+
+        return Masked.of(resized(own.labels(), (self.side, self.side)))
+
+    def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
+        """Return all images with more than one class, and half as many of the others."""
+        from advisor.tasks.segmentation.images import mixed
+
+        return mixed(images, seed)
+
+    def read(self, question: Question, say: Say) -> Images:
+        """Return images with masks."""
+        from advisor.tasks.segmentation.images import read
+
+        return read(question, say)
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return faults of masks, and copies; no network judges the labels."""
+        from advisor.tasks.segmentation.images import check_masks
+
+        return check_masks(data, say)
+
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes the class of each pixel."""
+        from advisor.engine.pipeline.stage import StageName
+        from advisor.engine.pipeline.stages.figures import over_images
+        from advisor.tasks.segmentation.judging import MASKS_FILE, segment
+
+        return over_images(StageName.SCORE, segment, MASKS_FILE, scope, spec, source, role, cost_s)
+
+    def judge(self, question: Question) -> Judge:
+        """Return the judge by the overlap of masks."""
+        from advisor.tasks.segmentation.judging import Segmented
+
+        return Segmented()
+
+    def shipping(self) -> Shipping:
+        """Return a bundle with masks."""
+        from advisor.tasks.segmentation.shipping import SHIPPING
+
+        return SHIPPING
+
+    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+        """Return the classes in a photograph with their shares of the pixels."""
+        from advisor.tasks.segmentation.shipping import found
+
+        return found(outputs, model)
+
+    def said(self, found: Sequence[Found], least: float) -> str:
+        """Return the names of the classes that were found."""
+        return ", ".join(each.label for each in found) or "nothing"
+
+    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
+        """Return the classes as colours."""
+        from advisor.tasks.segmentation.shipping import coloured
+
+        return coloured(outputs[0].argmax(axis=-1), model.labels)
+
+
+SEGMENTATION = Segmentation(
+    "segmentation", "Image segmenter", "mean IoU", "IoU", "pixels of a class in both masks, over those in either",
+    (HEAD,), "images with masks", side=256, cards=4,
+)  # fmt: skip

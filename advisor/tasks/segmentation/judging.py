@@ -1,0 +1,214 @@
+"""Run files that segment over images, and judge their masks."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
+from advisor.core.quantity import Interval, paired_shares
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.materials import Images, Role
+from advisor.measurement.accuracy import RESAMPLES, Floats, Runner, with_interval
+from advisor.store import RunFolder
+from advisor.tasks.segmentation.masks import IGNORED, Classes, Mask
+from advisor.tasks.segmentation.network import SCORES, resized
+from advisor.tasks.segmentation.shipping import coloured, colours
+
+MASKS_FILE = "masks.npz"
+LONGEST = 512  # Side in pixels at which masks are compared, at most
+TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
+WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their masks, and the longer side of these
+VALIDATED = "mean IoU on the validation part of --data, run in LiteRT"
+HELD_OUT = "mean IoU on the hold-out of --data, run in LiteRT"
+
+
+class Segmenter(Runner[Classes]):
+    """A loaded file with a score of each class for each pixel: one output ``scores``, (1, S, S, C)."""
+
+    outputs = (SCORES,)
+
+    def read(self, found: Mapping[str, Floats]) -> Classes:
+        """Return the class of each pixel, uint8 (S, S)."""
+        return np.asarray(found[SCORES][0].argmax(axis=-1), np.uint8)
+
+
+def segment(model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
+    """Run a file over images in a child process, and write the class of each pixel, uint8 (N, S, S)."""
+    run = Segmenter(model, view)
+    np.savez_compressed(path, masks=np.stack([run(image) for image in images]))
+
+
+@dataclass(frozen=True, eq=False)
+class Overlaps:
+    """How masks of N images overlap the true ones, by class: pixels in both and in either of them, int64 (N, C)."""
+
+    both: NDArray[np.int64]
+    either: NDArray[np.int64]
+
+    @property
+    def by_class(self) -> Floats:
+        """The IoU of each class over all images, (C,); NaN for a class that is in no mask."""
+        either = self.either.sum(axis=0)
+        return np.where(either > 0, self.both.sum(axis=0) / np.maximum(either, 1), np.nan)
+
+    @property
+    def mean(self) -> Interval:
+        """The mean IoU with its 95 % interval by a bootstrap over the images."""
+        weights = _resampled(len(self.both))
+        both, either = weights @ self.both, weights @ self.either
+        means = np.nanmean(np.where(either > 0, both / np.maximum(either, 1), np.nan), axis=1)
+        return with_interval(float(np.nanmean(self.by_class)), means.tolist())
+
+    @property
+    def right(self) -> Interval:
+        """The share of the pixels that have their class, with an interval as that of the mean IoU."""
+        right, pixels = self.both.sum(axis=1), (self.both + self.either).sum(axis=1) / 2
+        weights = _resampled(len(right))
+        return with_interval(float(right.sum() / pixels.sum()), (weights @ right / (weights @ pixels)).tolist())
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in the mean IoU, whose mean it is, to compare files image by image.
+
+        They are the influence of an image on a ratio of sums, to first order (B. Efron and R. Tibshirani, "An
+        Introduction to the Bootstrap", 1993, chapter 21).
+        """
+        by_class, either = self.by_class, self.either.sum(axis=0)
+        there = either > 0
+        moved = (self.both - by_class * self.either)[:, there] / either[there] * len(self.both)
+        return [float(value) for value in np.nanmean(by_class) + moved.mean(axis=1)]
+
+    @property
+    def of_images(self) -> Floats:
+        """The mean IoU of each image over the classes in it, (N,)."""
+        there = self.either > 0
+        return np.asarray((self.both / np.maximum(self.either, 1)).sum(axis=1, where=there) / there.sum(axis=1))
+
+
+def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
+    """Return a found mask and the true one at the size of the image, or at most at :data:`LONGEST` pixels."""
+    true = mask.labels()
+    shrink = min(1.0, LONGEST / max(mask.size))
+    size = (max(1, round(mask.size[0] * shrink)), max(1, round(mask.size[1] * shrink)))
+    return resized(found, size), resized(true, size) if shrink < 1 else true
+
+
+def overlaps(file: Path, masks: Sequence[Mask], classes: int) -> Overlaps:
+    """Compare the answers in a file with the true masks."""
+    both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
+    for row, (found, true) in enumerate(_pairs(file, masks)):
+        known = true != IGNORED
+        table = np.bincount(true[known].astype(np.int64) * classes + found[known], minlength=classes**2)
+        square = table.reshape(classes, classes)
+        both[row] = square.diagonal()
+        either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
+    return Overlaps(both, either)
+
+
+def _resampled(count: int) -> NDArray[np.int64]:
+    """Return how often each of N images is drawn in each resample, (R, N)."""
+    return np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), RESAMPLES)
+
+
+def _pairs(file: Path, masks: Sequence[Mask]) -> Iterator[tuple[Classes, Classes]]:
+    with np.load(file, allow_pickle=False) as kept:
+        found = kept["masks"]
+    return (compared(*pair) for pair in zip(found, masks, strict=True))
+
+
+def boundary_f1(file: Path, masks: Sequence[Mask], classes: int) -> list[float]:
+    """Return for each image the F1 of boundary pixels, the mean over its classes; 1 for an image without a boundary.
+
+    A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
+    """
+    from scipy.ndimage import distance_transform_edt
+
+    scores = []
+    for found, true in _pairs(file, masks):
+        near, own = TOLERANCE * float(np.hypot(*true.shape)), []
+        for label in range(classes):
+            first, second = (_boundary(each == label, true) for each in (found, true))
+            if not (first.any() or second.any()):
+                continue
+            if not (first.any() and second.any()):
+                own.append(0.0)
+                continue
+            precision, recall = (
+                float((distance_transform_edt(~other)[each] <= near).mean())
+                for each, other in ((first, second), (second, first))
+            )
+            own.append(2 * precision * recall / max(precision + recall, 1e-9))
+        scores.append(float(np.mean(own)) if own else 1.0)
+    return scores
+
+
+def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
+    """Return the pixels of a class beside one of another class."""
+    from scipy.ndimage import binary_erosion
+
+    return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED), bool)
+
+
+class Segmented:
+    """See :class:`advisor.engine.pipeline.evaluation.scorer.Judge`."""
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the mean IoU on the validation part, and what compression lost."""
+        masks = images.part(Role.VALIDATION).objects
+        own, of_float = (overlaps(file, masks, len(images.classes)) for file in (scored.own, scored.floats))
+        shares = own.shares
+        return AccuracyVerdict(
+            accuracy=percent(own.mean, len(shares), VALIDATED),
+            drop=drop_of(paired_shares(of_float.shares, shares), len(shares)),
+            answers=ImageAnswers(_by_class(own, images), file=run.keep_answers(name, shares)),
+        )
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return the mean IoU on the hold-out, its other figures, and the images with the most errors."""
+        masks = images.part(Role.HOLDOUT).objects
+        reached = overlaps(own, masks, len(images.classes))
+        edges = boundary_f1(own, masks, len(images.classes))
+        means = (_resampled(len(edges)) @ np.array(edges) / len(edges)).tolist()
+        edge = with_interval(float(np.mean(edges)), means)
+        figures = {
+            "Boundary F1": percent(edge, len(edges), "the mean over the images"),
+            "Pixel accuracy": percent(reached.right, len(edges), "the share of all pixels"),
+        }
+        answers = ImageAnswers(_by_class(reached, images), figures=figures, overlays=_worst(own, reached, images))
+        found = percent(reached.mean, len(masks), HELD_OUT)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
+
+
+def _by_class(reached: Overlaps, images: Images) -> dict[str, float | None]:
+    return {
+        name: None if np.isnan(value) else float(value)
+        for name, value in zip(images.classes, reached.by_class, strict=True)
+    }
+
+
+def _worst(file: Path, reached: Overlaps, images: Images) -> Overlays:
+    part, scores = images.part(Role.HOLDOUT), reached.of_images
+    order = np.argsort(scores, kind="stable")[:WORST].tolist()
+    with np.load(file, allow_pickle=False) as kept:
+        found = kept["masks"][order]
+    rows = []
+    for place, own in zip(order, found, strict=True):
+        mask: Any = part.objects[place]
+        height, width = mask.size
+        size = (max(1, height * SHOWN_SIDE // max(mask.size)), max(1, width * SHOWN_SIDE // max(mask.size)))
+        true, seen = (
+            base64.b64encode(coloured(resized(each, size), images.classes)).decode() for each in (mask.labels(), own)
+        )
+        path, said = images.dataset.shown(part.paths[place]), f"mean IoU {100 * scores[place]:.0f} %"
+        rows.append(OverlaidImage(path, part.hashes[place], width, height, said, true, seen))
+    return Overlays(tuple(rows), colours(images.classes))

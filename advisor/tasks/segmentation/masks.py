@@ -1,0 +1,403 @@
+"""Find the masks of images, and read them as classes: folders of masks, tables, and COCO."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from io import BytesIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image, ImageOps
+
+from advisor.core.errors import UsageError
+from advisor.core.units import listed
+from advisor.datasets.boxes import base_of, coco_files, images_of, key_of, lists_of
+from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
+from advisor.datasets.dataset import Entry, Listing, Rejected
+from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes, reason
+from advisor.datasets.layouts import SPLIT, SUFFIXES, ManifestColumns, entry_of, images_in, read_rows
+from advisor.datasets.survey import Progress, Survey, survey
+from advisor.isolation.resources import usable_cores
+from advisor.measurement.average_precision import require_coco
+from advisor.store.files import sha256_json
+
+Classes = NDArray[np.uint8]
+IGNORED = 255  # Value of pixels that are neither learnt nor judged
+MOST_CLASSES = 254
+BACKGROUND, OBJECT = "background", "object"
+VOID = frozenset({"ignore", "ignored", "void", "unlabelled", "unlabeled"})  # Classes whose pixels are ignored
+IMAGES = ("images", "image", "imgs", "jpegimages", "photos")
+MASKS = ("masks", "mask", "segmentationclass", "ground_truth", "annotations", "labels", "gt")
+ENDINGS = ("_mask", "-mask", "_masks", "_label", "_labels", "_labelids", "_gt", "_seg")
+NAMES = ("classes.txt", "labels.txt", "labelmap.txt")
+HINT = (
+    "put photographs into DIR/images and masks of equal names into DIR/masks, as PNG files whose values are classes; "
+    "DIR/classes.txt names the classes, the first line that of value 0. A table with the columns image and mask, and "
+    "COCO with segmentation, are read too"
+)
+TABLE = ManifestColumns(
+    {"path": ("path", "image", "file", "filename"), "label": ("mask", "mask_path", "label"), **SPLIT},
+    ("path", "label"),
+    "columns: image, mask and, optionally, split (train, validation, test) and group; paths are relative to the table",
+)
+
+
+class Mask(NamedTuple):
+    """The classes of an image's pixels, in plain values, as they are sent to child processes."""
+
+    sha256: str  # of the file, or of the polygons
+    size: tuple[int, int]  # height and width of the upright image
+    path: str = ""  # of the file; empty for polygons, and for an image without an object
+    classes: tuple[tuple[int, int], ...] = ()  # each value of the file with its class; other values are ignored
+    orientation: int = 1  # how the file is turned upright, as in EXIF
+    regions: str = ""  # JSON of (class, segmentation of COCO) in the order of drawing
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the classes depend on."""
+        return self.sha256, self.classes, self.orientation
+
+    def labels(self) -> Classes:
+        """Return the class of each pixel of the upright image, uint8 (height, width)."""
+        if self.regions:
+            return _drawn(json.loads(self.regions), self.size)
+        if not self.path:
+            return np.zeros(self.size, np.uint8)
+        raw = _turned(_values(read_bytes(Path(self.path))[0]), self.orientation)
+        found = np.full(raw.shape, IGNORED, np.uint8)
+        for value, label in self.classes:
+            found[raw == value] = label
+        return found
+
+
+def _values(data: bytes) -> NDArray[np.int32]:
+    """Return the values of a mask; of a coloured one, RGB as one number. ValueError: no image can have such a mask."""
+    with quiet(), open_image(BytesIO(data)) as image:
+        if image.format == "JPEG":
+            raise ValueError("a JPEG file changes the values of a mask; save it as PNG")
+        mode = image.mode
+        if mode in ("1", "L", "P") or mode[0] == "I":
+            values = np.asarray(image).astype(np.int32)
+            if values.max() > IGNORED:
+                raise ValueError(f"its values reach {values.max()}, and {IGNORED} is the largest; save it with 8 bits")
+            return np.asarray(values)
+        if mode not in ("RGB", "RGBA", "LA", "PA"):
+            raise ValueError(f"its pixels are {mode}; save it as an index or grey PNG")
+        red, green, blue = np.moveaxis(np.asarray(image.convert("RGB")).astype(np.int32), -1, 0)
+    grey = bool((red == green).all() and (green == blue).all())
+    return np.asarray(red if grey else (red << 16) + (green << 8) + blue, np.int32)
+
+
+def _turned(values: NDArray[Any], orientation: int) -> NDArray[Any]:
+    if orientation == 1:
+        return values
+    image = Image.fromarray(values.astype(np.int32))
+    image.getexif()[0x0112] = orientation
+    return np.asarray(ImageOps.exif_transpose(image))
+
+
+def _drawn(regions: Iterable[tuple[int, Any]], size: tuple[int, int]) -> Classes:
+    """Return polygons and run lengths of COCO as classes; later ones cover earlier ones."""
+    from pycocotools import mask
+
+    found = np.zeros(size, np.uint8)
+    for label, own in regions:
+        if isinstance(own, list):
+            encoded = mask.merge(mask.frPyObjects(own, *size))
+        else:
+            encoded = mask.frPyObjects(own, *size) if isinstance(own["counts"], list) else own
+        found[mask.decode(encoded).astype(bool)] = label
+    return found
+
+
+@dataclass(frozen=True)
+class MaskEntry:
+    """An image of a listing."""
+
+    image: Entry
+    mask: Path | None = None
+    folder: str = ""  # class of the pixels that are not zero, where folders have the names of classes
+    regions: tuple[tuple[int, Any], ...] | None = None  # of COCO
+
+
+@dataclass(frozen=True)
+class MaskListing:
+    """Images with masks before the files are opened."""
+
+    root: Path
+    entries: Sequence[MaskEntry]
+    names: Mapping[int, str] = field(default_factory=dict)  # the class of each value; empty if no file names them
+    rejected: tuple[Rejected, ...] = ()
+
+
+def list_masks(path: Path) -> MaskListing:
+    """List images with masks in any layout; UsageError: the path does not exist, or no layout fits."""
+    if not path.exists():
+        raise UsageError(f"--data: '{path}' does not exist", HINT)
+    if path.is_file():
+        return _table(path) if path.suffix.lower() in SUFFIXES else _coco(path)
+    found = _folders(path)
+    if not found.entries and coco_files(path, sure=True):
+        return _coco(path)
+    if not any(entry.mask for entry in found.entries):
+        raise UsageError(f"--data: '{path}' has no image with a mask of its name", HINT)
+    return found
+
+
+def _table(path: Path) -> MaskListing:
+    entries = []
+    for number, row in read_rows(path, TABLE):
+        entry = entry_of(path, number, row, TABLE)
+        mask = path.parent / entry.label.strip() if entry.label.strip() else None
+        entries.append(MaskEntry(replace(entry, label=ONE_CLASS), mask))
+    return MaskListing(path.parent, entries, _names(path.parent))
+
+
+def _folders(root: Path) -> MaskListing:
+    images, masks = list[tuple[Path, Path]](), list[tuple[Path, Path]]()
+    for folder in dict.fromkeys(folder for folder, _ in [(root, ""), *part_folders(root)]):
+        own, truth = folder_in(folder, *IMAGES), folder_in(folder, *MASKS)
+        if own == folder and folder == root and folder_in(root, "train", "training") != root:
+            continue
+        names = {MASKS: truth} if own == folder else {}
+        inside = [file for file in images_in(own) if not any(file.is_relative_to(each) for each in names.values())]
+        if truth != folder:
+            images += [(file, own) for file in inside if truth not in file.parents]
+            masks += [(file, truth) for file in images_in(truth)]
+        elif own == folder:
+            photographs = {_stem(file, folder) for file in inside if file.suffix.lower() != ".png"}
+            for file in inside:
+                apart = _stem(file, folder) != (file.parent.relative_to(folder), file.stem.casefold())
+                is_mask = apart or (file.suffix.lower() == ".png" and _stem(file, folder) in photographs)
+                (masks if is_mask else images).append((file, folder))
+    by_stem = {(part_of(base.parent.name), *_stem(file, base)): (file, base) for file, base in masks}
+    classes = {file.relative_to(base).parts[0] for file, base in masks if len(file.relative_to(base).parts) > 1}
+    classes = {name for name in classes if not part_of(name)}
+    entries, taken = [], set()
+    for file, base in images:
+        first = file.relative_to(base).parts[0]
+        part = part_of(base.parent.name) if base.parent != root.parent else ""
+        key = (part_of(base.parent.name), *_stem(file, base))
+        mask, _ = by_stem.get(key, (None, None))
+        taken.add(key)
+        label = first if classes and len(file.relative_to(base).parts) > 1 and not part_of(first) else ""
+        entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(first)), mask, label))
+    alone = [Rejected(by_stem[key][0], "a mask without an image of its name") for key in by_stem if key not in taken]
+    return MaskListing(root, entries, _names(root), tuple(alone))
+
+
+def _stem(file: Path, base: Path) -> tuple[Path, str]:
+    """Return folder and name of a file without what marks a mask, which image and mask have in common."""
+    stem = file.stem.casefold()
+    ending = next((each for each in ENDINGS if stem.endswith(each)), "")
+    return file.parent.relative_to(base), stem.removesuffix(ending)
+
+
+def _names(root: Path) -> dict[int, str]:
+    """Return the classes that a file names: one a line from value 0 on, or of CVAT with their colours."""
+    file = next((root / name for name in NAMES if (root / name).is_file()), None)
+    if file is None:
+        return {}
+    lines = [line.strip() for line in text_of(file).splitlines() if line.strip() and not line.startswith("#")]
+    if file.name != "labelmap.txt":
+        return dict(enumerate(lines))
+    found = {}
+    for line in lines:
+        name, colour, *_ = [*line.split(":"), ""]
+        try:
+            red, green, blue = map(int, colour.split(","))
+        except ValueError:
+            raise UsageError(f"--data: '{file}' has the line '{line}'", "write name:red,green,blue::") from None
+        found[red if red == green == blue else (red << 16) + (green << 8) + blue] = name
+    return found
+
+
+def _coco(path: Path) -> MaskListing:
+    require_coco()
+    root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
+    entries, rejected, names = list[MaskEntry](), list[Rejected](), {0: BACKGROUND}
+    place: dict[str, int] = {}
+    for file, part in coco_files(path) if path.is_dir() else [(path, part_of(path.stem))]:
+        content = lists_of(file)
+        categories = {key_of(one.get("id")): str(one.get("name")) for one in content["categories"]}
+        for name in categories.values():
+            place.setdefault(name, len(place) + 1)
+        images = images_of(file, content["images"], rejected)
+        base = base_of(file, part, root, [one["file_name"] for one in images.values()])
+        regions: dict[str, list[tuple[int, Any]]] = {key: [] for key in images}
+        for one in content["annotations"]:
+            image, own = key_of(one.get("image_id")), one.get("segmentation")
+            if image in regions and own:
+                label = place.get(categories.get(key_of(one.get("category_id")), ""), IGNORED)
+                regions[image].append((IGNORED if one.get("iscrowd") else label, own))
+        entries += [
+            MaskEntry(Entry(base / one["file_name"], ONE_CLASS, part), regions=tuple(regions[key]))
+            for key, one in images.items()
+        ]
+    if not any(entry.regions for entry in entries):
+        raise UsageError(f"--data: '{path}' has no annotation with a segmentation", HINT)
+    return MaskListing(root, entries, names | {number: name for name, number in place.items()}, tuple(rejected))
+
+
+@dataclass(frozen=True, eq=False)
+class MaskSurvey:
+    """Images with masks that were read."""
+
+    images: Survey  # their classes are those of the masks; the label of an image is its rarest class
+    masks: tuple[Mask, ...]
+    pixels: NDArray[np.int64]  # of each class in each image, (N, C)
+    unused: tuple[str, ...] = ()  # classes that are named and never occur
+    outside: tuple[Path, ...] = ()  # images with polygons that reach outside
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The names of the classes."""
+        return self.images.dataset.classes
+
+    @property
+    def contents(self) -> tuple[Counter[str], ...]:
+        """The classes in each image, without the most frequent one."""
+        usual = int((self.pixels > 0).sum(axis=0).argmax())
+        return tuple(
+            Counter({self.classes[label]: 1 for label in np.flatnonzero(row).tolist() if label != usual})
+            for row in self.pixels
+        )
+
+
+class _Read(NamedTuple):
+    sha256: str
+    values: Mapping[int, int]  # number of pixels with each value
+    orientation: int = 1
+    outside: bool = False
+
+
+def survey_masks(path: Path, progress: Progress | None = None) -> MaskSurvey:
+    """Read images and masks; faults of single files are recorded with the images that are left out, not raised.
+
+    Raises UsageError if the path does not exist, no layout fits, or the masks have fewer than two classes.
+    """
+    listing = list_masks(path)
+    by_path = {entry.image.path: entry for entry in listing.entries}
+    images = survey(Listing(listing.root, [each.image for each in by_path.values()], (), listing.rejected), progress)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        read = list(pool.map(lambda one: _read(by_path[one[0].path], one[1]), _sizes(images)))
+    names = _classes(listing, [each for each in read if isinstance(each, _Read)])
+    faults = [_fault(each, names) for each in read]
+    paths = [image.path for image in images.dataset.images]
+    images = images.without([Rejected(path, fault) for path, fault in zip(paths, faults, strict=True) if fault])
+    kept = [(by_path[path], each) for path, each, fault in zip(paths, read, faults, strict=True) if not fault]
+    return _labelled(images, names, [(entry, each) for entry, each in kept if isinstance(each, _Read)], path)
+
+
+def _sizes(images: Survey) -> Iterator[tuple[Any, tuple[tuple[int, int], int]]]:
+    sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
+    shots = (shot.orientation for shot in images.shots)
+    return zip(images.dataset.images, zip(sizes, shots, strict=True), strict=True)
+
+
+def _read(entry: MaskEntry, stored: tuple[tuple[int, int], int]) -> _Read | str:
+    """Return the values of a mask, or why it cannot be used; ``stored`` is its image's size, and how it is turned."""
+    size, turn = stored
+    upright = size[::-1] if turn > 4 else size
+    if entry.regions is not None:
+        return _read_regions(entry.regions, upright)
+    if entry.mask is None:
+        return _Read("", {0: upright[0] * upright[1]}) if entry.folder else "no mask"
+    try:
+        data, _ = read_bytes(entry.mask)
+        values = _values(data)
+    except READ_ERRORS as error:
+        return f"its mask '{entry.mask.name}': {reason(error)}"
+    if values.shape not in (size, upright):
+        shown = [f"{each[1]}x{each[0]}" for each in (values.shape, upright)]
+        return f"its mask '{entry.mask.name}' has {shown[0]} pixels, the image {shown[1]}"
+    found, counts = np.unique(values, return_counts=True)
+    content = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    return _Read(hashlib.sha256(data).hexdigest(), content, 1 if values.shape == upright else turn)
+
+
+def _read_regions(regions: tuple[tuple[int, Any], ...], size: tuple[int, int]) -> _Read | str:
+    try:
+        found, counts = np.unique(_drawn(regions, size), return_counts=True)
+    except (TypeError, ValueError, KeyError, IndexError) as error:
+        return f"its segmentation: {error or type(error).__name__}"
+    points = [np.asarray(part, float).reshape(-1, 2) for _, own in regions if isinstance(own, list) for part in own]
+    beyond = any(bool((each < -1).any() or (each > np.array(size[::-1]) + 1).any()) for each in points)
+    content = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    return _Read(sha256_json([regions, size]), content, outside=beyond)
+
+
+Name = Callable[[int, str], str]  # From a value and the folder of its image to its class; empty if it is ignored
+
+
+def _classes(listing: MaskListing, read: Sequence[_Read]) -> Mapping[tuple[int, str], str] | Name:
+    """Return the class of each value in each folder."""
+    values = {value for each in read for value in each.values}
+    binary = len(values - {0}) == 1
+    if listing.names and not binary:
+        known = dict(listing.names)
+        return lambda value, _: known.get(value, "" if value == IGNORED else f"?{value}")
+    named = list(listing.names.values())
+
+    def name(value: int, folder: str) -> str:
+        if value == 0:
+            return named[0] if len(named) > 1 else BACKGROUND
+        if binary:
+            return folder or (named[-1] if named else OBJECT)
+        return "" if value == IGNORED else f"class {value}" if value < IGNORED else f"#{value:06x}"
+
+    return name
+
+
+def _fault(read: _Read | str, name: Any) -> str:
+    """Return why an image cannot be used; empty if it can."""
+    if isinstance(read, str):
+        return read
+    unknown = [str(value) for value in read.values if name(value, "").startswith("?")]
+    return f"its mask has values outside the list of classes: {listed(unknown[:5])}" if unknown else ""
+
+
+def _labelled(images: Survey, name: Any, kept: Sequence[tuple[MaskEntry, _Read]], path: Path) -> MaskSurvey:
+    there = Counter[str]()
+    for entry, read in kept:
+        there.update({name(value, entry.folder) for value in read.values})
+    classes = [each for each in there if each and each.casefold() not in VOID]
+    if len(classes) < 2:
+        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        what = f"one class only, '{classes[0]}'" if classes else "no mask that can be used"
+        why = f"; {rejected[0]}" if rejected else ""
+        raise UsageError(f"--data: the masks of '{path}' have {what}{why}", HINT)
+    if len(classes) > MOST_CLASSES:
+        raise UsageError(f"--data: the masks of '{path}' have {len(classes)} classes, at most {MOST_CLASSES}", HINT)
+    order = sorted(classes, key=lambda each: (each != BACKGROUND, _first(each, kept, name), each))
+    place = {each: number for number, each in enumerate(order)}
+    masks, pixels = [], np.zeros((len(kept), len(order)), np.int64)
+    for row, (entry, read) in enumerate(kept):
+        pairs = [(value, place[own]) for value in read.values if (own := name(value, entry.folder)) in place]
+        for value, label in pairs:
+            pixels[row, label] += read.values[value]
+        height, width = images.stats["height"][row], images.stats["width"][row]
+        size = (int(width), int(height)) if images.shots[row].orientation > 4 else (int(height), int(width))
+        drawn = [(place.get(name(value, ""), IGNORED), own) for value, own in entry.regions or ()]
+        file = str(entry.mask) if entry.mask else ""
+        masks.append(Mask(read.sha256, size, file, tuple(pairs), read.orientation, json.dumps(drawn) if drawn else ""))
+    images_with = (pixels > 0).sum(axis=0)
+    rarest = [min(np.flatnonzero(row), key=lambda label: images_with[label], default=0) for row in pixels]
+    dataset = images.dataset
+    named = tuple(replace(image, label=int(label)) for image, label in zip(dataset.images, rarest, strict=True))
+    rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
+    own = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
+    outside = tuple(entry.image.path for entry, read in kept if read.outside)
+    return MaskSurvey(replace(images, dataset=own), tuple(masks), pixels, (), outside)
+
+
+def _first(name_of: str, kept: Sequence[tuple[MaskEntry, _Read]], name: Any) -> int:
+    """Return the least value with which a class is written."""
+    return min((v for entry, read in kept for v in read.values if name(v, entry.folder) == name_of), default=0)

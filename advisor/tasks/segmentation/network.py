@@ -1,0 +1,94 @@
+"""A decoder on the maps of a backbone: a class for each pixel, its loss, and the masks that it learns."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from PIL import Image
+
+from advisor.tasks.segmentation.masks import IGNORED, Classes
+from advisor.training.on_maps import last, pyramid, separable
+from advisor.training.on_maps.fit import MakeHead, Shape, TrainableHead
+from advisor.training.on_maps.kept import Section
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
+WIDTH = 96  # Channels of the decoder's maps
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """The classes of an image's pixels, packed: thousands of masks are in memory at once."""
+
+    packed: bytes
+    side: int  # of the square mask in pixels
+
+    @classmethod
+    def of(cls, labels: Classes) -> Masked:
+        """Return classes, uint8 (S, S), packed."""
+        return cls(zlib.compress(np.ascontiguousarray(labels).tobytes(), 1), len(labels))
+
+    @property
+    def labels(self) -> Classes:
+        """The classes, uint8 (S, S)."""
+        return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.side, self.side)
+
+    def within(self, section: Section) -> Masked:
+        """Return the classes of a section; those outside the image are ignored."""
+        return Masked.of(section.of(self.labels, IGNORED, Image.Resampling.NEAREST))
+
+
+def resized(labels: Classes, size: tuple[int, int]) -> Classes:
+    """Return classes at another height and width, each that of the nearest pixel."""
+    return np.asarray(Image.fromarray(labels).resize(size[::-1], Image.Resampling.NEAREST))
+
+
+def decoder(side: int) -> MakeHead:
+    """Return what makes the head for an input of ``side`` pixels: classes of the pixels, with loss and targets.
+
+    Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place. They are resized to the
+    side of the input. The loss is cross entropy and one minus the soft Dice coefficient, the mean over the classes in
+    the batch (F. Milletari et al., "V-Net", 2016): cross entropy alone learns no rare class.
+    """
+
+    def make(shapes: Sequence[Shape], classes: int) -> TrainableHead:
+        import keras
+
+        inputs = [keras.Input(shape) for shape in shapes]
+        model = keras.Model(inputs, last(separable(separable(pyramid(inputs, WIDTH)[0])), classes), name="head")
+
+        def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
+            import tensorflow as tf
+
+            return _loss(tf.image.resize(outputs[0], (side, side)), targets[0])
+
+        return TrainableHead(model, loss, lambda masked: (masked.labels,), lambda given: _outputs(given[0], side))
+
+    return make
+
+
+def _outputs(logits: keras.KerasTensor, side: int) -> dict[str, keras.KerasTensor]:
+    """Return the probabilities at the side of the input; they are computed on the small map, as that is cheaper."""
+    from keras.layers import Resizing, Softmax
+
+    return {SCORES: Resizing(side, side, interpolation="bilinear", name=SCORES)(Softmax()(logits))}
+
+
+def _loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+    import tensorflow as tf
+
+    counts = tf.cast(labels != IGNORED, tf.float32)
+    wanted = tf.one_hot(labels, logits.shape[-1]) * counts[..., None]
+    crossed = tf.nn.softmax_cross_entropy_with_logits(wanted, logits) * counts
+    found = tf.nn.softmax(logits) * counts[..., None]
+    both, either = (tf.reduce_sum(each, axis=(0, 1, 2)) for each in (found * wanted, found + wanted))
+    there = tf.cast(tf.reduce_sum(wanted, axis=(0, 1, 2)) > 0, tf.float32)
+    dice = tf.reduce_sum(there * (1 - (2 * both + 1) / (either + 1))) / tf.maximum(tf.reduce_sum(there), 1.0)
+    return tf.reduce_sum(crossed) / tf.maximum(tf.reduce_sum(counts), 1.0) + dice
