@@ -253,7 +253,7 @@ def _refused_metrics(question: Question, written: Options) -> Refusals:
         return
     named = f"{FLOORS} {question.limits.min_metrics[0][0]}=..." if option == FLOORS else option
     if not question.of_task.probabilities:
-        judged = f"judged by {question.of_task.metric}, and only classifiers by other metrics"
+        judged = f"judged by {TASKS[question.task].metric}, and only classifiers by other metrics"
         yield f"{named}: models for --task {question.task} are {judged}", f"leave {option} out"
     if question.data is None:
         why = f"{named}: this metric is measured on images, and --data is not given"

@@ -35,7 +35,7 @@ class Segmentation(OnMaps):
         from advisor.training.on_maps.fit import Hyperparameters
         from advisor.training.on_maps.train import HeadKind
 
-        alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=500)
+        alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=300)
         return HeadKind(32, decoder(self.side), alone, Hyperparameters(8, batch=8, least_steps=300))
 
     def labels(self, own: Any, card: Card) -> Labels:

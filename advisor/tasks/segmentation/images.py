@@ -115,9 +115,9 @@ class MaskContent:
         """Return the classes in an image, the largest first; empty for one that was left out."""
         if path not in self._places:
             return ""
-        pixels = self.read.pixels[self._places[path]]
-        order = [label for label in np.argsort(-pixels).tolist() if pixels[label]]
-        return ", ".join(f"{self.read.classes[each]} {100 * pixels[each] / pixels.sum():.1f} %" for each in order)
+        pixels, names = self.read.pixels[self._places[path]], self.read.classes
+        order = [label for label in np.argsort(-pixels).tolist() if pixels[label] and names[label] != BACKGROUND]
+        return ", ".join(f"{names[each]} {100 * pixels[each] / pixels.sum():.1f} %" for each in order) or "nothing"
 
     def drawing(self, path: Path) -> Drawing | None:
         """Return the mask of an image; None for one that was left out."""
@@ -125,7 +125,7 @@ class MaskContent:
             return None
         mask = self.read.masks[self._places[path]]
         layer = base64.b64encode(coloured(mask.labels(), self.read.classes)).decode()
-        return Drawing(mask.size[::-1], (), layer if len(self.label(path).split(",")) > 1 else "")
+        return Drawing(mask.size[::-1], (), layer if self.label(path) != "nothing" else "")
 
     def to_json(self) -> Mapping[str, Any]:
         """Return the images and pixels of each class."""
@@ -173,7 +173,7 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
         )
     numbers = Counter(dict(zip(read.classes, (read.pixels > 0).sum(axis=0).tolist(), strict=True)))
     if rare := [f"{name} ({number})" for name, number in numbers.items() if number < FEW]:
-        message = f"{counted(len(rare), 'class')} in fewer than {FEW} images: {listed(rare)}"
+        message = f"{counted(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
     empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]
     if empty and read.classes[0] == BACKGROUND:

@@ -144,11 +144,11 @@ def list_masks(path: Path) -> MaskListing:
     if path.is_file():
         return _table(path) if path.suffix.lower() in SUFFIXES else _coco(path)
     found = _folders(path)
-    if not found.entries and coco_files(path, sure=True):
-        return _coco(path)
-    if not any(entry.mask for entry in found.entries):
+    if any(entry.mask for entry in found.entries):
+        return found
+    if not coco_files(path, sure=True):
         raise UsageError(f"--data: '{path}' has no image with a mask of its name", HINT)
-    return found
+    return _coco(path)
 
 
 def _table(path: Path) -> MaskListing:
@@ -161,43 +161,35 @@ def _table(path: Path) -> MaskListing:
 
 
 def _folders(root: Path) -> MaskListing:
-    images, masks = list[tuple[Path, Path]](), list[tuple[Path, Path]]()
-    for folder in dict.fromkeys(folder for folder, _ in [(root, ""), *part_folders(root)]):
-        own, truth = folder_in(folder, *IMAGES), folder_in(folder, *MASKS)
-        if own == folder and folder == root and folder_in(root, "train", "training") != root:
-            continue
-        names = {MASKS: truth} if own == folder else {}
-        inside = [file for file in images_in(own) if not any(file.is_relative_to(each) for each in names.values())]
-        if truth != folder:
-            images += [(file, own) for file in inside if truth not in file.parents]
-            masks += [(file, truth) for file in images_in(truth)]
-        elif own == folder:
-            photographs = {_stem(file, folder) for file in inside if file.suffix.lower() != ".png"}
-            for file in inside:
-                apart = _stem(file, folder) != (file.parent.relative_to(folder), file.stem.casefold())
-                is_mask = apart or (file.suffix.lower() == ".png" and _stem(file, folder) in photographs)
-                (masks if is_mask else images).append((file, folder))
-    by_stem = {(part_of(base.parent.name), *_stem(file, base)): (file, base) for file, base in masks}
-    classes = {file.relative_to(base).parts[0] for file, base in masks if len(file.relative_to(base).parts) > 1}
-    classes = {name for name in classes if not part_of(name)}
-    entries, taken = [], set()
-    for file, base in images:
-        first = file.relative_to(base).parts[0]
-        part = part_of(base.parent.name) if base.parent != root.parent else ""
-        key = (part_of(base.parent.name), *_stem(file, base))
-        mask, _ = by_stem.get(key, (None, None))
-        taken.add(key)
-        label = first if classes and len(file.relative_to(base).parts) > 1 and not part_of(first) else ""
-        entries.append(MaskEntry(Entry(file, ONE_CLASS, part or part_of(first)), mask, label))
-    alone = [Rejected(by_stem[key][0], "a mask without an image of its name") for key in by_stem if key not in taken]
+    """List folders of images and of masks, in ``root`` or in those of its parts; or masks beside their images."""
+    images, masks = dict[tuple[str, ...], Path](), dict[tuple[str, ...], Path]()
+    for base, part in dict.fromkeys([(root, ""), *part_folders(root)]):
+        own, truth = folder_in(base, *IMAGES), folder_in(base, *MASKS)
+        if truth != base:
+            images |= {(part, *_name(file, own)): file for file in images_in(own) if truth not in file.parents}
+            masks |= {(part, *_name(file, truth)): file for file in images_in(truth)}
+    for file in () if masks else images_in(root):
+        name, part = _name(file, root), part_of(file.relative_to(root).parts[0])
+        marked = name[-1] != file.stem.casefold() or (file.suffix.lower() == ".png" and (part, *name) in images)
+        (masks if marked else images)[part, *name] = file
+    classes = {folder for _, folder, *_ in masks if folder and not part_of(folder)}
+    entries = [
+        MaskEntry(
+            Entry(file, ONE_CLASS, key[0] or part_of(key[1])), masks.get(key),
+            file.parent.name if classes and key[1] and not part_of(key[1]) else "",
+        )
+        for key, file in images.items()
+    ]  # fmt: skip
+    alone = [Rejected(file, "a mask without an image of its name") for key, file in masks.items() if key not in images]
     return MaskListing(root, entries, _names(root), tuple(alone))
 
 
-def _stem(file: Path, base: Path) -> tuple[Path, str]:
+def _name(file: Path, base: Path) -> tuple[str, ...]:
     """Return folder and name of a file without what marks a mask, which image and mask have in common."""
     stem = file.stem.casefold()
     ending = next((each for each in ENDINGS if stem.endswith(each)), "")
-    return file.parent.relative_to(base), stem.removesuffix(ending)
+    folder = file.parent.relative_to(base).as_posix().casefold()
+    return "" if folder == "." else folder, stem.removesuffix(ending)
 
 
 def _names(root: Path) -> dict[int, str]:
@@ -293,7 +285,9 @@ def survey_masks(path: Path, progress: Progress | None = None) -> MaskSurvey:
     paths = [image.path for image in images.dataset.images]
     images = images.without([Rejected(path, fault) for path, fault in zip(paths, faults, strict=True) if fault])
     kept = [(by_path[path], each) for path, each, fault in zip(paths, read, faults, strict=True) if not fault]
-    return _labelled(images, names, [(entry, each) for entry, each in kept if isinstance(each, _Read)], path)
+    survey_of = _labelled(images, names, [(entry, each) for entry, each in kept if isinstance(each, _Read)], path)
+    unused = [name for name in listing.names.values() if name not in survey_of.classes and name.casefold() not in VOID]
+    return replace(survey_of, unused=tuple(unused))
 
 
 def _sizes(images: Survey) -> Iterator[tuple[Any, tuple[tuple[int, int], int]]]:
@@ -326,7 +320,7 @@ def _read(entry: MaskEntry, stored: tuple[tuple[int, int], int]) -> _Read | str:
 def _read_regions(regions: tuple[tuple[int, Any], ...], size: tuple[int, int]) -> _Read | str:
     try:
         found, counts = np.unique(_drawn(regions, size), return_counts=True)
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except Exception as error:  # of pycocotools, which raises no class of its own
         return f"its segmentation: {error or type(error).__name__}"
     points = [np.asarray(part, float).reshape(-1, 2) for _, own in regions if isinstance(own, list) for part in own]
     beyond = any(bool((each < -1).any() or (each > np.array(size[::-1]) + 1).any()) for each in points)
@@ -395,7 +389,7 @@ def _labelled(images: Survey, name: Any, kept: Sequence[tuple[MaskEntry, _Read]]
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
     own = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
     outside = tuple(entry.image.path for entry, read in kept if read.outside)
-    return MaskSurvey(replace(images, dataset=own), tuple(masks), pixels, (), outside)
+    return MaskSurvey(replace(images, dataset=own), tuple(masks), pixels, outside=outside)
 
 
 def _first(name_of: str, kept: Sequence[tuple[MaskEntry, _Read]], name: Any) -> int:

@@ -1,0 +1,155 @@
+"""A decoder learns to tell shapes, its file is what MediaPipe reads, and a search does the whole."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.evaluation import Status
+from advisor.datasets.images import InputSpec, load
+from advisor.exporting.check import other_mask
+from advisor.store import RunFolder
+from advisor.tasks import SEGMENTATION
+from advisor.tasks.segmentation.judging import Segmenter
+from advisor.tasks.segmentation.network import Masked, decoder, resized
+from advisor.tasks.segmentation.shipping import PALETTE, coloured
+from advisor.tflite.metadata import Metadata, write_metadata
+from advisor.training.on_maps.kept import Section
+from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
+from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
+
+__all__ = ["shared_folder", "warm_cache"]
+
+VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
+    """A float file that learnt squares and bars on a small random backbone, and 20 images that it did not see."""
+    from advisor.training.finetune.network import flatbuffer
+    from advisor.training.on_maps import with_maps
+    from advisor.training.on_maps.fit import Hyperparameters, fit
+    from advisor.training.on_maps.kept import LabelledImages, keep_maps
+    from advisor.training.on_maps.train import joined
+    from tests.training.nets import WIDE, halvings
+
+    assert VIEW.size == WIDE
+    folder = tmp_path_factory.mktemp("shapes")
+    made = [shapes(number, (WIDE, WIDE)) for number in range(68)]
+    paths = [save(folder / f"{number}.png", pixels) for number, (pixels, _) in enumerate(made)]
+    import keras
+
+    keras.utils.set_random_seed(0)
+    maps = with_maps(halvings(pad=True))
+    head = decoder(WIDE)([output.shape[1:] for output in maps.outputs], 3)
+    learnt = LabelledImages(paths[:48], [Masked.of(mask) for _, mask in made[:48]])
+    fit(head, keep_maps(maps, learnt, VIEW, folder, 0), Hyperparameters(60, 8, 8e-3, averaging=0.99))
+    data = write_metadata(flatbuffer(joined(maps, head)), Metadata("shapes", CLASSES, VIEW.mean, VIEW.std))
+    (folder / "shapes.tflite").write_bytes(data)
+    return folder / "shapes.tflite", paths[48:]
+
+
+@pytest.mark.integration
+def test_a_decoder_learns_to_tell_the_pixels_of_two_shapes(trained: tuple[Path, list[Path]]) -> None:
+    model, paths = trained
+    run = Segmenter(model, VIEW)
+    both = either = np.zeros(3)
+    for path in paths:
+        true, found = shapes(int(path.stem), (64, 64))[1], run(path)
+        both = both + [((true == k) & (found == k)).sum() for k in range(3)]
+        either = either + [((true == k) | (found == k)).sum() for k in range(3)]
+    assert min(both / either) > 0.5
+
+
+@pytest.mark.integration
+def test_mediapipe_gives_the_same_mask_on_twenty_images(trained: tuple[Path, list[Path]]) -> None:
+    mediapipe = pytest.importorskip("mediapipe", reason="mediapipe is not installed")
+    vision = mediapipe.tasks.vision
+    model, paths = trained
+    run, base = Segmenter(model, VIEW), mediapipe.tasks.BaseOptions(model_asset_path=str(model))
+    options = vision.ImageSegmenterOptions(base_options=base, output_category_mask=True)
+    with vision.ImageSegmenter.create_from_options(options) as client:
+        assert tuple(client.labels) == CLASSES
+        for path in paths:
+            image = mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=load(path, 64))
+            mask = np.asarray(client.segment(image).category_mask.numpy_view()).reshape(64, 64)
+            np.testing.assert_array_equal(mask, run(path))
+
+
+@pytest.mark.integration
+def test_the_probabilities_of_a_pixel_sum_to_one(trained: tuple[Path, list[Path]]) -> None:
+    from ai_edge_litert.interpreter import Interpreter
+
+    run: Any = Interpreter(model_path=str(trained[0])).get_signature_runner()
+    scores = run(image=VIEW.read(trained[1][0])[None])["scores"]
+    assert scores.shape == (1, 64, 64, 3)
+    np.testing.assert_allclose(scores.sum(axis=-1), 1.0, atol=1e-5)
+
+
+@pytest.mark.integration
+def test_a_search_trains_judges_reports_exports_and_shows_a_segmenter(tmp_path: Path, warm_cache: Path) -> None:
+    from advisor.exporting.bundle import export
+    from advisor.exporting.photograph import predict
+
+    data, runs = folders(tmp_path / "set", 60), tmp_path / "runs"
+    options = ("--task", "segmentation", "--data", str(data), "--candidates", SMALLEST, "--threads", "1")
+    done = search(warm_cache, runs, *options, "--compressions", "float32,int8")
+    assert done.returncode == 0, done.stderr
+    assert "mean IoU" in done.stdout
+    run = RunFolder((runs / "latest").resolve())
+    rows = {row.configuration.compression: row for row in run.evaluations()}
+    assert [row.status for row in rows.values()] == [Status.OK] * 2
+    judged = next(row for row in rows.values() if row.holdout_answers)
+    assert set(judged.holdout_answers.per_class_recall) == set(CLASSES)
+    assert set(judged.holdout_answers.figures) == {"Boundary F1", "Pixel accuracy"}
+    page = (run.path / "report.html").read_text()
+    assert "Pixel by pixel" in page
+    assert page.count('class="layer"') == 16
+    bundle = export(run.path, tmp_path / "bundle")
+    assert {"android/Segmenter.kt", "ios/Segmenter.swift", "python/segment.py"} <= set(bundle.files)
+    checked = subprocess.run([sys.executable, bundle.path / "check.py"], capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, checked.stdout
+    photograph = save(tmp_path / "photo.png", shapes(1)[0])
+    (answer,) = predict(run.path, [photograph], tmp_path / "drawn")
+    assert not answer.error
+    drawn = np.asarray(Image.open(next((tmp_path / "drawn").iterdir())))
+    assert drawn.shape == shapes(1)[0].shape
+
+
+def test_a_section_of_a_mask_is_ignored_outside_the_image() -> None:
+    labels = np.arange(16, dtype=np.uint8).reshape(4, 4)
+    whole = Masked.of(labels).within(Section(0.0, 0.0, 1.0, 1.0, mirrored=True))
+    np.testing.assert_array_equal(whole.labels, labels[:, ::-1])
+    half = Masked.of(labels).within(Section(-0.5, 0.0, 1.0, 1.0, mirrored=False)).labels
+    assert (half[:2] == 255).all()
+    np.testing.assert_array_equal(half[2:], labels[:2])
+
+
+def test_a_mask_is_resized_by_the_nearest_pixel() -> None:
+    np.testing.assert_array_equal(resized(np.array([[0, 3]], np.uint8), (2, 4)), [[0, 0, 3, 3]] * 2)
+
+
+def test_the_background_and_ignored_pixels_are_transparent() -> None:
+    from io import BytesIO
+
+    image = Image.open(BytesIO(coloured(np.array([[0, 1, 2, 255]], np.uint8), CLASSES))).convert("RGBA")
+    pixels = np.asarray(image)[0]
+    assert pixels[:, 3].tolist() == [0, 255, 255, 0]
+    assert [f"#{bytes(pixel[:3]).hex()}" for pixel in pixels[1:3]] == list(PALETTE[:2])
+
+
+def test_a_bundle_is_wrong_if_more_pixels_than_tolerated_have_another_class() -> None:
+    scores = np.eye(3)[np.array([[0, 0, 1, 1, 2]] * 2)]
+    row = {"mask": [0, 2, 1, 2, 2, 1, 0, 2, 1, 2, 2, 1]}
+    assert other_mask([scores], row, 0.0) == ""
+    row["mask"][1:4] = [1, 1, 3]
+    assert other_mask([scores], row, 0.05) == "10.00 % of the pixels have another class"
+    assert other_mask([scores], row, 0.2) == ""
+
+
+def test_segmenters_are_trained_by_a_head_and_by_fine_tuning() -> None:
+    assert SEGMENTATION.trainings == ("head", "finetune_top", "finetune_all")
