@@ -164,7 +164,7 @@ def export(
 def _parts(exported: ExportedModel, targets: Sequence[str], page: bool) -> tuple[dict[str, bytes], str]:
     """Return the files of the parts among the targets, and with ``page`` those of the page, or why it is missing."""
     found = {path: content for part in parts_of(targets).values() for path, content in part.files(exported).items()}
-    if not page or WEB in targets or not exported.shipping.web:
+    if not page or WEB in targets or not exported.shipping.page.script:
         return found, ""
     try:
         return {**found, **integration(PARTS, WEB).files(exported)}, ""

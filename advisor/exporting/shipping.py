@@ -203,6 +203,24 @@ def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[An
 
 
 @dataclass(frozen=True)
+class Page:
+    """What a page for browsers does with a model of a task.
+
+    Attributes:
+        script: path of JavaScript in ``package`` with ``meaningOf(outputs, facts)``; empty if there is no page.
+        facts: further facts for it.
+        package: the package.
+    """
+
+    script: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    package: str = "advisor.exporting"
+
+
+NO_PAGE = Page()
+
+
+@dataclass(frozen=True)
 class Shipping:
     """Content of a bundle of one task. Each file of code has a template of its name.
 
@@ -213,7 +231,8 @@ class Shipping:
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: function that makes the expected answers of test vectors.
-        web: there is a page for browsers, and a Core ML package.
+        coreml: there is a Core ML package.
+        page: the page for browsers.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
         package: package with the folder ``templates``; they may use those of ``advisor.exporting``.
     """
@@ -224,7 +243,8 @@ class Shipping:
     snippets: Mapping[str, str]
     edgetpu: str
     answering: Answering
-    web: bool = False
+    coreml: bool = False
+    page: Page = NO_PAGE
     least: float | None = None
     package: str = "advisor.exporting"
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, cast
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import HEAD, recipe_of
-from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
 from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
 from advisor.engine.pipeline.stages.backbone import identity
@@ -33,13 +32,13 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
     starts from the compared head.
     """
-    role, recipe, task = purpose.learns, recipe_of(training), workload.question.of_task
+    role, recipe, task = purpose.learns, recipe_of(training), cast("OnMaps", workload.question.of_task)
     head = trained(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
-            what = cast("OnMaps", task).learnt
-            raise UnsupportedRecipe(f"a file of your own has no graph that {what} can be trained on; name a network")
+            why = f"a file of your own has no graph that {task.learnt} can be trained on; name a network"
+            raise UnsupportedRecipe(why)
         part = materials.part(role)
         own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
@@ -55,7 +54,7 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         )  # fmt: skip
 
     scope = Scope(card.name, training, purpose=purpose)
-    seconds = cost.detector_s(card, workload.images[role], tuning=head is not None)
+    seconds = task.seconds(card, workload.images[role], tuning=head is not None)
     return Stage(
         StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the network of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,

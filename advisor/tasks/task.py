@@ -140,6 +140,12 @@ class OnMaps(Task):
     def labels(self, own: Any, card: Card) -> Labels:
         """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""
 
+    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+        """Return the rough seconds of training a head on so many images, or of fine-tuning it and the backbone."""
+        from advisor.engine.pipeline import cost
+
+        return cost.detector_s(card, images, tuning)
+
     def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images

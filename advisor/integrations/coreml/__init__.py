@@ -27,7 +27,7 @@ _NAMES = uuid.UUID("6d0f6f9e-3f0b-5b0e-9a51-0a2f3c8f6c11")
 
 def check(shipping: Shipping) -> None:
     """Check that a package can be made for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
-    if not shipping.web:
+    if not shipping.coreml:
         raise UsageError(f"--coreml: there is no package that {shipping.does}", "leave it out")
     if importlib.util.find_spec(PACKAGE) is None:
         raise UsageError(f"--coreml needs {PACKAGE}", install_extra("coreml"))

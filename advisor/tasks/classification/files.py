@@ -25,7 +25,7 @@ from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.engine.question import Question
-from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, ShippedModel, Shipping
+from advisor.exporting.shipping import COUNT, TOLERANCES, Answer, Found, Page, ShippedModel, Shipping
 from advisor.isolation import Scratch
 from advisor.measurement.confidence import OutOfFold
 from advisor.store import RunFolder, answers_file
@@ -144,7 +144,7 @@ def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[fl
 SHIPPING = Shipping(
     "classifies images", "probabilities", "classifier_card.md.j2",
     {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
-    "edgetpu/classify_edgetpu.py", classified, web=True,
+    "edgetpu/classify_edgetpu.py", classified, coreml=True, page=Page("classes.js"),
 )  # fmt: skip
 
 

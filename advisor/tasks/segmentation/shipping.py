@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
+from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, Shipping, runners
 from advisor.tasks.segmentation.masks import BACKGROUND, IGNORED
 
 if TYPE_CHECKING:
@@ -73,5 +73,6 @@ def _pairs(mask: NDArray[np.int64]) -> list[int]:
 SHIPPING = Shipping(
     "tells the class of each pixel", "masks", "segmenter_card.md.j2",
     {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
-    "", masked, package=__package__,
+    "", masked, page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
+    package=__package__,
 )  # fmt: skip

@@ -30,7 +30,7 @@ from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
-from advisor.tasks.classification.files import answers
+from advisor.tasks.classification.files import SHIPPING, answers
 from tests.browsers import browser, new_context, require_runtime
 from tests.cli.conftest import called
 from tests.exporting.conftest import evaluation_of, ran
@@ -219,7 +219,7 @@ def test_below_its_threshold_an_answer_is_not_sure(browser: Browser, made: Bundl
     (first, *_), labels = made.model.labels, made.model.labels
     thresholds = ShippedThresholds(0.9, dict.fromkeys(labels, 0.999999), {first: 0.0})
     model = replace(prepare(made.model.content, "model.tflite"), thresholds=thresholds)
-    for name, content in web_page(model, made.evaluation).items():
+    for name, content in web_page(model, made.evaluation, SHIPPING.page).items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(content)
     with opened(browser, (tmp_path / "web" / "index.html").as_uri()) as found:

@@ -1,9 +1,12 @@
 """A decoder learns to tell shapes, its file is what MediaPipe reads, and a search does the whole."""
 
+from __future__ import annotations
+
+import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -11,7 +14,10 @@ from PIL import Image
 
 from advisor.core.evaluation import Status
 from advisor.datasets.images import InputSpec, load
+from advisor.exporting.bundle import export
 from advisor.exporting.check import other_mask
+from advisor.exporting.photograph import predict
+from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks import SEGMENTATION
 from advisor.tasks.segmentation.judging import Segmenter
@@ -19,10 +25,14 @@ from advisor.tasks.segmentation.network import Masked, decoder, resized
 from advisor.tasks.segmentation.shipping import PALETTE, coloured
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.on_maps.kept import Section
+from tests.browsers import browser, new_context, require_runtime
 from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
 
-__all__ = ["shared_folder", "warm_cache"]
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser", "shared_folder", "warm_cache"]
 
 VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 
@@ -90,34 +100,66 @@ def test_the_probabilities_of_a_pixel_sum_to_one(trained: tuple[Path, list[Path]
     np.testing.assert_allclose(scores.sum(axis=-1), 1.0, atol=1e-5)
 
 
-@pytest.mark.integration
-def test_a_search_trains_judges_reports_exports_and_shows_a_segmenter(tmp_path: Path, warm_cache: Path) -> None:
-    from advisor.exporting.bundle import export
-    from advisor.exporting.photograph import predict
-
-    data, runs = folders(tmp_path / "set", 60), tmp_path / "runs"
+@pytest.fixture(scope="module")
+def run(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A search over images of squares and bars."""
+    folder = tmp_path_factory.mktemp("segmentation")
+    data, runs = folders(folder / "set", 60), folder / "runs"
     options = ("--task", "segmentation", "--data", str(data), "--candidates", SMALLEST, "--threads", "1")
-    done = search(warm_cache, runs, *options, "--compressions", "float32,int8")
+    done = search(warm_cache, runs, *options, "--training", "head", "--compressions", "float32,int8")
     assert done.returncode == 0, done.stderr
     assert "mean IoU" in done.stdout
-    run = RunFolder((runs / "latest").resolve())
+    return RunFolder((runs / "latest").resolve())
+
+
+@pytest.mark.integration
+def test_a_search_trains_judges_and_reports_a_segmenter(run: RunFolder) -> None:
     rows = {row.configuration.compression: row for row in run.evaluations()}
     assert [row.status for row in rows.values()] == [Status.OK] * 2
     judged = next(row for row in rows.values() if row.holdout_answers)
     assert set(judged.holdout_answers.per_class_recall) == set(CLASSES)
     assert set(judged.holdout_answers.figures) == {"Boundary F1", "Pixel accuracy"}
+    assert judged.holdout_accuracy.low < judged.holdout_accuracy.value <= judged.holdout_accuracy.high
     page = (run.path / "report.html").read_text()
     assert "Pixel by pixel" in page
     assert page.count('class="layer"') == 16
-    bundle = export(run.path, tmp_path / "bundle")
-    assert {"android/Segmenter.kt", "ios/Segmenter.swift", "python/segment.py"} <= set(bundle.files)
-    checked = subprocess.run([sys.executable, bundle.path / "check.py"], capture_output=True, text=True, timeout=120)
-    assert checked.returncode == 0, checked.stdout
+
+
+@pytest.mark.integration
+def test_a_photograph_is_drawn_with_its_mask(run: RunFolder, tmp_path: Path) -> None:
     photograph = save(tmp_path / "photo.png", shapes(1)[0])
     (answer,) = predict(run.path, [photograph], tmp_path / "drawn")
     assert not answer.error
+    assert {each.label for each in answer.found} <= {"square", "bar"}
     drawn = np.asarray(Image.open(next((tmp_path / "drawn").iterdir())))
     assert drawn.shape == shapes(1)[0].shape
+
+
+@pytest.mark.integration
+def test_a_bundle_has_code_vectors_and_a_page_that_gives_the_mask(
+    run: RunFolder, browser: Browser, tmp_path: Path
+) -> None:
+    require_runtime(LITERT)
+    bundle = export(run.path, tmp_path / "bundle", targets=["android", "ios", "python", "web"])
+    assert {"android/Segmenter.kt", "ios/Segmenter.swift", "python/segment.py"} <= set(bundle.files)
+    photograph = save(tmp_path / "photo.png", shapes(1, (64, 64))[0])
+    (answer,) = predict(run.path, [photograph])
+    for program in (("check.py",), ("python/segment.py", str(photograph))):
+        asked = [sys.executable, str(bundle.path / program[0]), *program[1:]]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert "% of the pixels are background" in done.stdout
+    page = new_context(browser).new_page()
+    page.goto((bundle.path / "web" / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready]")
+    page.set_input_files("#file", str(photograph))
+    page.wait_for_selector("#result:not([hidden])")
+    assert set(page.inner_text("#answer").split(", ")) == {each.label for each in answer.found} or not answer.found
+    shares = np.array(json.loads(page.get_attribute("#result", "data-probabilities") or ""))
+    own = {each.label: each.score for each in answer.found}
+    np.testing.assert_allclose(shares[1:], [own.get(name, 0.0) for name in CLASSES[1:]], atol=0.01)
+    size = page.evaluate("() => [document.getElementById('layer').width, document.getElementById('layer').height]")
+    assert size == [64, 64]
 
 
 def test_a_section_of_a_mask_is_ignored_outside_the_image() -> None:

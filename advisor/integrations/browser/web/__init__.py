@@ -15,7 +15,7 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.exporting.documents import by_place, render_html, render_template
-from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping
+from advisor.exporting.shipping import ExportedModel, Page, ShippedModel, Shipping
 from advisor.reporting.pages import content_policy, json_for_script, trusted
 
 CONTENT = "a page that {does}: open web/index.html in a browser"
@@ -29,23 +29,23 @@ RUNTIMES = {"runtime.js": "litert_wasm_internal", "runtime_compat.js": "litert_w
 
 def check(shipping: Shipping) -> None:
     """Check that there is a page for a task; see :class:`advisor.exporting.shipping.BundlePart`."""
-    if not shipping.web:
+    if not shipping.page.script:
         raise UsageError(f"--web: there is no page that {shipping.does}", "leave it out")
 
 
 def files(exported: ExportedModel) -> Mapping[str, bytes]:
     """Return the files of the page; see :class:`advisor.exporting.shipping.BundlePart`."""
-    return web_page(exported.model, exported.evaluation)
+    return web_page(exported.model, exported.evaluation, exported.shipping.page)
 
 
-def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
+def web_page(model: ShippedModel, evaluation: Evaluation, task: Page) -> dict[str, bytes]:
     """Return the files of the page by their paths in the bundle; UsageError if the runtime cannot be fetched."""
     from advisor.integrations.browser import LITERT, fetched
 
     runtime = fetched(LITERT)
     found = {name: _runtime_script(runtime, stem) for name, stem in RUNTIMES.items()}
     found[MODEL] = f'var MODEL = "{_base64(model.content)}";\n'.encode()
-    found[PAGE] = _page(model, evaluation, f"{LITERT.package} {LITERT.version}").encode()
+    found[PAGE] = _page(model, evaluation, task, f"{LITERT.package} {LITERT.version}").encode()
     version = hashlib.sha256(b"".join(found[name] for name in sorted(found))).hexdigest()[:16]
     offline = render_template("offline.js.j2", __name__, version=f"advisor-{version}", files=["./", *sorted(found)])
     found[OFFLINE] = offline.encode()
@@ -53,7 +53,7 @@ def web_page(model: ShippedModel, evaluation: Evaluation) -> dict[str, bytes]:
     return {f"{FOLDER}/{name}": content for name, content in found.items()}
 
 
-def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
+def _page(model: ShippedModel, evaluation: Evaluation, task: Page, runtime: str) -> str:
     facts = {
         "labels": model.labels,
         "size": model.size,
@@ -62,9 +62,11 @@ def _page(model: ShippedModel, evaluation: Evaluation, runtime: str) -> str:
         "threshold": model.threshold,
         "least_of": by_place(model, model.thresholds.by_class),
         "may_show": by_place(model, model.thresholds.recall),
+        **task.facts,
     }
     shared = (resources.files("advisor.integrations.browser") / "litert.js").read_text(encoding="utf-8")
-    scripts = [shared, _asset("pixels.js"), _asset("page.js")]
+    meaning = (resources.files(task.package) / task.script).read_text(encoding="utf-8")
+    scripts = [shared, _asset("pixels.js"), meaning, _asset("page.js")]
     return render_html(
         "web.html.j2",
         __name__,

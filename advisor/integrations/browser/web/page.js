@@ -1,6 +1,7 @@
 'use strict';
 
 const TOP = 5;
+const LAYER_SIDE = 800; // of a layer over an image, in pixels at most
 const part = (name) => document.getElementById(name);
 const facts = JSON.parse(part('facts').textContent);
 const state = {model: null, busy: false, stream: null};
@@ -34,19 +35,35 @@ async function start() {
   state.model = await LiteRtModel.load(wasm, bytesOf(MODEL));
 }
 
-// Return the probability of each class.
-function probabilities(pixels) {
+// Return the outputs of the model.
+function outputsFor(pixels) {
   state.model.write(0, (values) => {
     for (let at = 0; at < values.length; at++) values[at] = Math.fround(pixels[at] - facts.mean) / facts.std;
   });
-  return Array.from(state.model.run(true)[0]);
+  return state.model.run(true);
 }
 
+// Return the score of each class (`found`); of some tasks also an `answer` in words, and a `layer` of colours: rows and
+// columns, and RGBA of its pixels.
 function answerTo(source, width, height) {
   const pixels = pixelsOf(source, width, height, facts.size);
   const begin = performance.now();
-  const found = probabilities(pixels);
-  return {found, took_ms: performance.now() - begin};
+  const outputs = outputsFor(pixels);
+  return {took_ms: performance.now() - begin, width, height, ...meaningOf(outputs, facts)};
+}
+
+// Draw a layer of colours with the sides of the image, which it lies over.
+function drawLayer(layer, width, height) {
+  const canvas = part('layer');
+  canvas.hidden = !layer;
+  if (!layer) return;
+  const small = new OffscreenCanvas(layer.columns, layer.rows);
+  small.getContext('2d').putImageData(new ImageData(layer.rgba, layer.columns, layer.rows), 0, 0);
+  const shrink = Math.min(1, LAYER_SIDE / Math.max(width, height));
+  [canvas.width, canvas.height] = [Math.ceil(width * shrink), Math.ceil(height * shrink)];
+  const context = canvas.getContext('2d');
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
 
 const least = (place) => facts.least_of[place] ?? facts.threshold ?? 0;
@@ -67,11 +84,12 @@ function row(label, share, enough) {
   return item;
 }
 
-function show({found, took_ms}) {
+function show({found, took_ms, answer, layer, width, height}) {
+  drawLayer(layer, width, height);
   const order = found.map((_, place) => place).sort((one, other) => found[other] - found[one] || one - other);
   const [first] = order;
   const sure = found[first] >= least(first);
-  part('answer').textContent = sure ? facts.labels[first] : 'Not sure';
+  part('answer').textContent = answer ?? (sure ? facts.labels[first] : 'Not sure');
   part('answer').dataset.sure = sure;
   part('remark').textContent = sure
     ? ''
