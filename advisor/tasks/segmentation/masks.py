@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -21,7 +21,7 @@ from advisor.core.units import listed
 from advisor.datasets.boxes import base_of, coco_files, images_of, key_of, lists_of
 from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
-from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes, reason
+from advisor.datasets.images import open_image, quiet, read_bytes, reason
 from advisor.datasets.layouts import SPLIT, SUFFIXES, ManifestColumns, entry_of, images_in, read_rows
 from advisor.datasets.survey import Progress, Survey, survey
 from advisor.isolation.resources import usable_cores
@@ -264,10 +264,13 @@ class MaskSurvey:
 
 
 class _Read(NamedTuple):
-    sha256: str
-    values: Mapping[int, int]  # number of pixels with each value
+    entry: MaskEntry
+    size: tuple[int, int]  # height and width of the upright image
+    sha256: str = ""
+    values: Mapping[int, int] = {}  # number of pixels with each value
     orientation: int = 1
     outside: bool = False
+    fault: str = ""  # why the image cannot be used
 
 
 def survey_masks(path: Path, progress: Progress | None = None) -> MaskSurvey:
@@ -278,120 +281,103 @@ def survey_masks(path: Path, progress: Progress | None = None) -> MaskSurvey:
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
     images = survey(Listing(listing.root, [each.image for each in by_path.values()], (), listing.rejected), progress)
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        read = list(pool.map(lambda one: _read(by_path[one[0].path], one[1]), _sizes(images)))
-    names = _classes(listing, [each for each in read if isinstance(each, _Read)])
-    faults = [_fault(each, names) for each in read]
-    paths = [image.path for image in images.dataset.images]
-    images = images.without([Rejected(path, fault) for path, fault in zip(paths, faults, strict=True) if fault])
-    kept = [(by_path[path], each) for path, each, fault in zip(paths, read, faults, strict=True) if not fault]
-    survey_of = _labelled(images, names, [(entry, each) for entry, each in kept if isinstance(each, _Read)], path)
-    unused = [name for name in listing.names.values() if name not in survey_of.classes and name.casefold() not in VOID]
-    return replace(survey_of, unused=tuple(unused))
-
-
-def _sizes(images: Survey) -> Iterator[tuple[Any, tuple[tuple[int, int], int]]]:
+    entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
-    shots = (shot.orientation for shot in images.shots)
-    return zip(images.dataset.images, zip(sizes, shots, strict=True), strict=True)
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        read = list(pool.map(_read, entries, sizes, [shot.orientation for shot in images.shots]))
+    name = _names_of(listing, {value for each in read for value in each.values})
+    read = [each._replace(fault=each.fault or _unknown(each, name)) for each in read]
+    images = images.without([Rejected(each.entry.image.path, each.fault) for each in read if each.fault])
+    found = _labelled(images, name, [each for each in read if not each.fault], path)
+    unused = [each for each in listing.names.values() if each not in found.classes and each.casefold() not in VOID]
+    return replace(found, unused=tuple(unused))
 
 
-def _read(entry: MaskEntry, stored: tuple[tuple[int, int], int]) -> _Read | str:
-    """Return the values of a mask, or why it cannot be used; ``stored`` is its image's size, and how it is turned."""
-    size, turn = stored
-    upright = size[::-1] if turn > 4 else size
-    if entry.regions is not None:
-        return _read_regions(entry.regions, upright)
-    if entry.mask is None:
-        return _Read("", {0: upright[0] * upright[1]}) if entry.folder else "no mask"
+def _read(entry: MaskEntry, stored: tuple[int, int], turn: int) -> _Read:
+    """Read a mask; ``stored`` is the size in which its image is stored, and ``turn`` how it is turned, as in EXIF."""
+    read = _Read(entry, stored[::-1] if turn > 4 else stored)
+    if entry.mask is None and entry.regions is None:
+        every = {0: stored[0] * stored[1]}
+        return read._replace(values=every) if entry.folder else read._replace(fault="no mask")
     try:
-        data, _ = read_bytes(entry.mask)
-        values = _values(data)
-    except READ_ERRORS as error:
-        return f"its mask '{entry.mask.name}': {reason(error)}"
-    if values.shape not in (size, upright):
-        shown = [f"{each[1]}x{each[0]}" for each in (values.shape, upright)]
-        return f"its mask '{entry.mask.name}' has {shown[0]} pixels, the image {shown[1]}"
-    found, counts = np.unique(values, return_counts=True)
-    content = dict(zip(found.tolist(), counts.tolist(), strict=True))
-    return _Read(hashlib.sha256(data).hexdigest(), content, 1 if values.shape == upright else turn)
+        return _of_regions(read) if entry.mask is None else _of_file(read, entry.mask, turn)
+    except Exception as error:  # pycocotools raises no class of its own
+        file = f" '{entry.mask.name}'" if entry.mask else ""
+        return read._replace(fault=f"its mask{file}: {reason(error)}")
 
 
-def _read_regions(regions: tuple[tuple[int, Any], ...], size: tuple[int, int]) -> _Read | str:
-    try:
-        found, counts = np.unique(_drawn(regions, size), return_counts=True)
-    except Exception as error:  # of pycocotools, which raises no class of its own
-        return f"its segmentation: {error or type(error).__name__}"
+def _of_file(read: _Read, mask: Path, turn: int) -> _Read:
+    data, _ = read_bytes(mask)
+    values = _values(data)
+    if values.shape not in (read.size, read.size[::-1] if turn > 4 else read.size):
+        shown = [f"{each[1]}x{each[0]}" for each in (values.shape, read.size)]
+        raise ValueError(f"it has {shown[0]} pixels, the image {shown[1]}")
+    turned = 1 if values.shape == read.size else turn
+    return read._replace(sha256=hashlib.sha256(data).hexdigest(), values=_counts(values), orientation=turned)
+
+
+def _of_regions(read: _Read) -> _Read:
+    regions = read.entry.regions or ()
     points = [np.asarray(part, float).reshape(-1, 2) for _, own in regions if isinstance(own, list) for part in own]
-    beyond = any(bool((each < -1).any() or (each > np.array(size[::-1]) + 1).any()) for each in points)
-    content = dict(zip(found.tolist(), counts.tolist(), strict=True))
-    return _Read(sha256_json([regions, size]), content, outside=beyond)
+    beyond = any(bool((each < -1).any() or (each > np.array(read.size[::-1]) + 1).any()) for each in points)
+    values = _counts(_drawn(regions, read.size))
+    return read._replace(sha256=sha256_json([regions, read.size]), values=values, outside=beyond)
+
+
+def _counts(values: NDArray[Any]) -> dict[int, int]:
+    found, counts = np.unique(values, return_counts=True)
+    return dict(zip(found.tolist(), counts.tolist(), strict=True))
 
 
 Name = Callable[[int, str], str]  # From a value and the folder of its image to its class; empty if it is ignored
+UNKNOWN = "?"  # First letter of the class of a value that is not in the list
 
 
-def _classes(listing: MaskListing, read: Sequence[_Read]) -> Mapping[tuple[int, str], str] | Name:
-    """Return the class of each value in each folder."""
-    values = {value for each in read for value in each.values}
-    binary = len(values - {0}) == 1
-    if listing.names and not binary:
-        known = dict(listing.names)
-        return lambda value, _: known.get(value, "" if value == IGNORED else f"?{value}")
-    named = list(listing.names.values())
+def _names_of(listing: MaskListing, values: set[int]) -> Name:
+    """Return what names the values."""
+    binary, named = len(values - {0}) == 1, dict(listing.names)
 
     def name(value: int, folder: str) -> str:
+        if named and not binary:
+            return named.get(value, "" if value == IGNORED else f"{UNKNOWN}{value}")
         if value == 0:
-            return named[0] if len(named) > 1 else BACKGROUND
+            return named.get(0, BACKGROUND)
         if binary:
-            return folder or (named[-1] if named else OBJECT)
+            return folder or next((each for number, each in named.items() if number), OBJECT)
         return "" if value == IGNORED else f"class {value}" if value < IGNORED else f"#{value:06x}"
 
-    return name
+    return lambda value, folder: "" if (found := name(value, folder)).casefold() in VOID else found
 
 
-def _fault(read: _Read | str, name: Any) -> str:
-    """Return why an image cannot be used; empty if it can."""
-    if isinstance(read, str):
-        return read
-    unknown = [str(value) for value in read.values if name(value, "").startswith("?")]
-    return f"its mask has values outside the list of classes: {listed(unknown[:5])}" if unknown else ""
+def _unknown(read: _Read, name: Name) -> str:
+    unknown = [str(value) for value in read.values if name(value, "").startswith(UNKNOWN)]
+    return f"its mask has values outside the list of classes: {listed(unknown)}" if unknown else ""
 
 
-def _labelled(images: Survey, name: Any, kept: Sequence[tuple[MaskEntry, _Read]], path: Path) -> MaskSurvey:
-    there = Counter[str]()
-    for entry, read in kept:
-        there.update({name(value, entry.folder) for value in read.values})
-    classes = [each for each in there if each and each.casefold() not in VOID]
-    if len(classes) < 2:
-        rejected = [f"'{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
-        what = f"one class only, '{classes[0]}'" if classes else "no mask that can be used"
-        why = f"; {rejected[0]}" if rejected else ""
-        raise UsageError(f"--data: the masks of '{path}' have {what}{why}", HINT)
-    if len(classes) > MOST_CLASSES:
-        raise UsageError(f"--data: the masks of '{path}' have {len(classes)} classes, at most {MOST_CLASSES}", HINT)
-    order = sorted(classes, key=lambda each: (each != BACKGROUND, _first(each, kept, name), each))
+def _labelled(images: Survey, name: Name, kept: Sequence[_Read], path: Path) -> MaskSurvey:
+    first: dict[str, int] = {}  # the least value of each class
+    for each in kept:
+        for value in each.values:
+            if own := name(value, each.entry.folder):
+                first[own] = min(value, first.get(own, value))
+    if not 2 <= len(first) <= MOST_CLASSES:
+        lost = [f"; '{images.dataset.shown(row.path)}': {row.reason}" for row in images.dataset.rejected]
+        what = f"one class only, '{next(iter(first))}'" if len(first) == 1 else f"{len(first)} classes"
+        raise UsageError(f"--data: the masks of '{path}' have {what}{lost[0] if lost else ''}", HINT)
+    order = sorted(first, key=lambda each: (each != BACKGROUND, first[each], each))
     place = {each: number for number, each in enumerate(order)}
     masks, pixels = [], np.zeros((len(kept), len(order)), np.int64)
-    for row, (entry, read) in enumerate(kept):
-        pairs = [(value, place[own]) for value in read.values if (own := name(value, entry.folder)) in place]
+    for row, (entry, size, sha256, values, orientation, *_) in enumerate(kept):
+        pairs = [(value, place[own]) for value in values if (own := name(value, entry.folder))]
         for value, label in pairs:
-            pixels[row, label] += read.values[value]
-        height, width = images.stats["height"][row], images.stats["width"][row]
-        size = (int(width), int(height)) if images.shots[row].orientation > 4 else (int(height), int(width))
+            pixels[row, label] += values[value]
         drawn = [(place.get(name(value, ""), IGNORED), own) for value, own in entry.regions or ()]
-        file = str(entry.mask) if entry.mask else ""
-        masks.append(Mask(read.sha256, size, file, tuple(pairs), read.orientation, json.dumps(drawn) if drawn else ""))
-    images_with = (pixels > 0).sum(axis=0)
-    rarest = [min(np.flatnonzero(row), key=lambda label: images_with[label], default=0) for row in pixels]
-    dataset = images.dataset
-    named = tuple(replace(image, label=int(label)) for image, label in zip(dataset.images, rarest, strict=True))
+        file, regions = str(entry.mask) if entry.mask else "", json.dumps(drawn) if drawn else ""
+        masks.append(Mask(sha256, size, file, tuple(pairs), orientation, regions))
+    number, dataset = (pixels > 0).sum(axis=0), images.dataset
+    rarest = [int(min(np.flatnonzero(row), key=lambda label: number[label], default=0)) for row in pixels]
+    named = tuple(replace(image, label=label) for image, label in zip(dataset.images, rarest, strict=True))
     rows = sorted((image.sha256, mask.key) for image, mask in zip(named, masks, strict=True))
-    own = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
-    outside = tuple(entry.image.path for entry, read in kept if read.outside)
-    return MaskSurvey(replace(images, dataset=own), tuple(masks), pixels, outside=outside)
-
-
-def _first(name_of: str, kept: Sequence[tuple[MaskEntry, _Read]], name: Any) -> int:
-    """Return the least value with which a class is written."""
-    return min((v for entry, read in kept for v in read.values if name(v, entry.folder) == name_of), default=0)
+    read = replace(dataset, classes=tuple(order), images=named, fingerprint=sha256_json([order, rows]))
+    outside = tuple(each.entry.image.path for each in kept if each.outside)
+    return MaskSurvey(replace(images, dataset=read), tuple(masks), pixels, outside=outside)

@@ -147,7 +147,7 @@ def test_the_mask_of_an_image_that_is_stored_rotated_may_be_stored_so_too(tmp_pa
 @pytest.mark.parametrize(
     ("mask", "why"),
     [
-        (np.zeros((9, 9), np.uint8), "its mask '001.png' has 9x9 pixels, the image 64x48"),
+        (np.zeros((9, 9), np.uint8), "its mask '001.png': it has 9x9 pixels, the image 64x48"),
         (np.full((48, 64), 7, np.uint8), "its mask has values outside the list of classes: 7"),
         (np.full((48, 64), 700, np.uint16), "its values reach 700, and 255 is the largest; save it with 8 bits"),
     ],
@@ -206,7 +206,7 @@ def test_a_coco_file_without_segmentations_or_with_a_wrong_one_is_named(tmp_path
     document = json.loads(file.read_text())
     document["annotations"][0]["segmentation"] = [["a", 1]]
     file.write_text(json.dumps(document))
-    assert reasons(root)["001.jpg"].startswith("its segmentation: ")
+    assert reasons(root)["001.jpg"].startswith("its mask: ")
     document["annotations"] = []
     file.write_text(json.dumps(document))
     with pytest.raises(UsageError, match="has no annotation with a segmentation"):
