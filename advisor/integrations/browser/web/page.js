@@ -91,7 +91,7 @@ function show({found, took_ms, answer, layer, width, height}) {
   const sure = found[first] >= least(first);
   part('answer').textContent = answer ?? (sure ? facts.labels[first] : 'Not sure');
   part('answer').dataset.sure = sure;
-  part('remark').textContent = sure
+  part('remark').textContent = sure || answer
     ? ''
     : `Most probable: ${facts.labels[first]}, but an answer counts from ${percent(least(first))}.`;
   part('bars').replaceChildren(...order.slice(0, TOP).map((place) => row(facts.labels[place], found[place], found[place] >= least(place))));

@@ -1,0 +1,90 @@
+"""Anomaly detection: whether an image shows something unusual, and where, learnt from good images alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.training import HEAD
+from advisor.tasks.task import Task
+
+if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
+    from advisor.datasets.images import InputSpec
+    from advisor.engine.data_check import DataCheck, LabelChecker
+    from advisor.engine.pipeline.evaluation.scorer import Judge
+    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload
+    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.question import Question
+    from advisor.engine.space.resolved import Say
+    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+
+
+class Anomaly(Task):
+    """See :class:`advisor.tasks.task.Task`."""
+
+    @property
+    def trainings(self) -> tuple[str, ...]:
+        """The only training recipe: what is usual is learnt from the maps of a frozen backbone."""
+        return (HEAD,)
+
+    def read(self, question: Question, say: Say) -> Images:
+        """Return good images to learn from, and faulty ones that judge."""
+        from advisor.tasks.anomaly.images import read
+
+        return read(question, say)
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return copies, good images unlike the others, and image quality."""
+        from advisor.tasks.anomaly.images import check_faults
+
+        return check_faults(data, say)
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that learns what is usual in the maps of the card's backbone."""
+        from advisor.tasks.anomaly.stages import learnt
+
+        return learnt(card, training, purpose, workload)
+
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes how unusual each place is."""
+        from advisor.engine.pipeline.stage import StageName
+        from advisor.engine.pipeline.stages.figures import over_images
+        from advisor.tasks.anomaly.judging import HEATS_FILE, mark
+
+        return over_images(StageName.SCORE, mark, HEATS_FILE, scope, spec, source, role, 2 * cost_s)
+
+    def judge(self, question: Question) -> Judge:
+        """Return the judge by AUROC."""
+        from advisor.tasks.anomaly.judging import ByAuroc
+
+        return ByAuroc()
+
+    def shipping(self) -> Shipping:
+        """Return a bundle with maps."""
+        from advisor.tasks.anomaly.shipping import SHIPPING
+
+        return SHIPPING
+
+    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
+        """Return the score of a photograph, by which it shows something unusual."""
+        from advisor.tasks.anomaly.shipping import found
+
+        return found(outputs)
+
+    def said(self, found: Sequence[Found], least: float) -> str:
+        """Return whether it does in one word."""
+        return found[0].label if found[0].score >= least else "good"
+
+    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
+        """Return where it does."""
+        from advisor.tasks.anomaly.shipping import heat_png
+
+        return heat_png(outputs[0][..., 0])
+
+
+ANOMALY = Anomaly(
+    "anomaly", "Anomaly detector", "AUROC", "Found", "share of the images of a kind of fault that are found", (HEAD,),
+    "images of good things", cards=4,
+)  # fmt: skip

@@ -1,0 +1,182 @@
+"""What is usual at each place of an image: a Gaussian of a backbone's maps, and the file with the distances from it.
+
+T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and Localization" (2021). Here
+an image is evened first, and the file has the whole computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.datasets.images import InputSpec
+from advisor.isolation.resources import usable_cores
+from advisor.tasks.anomaly.shipping import HEAT
+from advisor.training.finetune.network import flatbuffer
+
+if TYPE_CHECKING:
+    import keras
+
+    from advisor.catalog.cards import Card
+    from advisor.downloads.files import WeightsFile
+
+Floats = NDArray[np.float32]
+STRIDE = 16  # Pixels of the input to a cell of the maps
+CHANNELS = 64  # Channels that the maps are projected to: twice as many gain 0.5 points, and make the file 4 MB larger
+OWN, RIDGE = 0.95, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
+EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
+REACH = 3  # Cells that the blur reaches; its standard deviation is one cell
+FOLDS, ALARMS, SURE = 4, 0.01, 0.95
+"""Folds of the good images; the share of them that may be a false alarm, and how sure that is."""
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """The Gaussian at each place."""
+
+    projection: Floats  # of the channels of the maps, (C, D)
+    means: Floats  # (rows, columns, D)
+    whitening: Floats  # (rows, columns, D, D): of a difference from the mean, it makes one of variance 1
+
+    @classmethod
+    def of(cls, maps: Floats, projection: Floats) -> Usual:
+        """Return the Gaussians of the maps of good images, (N, rows, columns, C)."""
+        values = maps @ projection
+        means = values.mean(axis=0)
+        rest = np.ascontiguousarray((values - means).transpose(1, 2, 3, 0))
+        own = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
+        shared = own.mean(axis=(0, 1))
+        noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
+        spread, axes = np.linalg.eigh(OWN * own + (1 - OWN) * shared + noise)
+        return cls(projection, means, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
+
+    def heat(self, maps: Floats) -> Floats:
+        """Return the blurred distances from the means, (N, rows, columns)."""
+        apart = np.einsum("nhwd,hwde->nhwe", maps @ self.projection - self.means, self.whitening, optimize=True)
+        return _blurred(np.sqrt((apart**2).sum(axis=-1)))
+
+
+@cache
+def _kernel() -> Floats:
+    line = np.exp(-0.5 * np.arange(-REACH, REACH + 1) ** 2)
+    return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
+
+
+def _inside(rows: int, columns: int) -> Floats:
+    """Return the share of the blur's weights that is inside the map at each place."""
+    from scipy.ndimage import convolve
+
+    return np.asarray(convolve(np.ones((rows, columns), np.float32), _kernel(), mode="constant"))
+
+
+def _blurred(distances: Floats) -> Floats:
+    from scipy.ndimage import convolve
+
+    blurred = convolve(distances, _kernel()[None], mode="constant")
+    return np.asarray(blurred / _inside(*distances.shape[1:]), np.float32)
+
+
+def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
+    """Return the network from a normalised image (1, S, S, 3) to the maps (1, rows, columns, C) that are learnt.
+
+    They are the last sums of each width that have :data:`STRIDE` pixels to a cell, or the last map of that size in a
+    network without sums, each averaged over 3 x 3 cells.
+    """
+    import keras
+
+    from advisor.catalog.convert import build_model
+
+    model = build_model(card, weights)
+    cells = card.input_size // STRIDE
+    same = [each for each in model.layers if len(each.output.shape) == 4 and each.output.shape[1] == cells]
+    sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
+    image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
+    maps = keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card))
+    whole = keras.layers.Concatenate()(maps) if isinstance(maps, list) and len(maps) > 1 else maps
+    whole = whole[0] if isinstance(whole, list) else whole
+    return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
+
+
+def _evened(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
+    """Give an image the same mean and spread as every other, so that the light does not matter."""
+    from keras import ops
+
+    mean, std = (np.array(each, np.float32) for each in (card.preprocessing.mean, card.preprocessing.std))
+    pixels = image * std + mean
+    centred = pixels - ops.mean(pixels, axis=(1, 2, 3), keepdims=True)
+    spread = ops.sqrt(ops.mean(centred * centred, axis=(1, 2, 3), keepdims=True))
+    return (ops.clip(EVEN + centred * (SPREAD / (spread + DARK)), 0.0, 255.0) - mean) / std
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Distances of good images, each judged by the Gaussians of other folds."""
+
+    usual: float  # the mean: a place of this distance has a heat of 0
+    most: float  # the threshold: a heat of a half
+
+    @classmethod
+    def of(cls, maps: Floats, groups: Sequence[int], projection: Floats, seed: int) -> Scale:
+        """Return the scale in which a share :data:`ALARMS` of new good images exceeds a half, with probability :data:`SURE`.
+
+        Near copies are in one fold, and count once. The threshold is an order statistic (S. S. Wilks, "Determination of
+        Sample Sizes for Setting Tolerance Limits", 1941). Of too few images for that, it is the largest distance.
+        """
+        from scipy.stats import binom
+
+        names, place = np.unique(np.asarray(groups), return_inverse=True)
+        fold = np.random.default_rng(seed).permutation(len(names))[place] % FOLDS
+        heats = np.zeros(maps.shape[:3], np.float32)
+        for own in range(FOLDS):
+            heats[fold == own] = Usual.of(maps[fold != own], projection).heat(maps[fold == own])
+        scores = heats.max(axis=(1, 2))
+        largest = np.sort([scores[place == group].max() for group in range(len(names))])[::-1]
+        above = int(binom.ppf(1 - SURE, len(names), ALARMS))  # groups that may be above it
+        above -= int(binom.cdf(above, len(names), ALARMS) > 1 - SURE)
+        return cls(float(heats.mean()), float(largest[max(above, 0)]))
+
+
+def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model:
+    """Return the network from an image to ``heat``, from 0 at a usual distance to a half at the threshold and to 1."""
+    import keras
+    from keras import ops
+
+    rows, columns, width = usual.means.shape
+    places = rows * columns
+    reduced = keras.layers.Conv2D(width, 1, use_bias=False)
+    values = ops.reshape(reduced(maps.output), (places, 1, width)) - usual.means.reshape(places, 1, width)
+    apart = ops.matmul(values, usual.whitening.reshape(places, width, width))
+    distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
+    blur = keras.layers.Conv2D(1, 2 * REACH + 1, padding="same", use_bias=False)
+    away = blur(distances) * (1.0 / _inside(rows, columns))[None, :, :, None]
+    over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
+    reduced.set_weights([usual.projection[None, None]])
+    blur.set_weights([_kernel()[:, :, None, None]])
+    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(over / (over + 1.0))})
+
+
+def learn(
+    card: Card, weights: WeightsFile | None, images: Sequence[Path], groups: Sequence[int], seed: int, path: Path
+) -> None:
+    """Learn what is usual in good images, in a child process, and write the float file."""
+    import keras
+    from ai_edge_litert.interpreter import Interpreter
+
+    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    try:
+        network = maps_of(card, weights)
+        run: Any = Interpreter(model_content=flatbuffer(network), num_threads=usable_cores()).get_signature_runner()
+        (output,) = run.get_output_details()
+        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image in images])
+        draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
+        projection = np.linalg.qr(draw)[0].astype(np.float32)
+        scale = Scale.of(maps, groups or range(len(images)), projection, seed)
+        path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
+    finally:
+        keras.backend.clear_session()
