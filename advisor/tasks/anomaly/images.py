@@ -17,7 +17,7 @@ from advisor.datasets.checks.findings import Finding, counted
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
 from advisor.datasets.dataset import Entry, Listing
 from advisor.datasets.division import Division, Overview, divide
-from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.duplicates import Pair, groups, near_duplicates
 from advisor.datasets.layouts import SUFFIXES, images_in, list_manifest
 from advisor.datasets.survey import Progress, Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Say, advance, gravest_first
@@ -29,6 +29,7 @@ from advisor.tasks.classification.images import Classes
 ANOMALY = "anomaly"
 GOOD = ("good", "normal", "free", "ok", "fine", "intact", "pass", "defect-free")
 IMAGES, MASKS = ("images", "image", "imgs"), ("ground_truth", "masks", "mask")
+ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
 LEAST = 30  # Groups of good images that are learnt from, at least
 NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
 HINT = (
@@ -105,6 +106,12 @@ def read(question: Question, say: Say) -> Images:
     return FaultImages(**{each.name: getattr(plain, each.name) for each in fields(Images)}, masks=masks)
 
 
+def copies(read: Survey) -> tuple[Pair, ...]:
+    """Return pairs of near copies; none where most images are alike, as those of one part from one place are."""
+    pairs, count = near_duplicates(read.thumbnails), len(read.dataset.images)
+    return () if max(map(len, groups(pairs, count)), default=0) > ALIKE * count else pairs
+
+
 def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = None) -> tuple[Division, int]:
     """Return the division, in which only good images are learnt from, and the number of faulty images in no part.
 
@@ -113,16 +120,20 @@ def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = Non
     dataset = read.dataset
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
-    division = divide(replace(read, dataset=replace(dataset, classes=kinds, images=plain)), seed, alike)
-    parts, groups = division.split, division.groups
+    division = divide(
+        replace(read, dataset=replace(dataset, classes=kinds, images=plain)),
+        seed,
+        copies(read) if alike is None else alike,
+    )
+    parts, numbers = division.split, division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)
-    learnt = {groups[index] for index in good}
+    learnt = {numbers[index] for index in good}
     if len(learnt) < LEAST:
         what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies"
         raise UsageError(
             f"--data: there are {what} to learn from, at least {LEAST} groups are needed", "add good images"
         )
-    moved = [index for index in parts.train if dataset.images[index].label and groups[index] not in learnt]
+    moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
     return replace(division, split=split), len(parts.train) - len(good) - len(moved)
 
@@ -138,7 +149,7 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     say(f"reading images of {path}")
     read, _ = survey_faults(path, advance(say))
     say("comparing images")
-    pairs = near_duplicates(read.thumbnails)
+    pairs = copies(read)
     dataset, overview, refused = read.dataset, None, ""
     findings = gravest_first([*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)])
     try:
@@ -158,9 +169,10 @@ def _odd(read: Survey) -> Iterator[Finding]:
     "Exploratory Data Analysis", 1977).
     """
     good = [place for place, image in enumerate(read.dataset.images) if not image.label]
-    small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
     if len(good) < LEAST:
         return
+    small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
+    small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)  # whatever the light
     squares = (small**2).sum(axis=1)
     distances = squares[:, None] + squares - 2 * small @ small.T
     np.fill_diagonal(distances, np.inf)

@@ -123,7 +123,7 @@ class Scale:
 
     @classmethod
     def of(cls, maps: Floats, groups: Sequence[int], projection: Floats, seed: int) -> Scale:
-        """Return the scale in which a share :data:`ALARMS` of new good images exceeds a half, with probability :data:`SURE`.
+        """Return the scale in which a share :data:`ALARMS` of new good images is above a half, :data:`SURE` sure.
 
         Near copies are in one fold, and count once. The threshold is an order statistic (S. S. Wilks, "Determination of
         Sample Sizes for Setting Tolerance Limits", 1941). Of too few images for that, it is the largest distance.

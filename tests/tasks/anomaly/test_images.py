@@ -1,0 +1,131 @@
+"""Good images are learnt from, and faulty ones judge."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.errors import UsageError
+from advisor.engine.data_check import check_data
+from advisor.engine.pipeline.materials import Images, Role
+from advisor.engine.question import resolve
+from advisor.engine.space.resolved import read_images
+from advisor.tasks import ANOMALY
+from advisor.tasks.anomaly.images import survey_faults
+from tests.tasks.anomaly.parts import part, parts
+
+
+def divided(data: Path) -> Images:
+    images = read_images(resolve({"task": ANOMALY.name, "data": str(data)}).question, lambda _: None)
+    assert images is not None
+    return images
+
+
+def test_only_good_images_are_learnt_from_and_faulty_ones_judge(tmp_path: Path) -> None:
+    images = divided(parts(tmp_path))
+    assert images.classes == ("anomaly",)
+    assert images.dataset.classes == ("good", "spot")
+    train, validation, holdout = (images.part(role) for role in (Role.TRAIN, Role.VALIDATION, Role.HOLDOUT))
+    assert set(train.labels) == {0}
+    assert set(validation.labels) == set(holdout.labels) == {0, 1}
+    assert len({*train.paths, *validation.paths, *holdout.paths}) == 80
+    for own in (validation, holdout):
+        assert [bool(mask) for mask in own.objects] == [label == 1 for label in own.labels]
+
+
+def test_good_images_may_have_other_names_or_no_folder(tmp_path: Path) -> None:
+    first = parts(tmp_path / "one", masks=False)
+    (first / "good").rename(first / "OK")
+    assert survey_faults(first)[0].dataset.classes == ("OK", "spot")
+    alone = parts(tmp_path / "two", faulty=0)
+    assert survey_faults(alone / "good")[0].dataset.classes == ("good",)
+
+
+def test_images_and_masks_may_be_in_folders_of_their_own(tmp_path: Path) -> None:
+    root = parts(tmp_path)
+    (root / "images").mkdir()
+    for name in ("good", "spot"):
+        (root / name).rename(root / "images" / name)
+    (root / "ground_truth").rename(root / "masks")
+    read, masks = survey_faults(root)
+    assert (len(read.dataset.images), sum(map(bool, masks))) == (80, 20)
+
+
+def test_a_table_names_kinds(tmp_path: Path) -> None:
+    root = parts(tmp_path, masks=False)
+    rows = [f"{path.relative_to(root)},{path.parent.name}" for path in sorted(root.rglob("*.png"))]
+    (root / "table.csv").write_text("path,label\n" + "\n".join(rows))
+    assert survey_faults(root / "table.csv")[0].dataset.counts == (60, 20)
+
+
+def test_without_faulty_images_it_is_said_how_networks_are_judged(tmp_path: Path) -> None:
+    images = divided(parts(tmp_path, faulty=0) / "good")
+    assert images.notes[-1].startswith("There are no faulty images: networks are judged by faults that are drawn")
+
+
+def test_a_faulty_copy_of_what_is_learnt_judges_nothing(tmp_path: Path) -> None:
+    root = parts(tmp_path, masks=False)
+    train = divided(root).part(Role.TRAIN).paths
+    for place, path in enumerate(train[:20]):
+        (root / "spot" / f"copy{place}.png").write_bytes(path.read_bytes())
+    images = divided(root)
+    learnt = {images.groups[index] for index in images.part(Role.TRAIN).indices}
+    for role in (Role.VALIDATION, Role.HOLDOUT):
+        assert not learnt & {images.groups[index] for index in images.part(role).indices}
+    assert any("as near copies of them are learnt from" in note for note in images.notes)
+
+
+@pytest.mark.parametrize(
+    ("rename", "message"),
+    [("fine", "has several kinds of good images: fine, good"), ("plain", "has no kind named 'good': plain, spot")],
+)
+def test_it_must_be_clear_which_images_are_good(tmp_path: Path, rename: str, message: str) -> None:
+    root = parts(tmp_path, masks=False)
+    if rename == "plain":
+        (root / "good").rename(root / rename)
+    else:
+        (root / rename).mkdir()
+        Image.fromarray(part(1)[0]).save(root / rename / "1.png")
+    with pytest.raises(UsageError, match=message) as refused:
+        survey_faults(root)
+    assert "put good images into DIR/good" in (refused.value.hint or "")
+
+
+def test_equal_good_images_count_once_and_are_too_few(tmp_path: Path) -> None:
+    root = parts(tmp_path, masks=False)
+    for path in (root / "good").iterdir():
+        path.write_bytes((root / "good" / "000.png").read_bytes())
+    with pytest.raises(UsageError, match=r"--data: "):
+        divided(root)
+
+
+def test_too_few_good_images_are_refused_with_their_number(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"good images? in \d+ groups? of near copies to learn from, at least 30 groups"):
+        divided(parts(tmp_path, good=20, masks=False))
+
+
+def test_a_path_without_images_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError, match="holds no images"):
+        survey_faults(tmp_path / "empty")
+    with pytest.raises(UsageError, match="does not exist"):
+        survey_faults(tmp_path / "missing")
+
+
+def test_a_faulty_image_among_the_good_ones_is_found_and_named(tmp_path: Path) -> None:
+    root = parts(tmp_path, masks=False)
+    pixels = part(5)[0].copy()
+    pixels[8:40, 8:40] = 255
+    Image.fromarray(pixels).save(root / "good" / "odd.png")
+    checked = check_data(root, None, task=ANOMALY.name)
+    (odd,) = [each for each in checked.findings if each.kind.value == "good images unlike the others"]
+    assert [group[0].name for group in odd.groups] == ["odd.png"]
+    assert checked.write_manifest(tmp_path / "clean.csv") < 81
+    assert checked.content.summary == "81 images in 2 classes"
+
+
+def test_images_of_one_light_have_no_odd_one(tmp_path: Path) -> None:
+    checked = check_data(parts(tmp_path, masks=False), None, task=ANOMALY.name)
+    assert "good images unlike the others" not in {each.kind.value for each in checked.findings}
+    assert np.isfinite(len(checked.findings))

@@ -1,0 +1,194 @@
+"""What is usual is learnt, told from what is not, and shipped."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+from PIL import Image
+
+from advisor.core.evaluation import Status
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.materials import Part
+from advisor.exporting.bundle import export
+from advisor.exporting.photograph import predict
+from advisor.integrations.browser import LITERT
+from advisor.store import RunFolder
+from advisor.tasks.anomaly.judging import Marked, Marker, pixel_auroc
+from advisor.tasks.anomaly.network import Scale, Usual
+from advisor.tasks.anomaly.shipping import heat_png
+from advisor.tasks.anomaly.spoiling import spoiled
+from tests.browsers import browser, new_context, require_runtime
+from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
+from tests.tasks.anomaly.parts import part, parts
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser", "shared_folder", "warm_cache"]
+
+
+def gaussians(count: int = 200, seed: int = 0) -> np.ndarray:
+    """Maps of 4 x 5 places and three channels, of another mean and spread at each place."""
+    draw = np.random.default_rng(seed)
+    places = np.random.default_rng(99)
+    means, spread = places.normal(0, 3, (4, 5, 3)), places.uniform(0.2, 2, (4, 5, 3))
+    return (means + spread * draw.normal(size=(count, 4, 5, 3))).astype(np.float32)
+
+
+def test_distances_are_those_of_mahalanobis_at_each_place() -> None:
+    usual = Usual.of(gaussians(5000), np.eye(3, dtype=np.float32))
+    new = gaussians(300, 1)
+    apart = np.einsum("nhwd,hwde->nhwe", new - usual.means, usual.whitening)
+    assert (apart**2).sum(axis=-1).mean() == pytest.approx(3.0, rel=0.15)
+
+
+def test_a_place_that_is_unlike_itself_is_the_hottest() -> None:
+    usual = Usual.of(gaussians(), np.eye(3, dtype=np.float32))
+    odd = gaussians(1, 2)
+    odd[0, 2, 3] += 20
+    assert np.unravel_index(usual.heat(odd)[0].argmax(), (4, 5)) == (2, 3)
+
+
+def test_hardly_any_new_good_image_is_above_the_threshold() -> None:
+    maps, projection = gaussians(600), np.eye(3, dtype=np.float32)
+    scale = Scale.of(maps, range(600), projection, 0)
+    heats = Usual.of(maps, projection).heat(gaussians(2000, 3)).max(axis=(1, 2))
+    assert (heats > scale.most).mean() <= 0.012
+    assert scale.usual < scale.most
+
+
+def test_near_copies_count_once_for_the_threshold() -> None:
+    maps, projection = gaussians(60), np.eye(3, dtype=np.float32)
+    once = Scale.of(maps, range(60), projection, 0)
+    twice = Scale.of(np.concatenate([maps, maps]), [*range(60), *range(60)], projection, 0)
+    assert twice.most == pytest.approx(once.most, rel=0.1)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=15), st.lists(st.floats(0, 1), min_size=1, max_size=15))
+def test_the_mean_of_the_shares_is_the_auroc(good: list[float], faulty: list[float]) -> None:
+    marked = Marked(np.array(good), np.array(faulty))
+    assert np.mean(marked.shares) == pytest.approx(marked.auroc.value, abs=1e-9)
+
+
+def judged(folder: Path, heats: np.ndarray, drawn: np.ndarray, labels: tuple[int, ...]) -> tuple[Path, Part]:
+    """Write the answers of a file; the masks of faulty images are their left halves."""
+    paths, masks = [], []
+    for place, label in enumerate(labels):
+        paths.append(folder / f"{place}.png")
+        Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(paths[-1])
+        masks.append(str(folder / f"mask{place}.png") if label else "")
+        if label:
+            Image.fromarray(np.arange(8)[None] < np.full((8, 1), 4)).save(masks[-1])
+    np.savez(folder / "heats.npz", own=heats.astype(np.float32), drawn=drawn.astype(np.float32))
+    part = Part(tuple(range(len(labels))), tuple(paths), labels, "", objects=tuple(masks))
+    return folder / "heats.npz", part
+
+
+def test_faulty_images_are_compared_with_good_ones(tmp_path: Path) -> None:
+    heats = np.array([0.1, 0.6, 0.3, 0.9])[:, None, None] * np.ones((4, 2, 2))
+    marked = Marked.of(*judged(tmp_path, heats, heats, (0, 0, 1, 1)))
+    assert marked.auroc.value == 0.75
+
+
+def test_without_a_faulty_image_drawn_faults_are_compared(tmp_path: Path) -> None:
+    heats = np.array([0.1, 0.6])[:, None, None] * np.ones((2, 2, 2))
+    assert Marked.of(*judged(tmp_path, heats, heats + 0.55, (0, 0))).auroc.value == 1.0
+
+
+def test_pixels_are_ranked_by_their_place(tmp_path: Path) -> None:
+    heat = np.repeat([[0.9, 0.9, 0.1, 0.1]], 4, axis=0)
+    right = judged(tmp_path, np.stack([heat, heat * 0 + 0.05]), np.zeros((2, 1, 1)), (1, 0))
+    assert pixel_auroc(*right) > 0.95
+    wrong = judged(tmp_path, np.stack([heat[:, ::-1], heat * 0 + 0.05]), np.zeros((2, 1, 1)), (1, 0))
+    assert pixel_auroc(*wrong) < 0.75
+    assert pixel_auroc(*judged(tmp_path, heat[None], np.zeros((1, 1, 1)), (0,))) is None
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_drawn_fault_changes_a_small_part_of_an_image(seed: int) -> None:
+    pixels = part(3)[0]
+    found, mask = spoiled(pixels, seed)
+    assert 0 < mask.mean() < 0.2
+    assert np.abs(found.astype(int) - pixels)[~mask].mean() < 1.0 < np.abs(found.astype(int) - pixels)[mask].mean()
+    np.testing.assert_array_equal(found, spoiled(pixels, seed)[0])
+
+
+def test_a_usual_place_is_clear_and_an_anomaly_is_not() -> None:
+    from io import BytesIO
+
+    alpha = np.asarray(Image.open(BytesIO(heat_png(np.array([[0.0, 0.25, 0.5, 1.0]])))))[0, :, 3]
+    assert alpha.tolist()[:2] == [0, 0]
+    assert alpha[3] == 255 > alpha[2] > 100
+
+
+@pytest.fixture(scope="module")
+def run(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A search over images of parts."""
+    folder = tmp_path_factory.mktemp("anomaly")
+    data, runs = parts(folder / "set"), folder / "runs"
+    options = ("--task", "anomaly", "--data", str(data), "--candidates", SMALLEST, "--threads", "1")
+    done = search(warm_cache, runs, *options, "--compressions", "float32,dynamic_int8", "--stop-below", "never")
+    assert done.returncode == 0, done.stderr
+    assert "AUROC" in done.stdout
+    return RunFolder((runs / "latest").resolve())
+
+
+@pytest.mark.integration
+def test_a_search_learns_judges_and_reports(run: RunFolder) -> None:
+    rows = {row.configuration.compression: row for row in run.evaluations()}
+    assert [row.status for row in rows.values()] == [Status.OK] * 2
+    judged = next(row for row in rows.values() if row.holdout_answers)
+    assert judged.holdout_accuracy.value > 90
+    assert set(judged.holdout_answers.figures) == {"False alarms", "Faults found", "Pixel AUROC"}
+    assert set(judged.holdout_answers.per_class_recall) == {"spot"}
+    page = (run.path / "report.html").read_text()
+    assert "Pixel by pixel" in page
+    assert 'class="layer"' in page
+
+
+@pytest.mark.integration
+def test_the_hottest_place_is_the_fault(run: RunFolder) -> None:
+    row = next(row for row in run.evaluations() if row.configuration.compression == "float32")
+    marker = Marker(run.path / row.artefact, InputSpec(224, (127.5,) * 3, (127.5,) * 3))
+    from advisor.datasets.images import load
+
+    pixels, mask = part(900, spot=True)
+    path = run.path.parent / "spot.png"
+    Image.fromarray(pixels).save(path)
+    heat = marker.found_in((load(path, 224).astype(np.float32) - 127.5) / 127.5)
+    y, x = (np.array(np.unravel_index(heat.argmax(), heat.shape)) + 0.5) * 64 / heat.shape[0]
+    rows, columns = np.nonzero(mask)
+    assert np.hypot(y - rows.mean(), x - columns.mean()) < 10
+
+
+@pytest.mark.integration
+def test_a_bundle_has_code_vectors_and_a_page(run: RunFolder, browser: Browser, tmp_path: Path) -> None:
+    require_runtime(LITERT)
+    bundle = export(run.path, tmp_path / "bundle", targets=["android", "ios", "python", "web"])
+    assert {"android/AnomalyDetector.kt", "ios/AnomalyDetector.swift", "python/anomaly.py"} <= set(bundle.files)
+    photograph = tmp_path / "photo.png"
+    Image.fromarray(part(901, spot=True)[0]).save(photograph)
+    (answer,) = predict(run.path, [photograph], tmp_path / "drawn")
+    assert answer.answer in ("anomaly", "good")
+    assert answer.found[0].label == "anomaly"
+    for program in (("check.py",), ("python/anomaly.py", str(photograph))):
+        asked = [sys.executable, str(bundle.path / program[0]), *program[1:]]
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{answer.answer}, score {answer.found[0].score:.2f}" in done.stdout
+    page = new_context(browser).new_page()
+    page.goto((bundle.path / "web" / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready]")
+    page.set_input_files("#file", str(photograph))
+    page.wait_for_selector("#result:not([hidden])")
+    assert page.inner_text("#answer") == answer.answer
+    (score,) = json.loads(page.get_attribute("#result", "data-probabilities") or "")
+    assert score == pytest.approx(answer.found[0].score, abs=0.02)
