@@ -43,7 +43,7 @@ class Anomaly(Task):
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that learns what is usual in the maps of the card's backbone."""
-        from advisor.tasks.anomaly.stages import learnt
+        from advisor.tasks.anomaly.network import learnt
 
         return learnt(card, training, purpose, workload)
 
@@ -51,25 +51,25 @@ class Anomaly(Task):
         """Return the stage that writes how unusual each place is."""
         from advisor.engine.pipeline.stage import StageName
         from advisor.engine.pipeline.stages.figures import over_images
-        from advisor.tasks.anomaly.judging import HEATS_FILE, mark
+        from advisor.tasks.anomaly.files import HEATS_FILE, mark
 
         return over_images(StageName.SCORE, mark, HEATS_FILE, scope, spec, source, role, 2 * cost_s)
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by AUROC."""
-        from advisor.tasks.anomaly.judging import ByAuroc
+        from advisor.tasks.anomaly.files import ByAuroc
 
         return ByAuroc()
 
     def shipping(self) -> Shipping:
         """Return a bundle with maps."""
-        from advisor.tasks.anomaly.shipping import SHIPPING
+        from advisor.tasks.anomaly.files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the score of a photograph, by which it shows something unusual."""
-        from advisor.tasks.anomaly.shipping import found
+        from advisor.tasks.anomaly.files import found
 
         return found(outputs)
 
@@ -79,7 +79,7 @@ class Anomaly(Task):
 
     def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
         """Return where it does."""
-        from advisor.tasks.anomaly.shipping import heat_png
+        from advisor.tasks.anomaly.files import heat_png
 
         return heat_png(outputs[0][..., 0])
 

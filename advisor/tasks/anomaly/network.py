@@ -8,16 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline import cost
+from advisor.engine.pipeline.materials import FloatModel, Materials, Part, Purpose, Workload, versions
+from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
+from advisor.engine.pipeline.stages.backbone import identity
 from advisor.isolation.resources import usable_cores
-from advisor.tasks.anomaly.shipping import HEAT
+from advisor.tasks.anomaly.files import HEAT
+from advisor.tasks.on_maps import TRAINING
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
@@ -150,8 +156,8 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     rows, columns, width = usual.means.shape
     places = rows * columns
     reduced = keras.layers.Conv2D(width, 1, use_bias=False)
-    values = ops.reshape(reduced(maps.output), (places, 1, width)) - usual.means.reshape(places, 1, width)
-    apart = ops.matmul(values, usual.whitening.reshape(places, width, width))
+    values = ops.reshape(reduced(maps.output), (places, width, 1)) - usual.means.reshape(places, width, 1)
+    apart = ops.sum(values * usual.whitening.reshape(places, width, width), axis=1)  # a product has wrong int8 results
     distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
     blur = keras.layers.Conv2D(1, 2 * REACH + 1, padding="same", use_bias=False)
     away = blur(distances) * (1.0 / _inside(rows, columns))[None, :, :, None]
@@ -180,3 +186,33 @@ def learn(
         path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
     finally:
         keras.backend.clear_session()
+
+
+VERSION = "4"  # Raised when equal images and weights give another file
+
+
+def learnt(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+    """Learn from the good images of a part: of the training part to compare cards, of all but the hold-out to ship."""
+    role = purpose.learns
+
+    def good(part: Part) -> list[int]:
+        return np.flatnonzero(np.array(part.labels) == 0).tolist()
+
+    def inputs(materials: Materials, _results: Results) -> Inputs:
+        if card.own_file:
+            raise UnsupportedRecipe("a file of your own has no graph whose maps can be learnt; name a network")
+        own = {"pictures": materials.part(role).fingerprint, "seed": materials.question.seed}
+        return {**identity(materials, card), **own, **versions("tensorflow", "keras", "ai-edge-litert", "pillow")}
+
+    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
+        part = materials.part(role)
+        rows = good(part)
+        groups = [part.groups[row] for row in rows] if part.groups else []
+        paths = [part.paths[row] for row in rows]
+        return partial(learn, card, materials.weights[card.name], paths, groups, materials.question.seed, folders.model)
+
+    seconds = cost.CONVERT_S * 3 + cost.reading_s(card, workload.images[role])
+    return Stage(
+        StageName(training), Scope(card.name, training, purpose=purpose), VERSION, "learning what is usual by", (),
+        inputs, job, FloatModel.within, seconds, TRAINING, reads=lambda materials: materials.part(role),
+    )  # fmt: skip

@@ -45,9 +45,9 @@ class Segmentation(OnMaps):
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""
-        from advisor.tasks.segmentation.network import Masked, resized
+        from advisor.tasks.segmentation.network import PackedMask, resized
 
-        return Masked.of(resized(own.labels(), (self.side, self.side)))
+        return PackedMask.of(resized(own.labels(), (self.side, self.side)))
 
     def seconds(self, card: Card, images: int, tuning: bool) -> float:
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
@@ -80,25 +80,25 @@ class Segmentation(OnMaps):
         """Return the stage that writes the class of each pixel."""
         from advisor.engine.pipeline.stage import StageName
         from advisor.engine.pipeline.stages.figures import over_images
-        from advisor.tasks.segmentation.judging import MASKS_FILE, segment
+        from advisor.tasks.segmentation.files import MASKS_FILE, segment
 
         return over_images(StageName.SCORE, segment, MASKS_FILE, scope, spec, source, role, cost_s)
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the overlap of masks."""
-        from advisor.tasks.segmentation.judging import Segmented
+        from advisor.tasks.segmentation.files import Segmented
 
         return Segmented()
 
     def shipping(self) -> Shipping:
         """Return a bundle with masks."""
-        from advisor.tasks.segmentation.shipping import SHIPPING
+        from advisor.tasks.segmentation.files import SHIPPING
 
         return SHIPPING
 
     def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
         """Return the classes in a photograph with their shares of the pixels."""
-        from advisor.tasks.segmentation.shipping import found
+        from advisor.tasks.segmentation.files import found
 
         return found(outputs, model)
 
@@ -108,7 +108,7 @@ class Segmentation(OnMaps):
 
     def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
         """Return the classes as colours."""
-        from advisor.tasks.segmentation.shipping import coloured
+        from advisor.tasks.segmentation.files import coloured
 
         return coloured(outputs[0].argmax(axis=-1), model.labels)
 

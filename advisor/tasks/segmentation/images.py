@@ -26,8 +26,8 @@ from advisor.engine.pipeline.materials import Images, Part
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
 from advisor.store.files import sha256_json
+from advisor.tasks.segmentation.files import coloured
 from advisor.tasks.segmentation.masks import BACKGROUND, Mask, MaskSurvey, survey_masks
-from advisor.tasks.segmentation.shipping import coloured
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
 FEW = 10  # Images of a class, below which it is hardly learnt

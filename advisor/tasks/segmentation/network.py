@@ -13,7 +13,7 @@ from PIL import Image
 from advisor.tasks.segmentation.masks import IGNORED, Classes
 from advisor.training.on_maps import last, pyramid, separable
 from advisor.training.on_maps.fit import MakeHead, Shape, TrainableHead
-from advisor.training.on_maps.kept import Section
+from advisor.training.on_maps.kept import ImageSection
 
 if TYPE_CHECKING:
     import keras
@@ -24,14 +24,14 @@ WIDTH = 96  # Channels of the decoder's maps
 
 
 @dataclass(frozen=True, eq=False)
-class Masked:
+class PackedMask:
     """The classes of an image's pixels, packed: thousands of masks are in memory at once."""
 
     packed: bytes
     side: int  # of the square mask in pixels
 
     @classmethod
-    def of(cls, labels: Classes) -> Masked:
+    def of(cls, labels: Classes) -> PackedMask:
         """Return classes, uint8 (S, S), packed."""
         return cls(zlib.compress(np.ascontiguousarray(labels).tobytes(), 1), len(labels))
 
@@ -40,9 +40,9 @@ class Masked:
         """The classes, uint8 (S, S)."""
         return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.side, self.side)
 
-    def within(self, section: Section) -> Masked:
+    def within(self, section: ImageSection) -> PackedMask:
         """Return the classes of a section; those outside the image are ignored."""
-        return Masked.of(section.of(self.labels, IGNORED, Image.Resampling.NEAREST))
+        return PackedMask.of(section.of(self.labels, IGNORED, Image.Resampling.NEAREST))
 
 
 def resized(labels: Classes, size: tuple[int, int]) -> Classes:

@@ -43,7 +43,7 @@ class RandomChanges:
 
 
 @dataclass(frozen=True)
-class Section:
+class ImageSection:
     """A section of an image in shares of its sides. It may reach over the edges, and be mirrored from left to right."""
 
     top: float
@@ -64,7 +64,7 @@ class Section:
 class Labels(Protocol):
     """What a network learns of an image."""
 
-    def within(self, section: Section) -> Self:
+    def within(self, section: ImageSection) -> Self:
         """Return the labels of a section of the image."""
 
 
@@ -78,7 +78,7 @@ class Objects:
     boxes: Floats  # edges (n, 4) as top, left, bottom and right in shares of the image, float32
     labels: NDArray[np.int64]  # index of the class of each, int64 (n,)
 
-    def within(self, section: Section) -> Objects:
+    def within(self, section: ImageSection) -> Objects:
         """Return the objects in shares of a section, without those of which too little is left."""
         corner = np.array([section.top, section.left, section.top, section.left])
         boxes = (self.boxes - corner) / np.array([section.height, section.width, section.height, section.width])
@@ -104,7 +104,7 @@ def changed(
     zoom, stretch = (math.exp(draw.uniform(-1, 1) * math.log(most)) for most in (changes.zoom, changes.stretch))
     height, width = zoom * math.sqrt(stretch), zoom / math.sqrt(stretch)
     top, left = (draw.uniform(min(0.0, 1 - side), max(0.0, 1 - side)) for side in (height, width))
-    section = Section(top, left, height, width, bool(draw.random() < 0.5))
+    section = ImageSection(top, left, height, width, bool(draw.random() < 0.5))
     found = section.of(pixels, FILLED, Image.Resampling.BILINEAR)
     contrast = draw.uniform(1 - changes.contrast, 1 + changes.contrast)
     shift = draw.uniform(-changes.brightness, changes.brightness) + draw.uniform(-changes.tint, changes.tint, 3)

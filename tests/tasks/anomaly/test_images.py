@@ -101,7 +101,7 @@ def test_equal_good_images_count_once_and_are_too_few(tmp_path: Path) -> None:
 
 
 def test_too_few_good_images_are_refused_with_their_number(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"good images? in \d+ groups? of near copies to learn from, at least 30 groups"):
+    with pytest.raises(UsageError, match=r"good images? in \d+ groups? of near copies to learn from"):
         divided(parts(tmp_path, good=20, masks=False))
 
 

@@ -20,10 +20,8 @@ from advisor.exporting.bundle import export
 from advisor.exporting.photograph import predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
-from advisor.tasks.anomaly.judging import Marked, Marker, pixel_auroc
+from advisor.tasks.anomaly.files import Marked, Marker, heat_png, pixel_auroc, spoiled
 from advisor.tasks.anomaly.network import Scale, Usual
-from advisor.tasks.anomaly.shipping import heat_png
-from advisor.tasks.anomaly.spoiling import spoiled
 from tests.browsers import browser, new_context, require_runtime
 from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
 from tests.tasks.anomaly.parts import part, parts

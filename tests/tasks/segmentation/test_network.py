@@ -20,11 +20,10 @@ from advisor.exporting.photograph import predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks import SEGMENTATION
-from advisor.tasks.segmentation.judging import Segmenter
-from advisor.tasks.segmentation.network import Masked, decoder, resized
-from advisor.tasks.segmentation.shipping import PALETTE, coloured
+from advisor.tasks.segmentation.files import PALETTE, Segmenter, coloured
+from advisor.tasks.segmentation.network import PackedMask, decoder, resized
 from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.training.on_maps.kept import Section
+from advisor.training.on_maps.kept import ImageSection
 from tests.browsers import browser, new_context, require_runtime
 from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
@@ -56,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
     keras.utils.set_random_seed(0)
     maps = with_maps(halvings(pad=True))
     head = decoder(WIDE)([output.shape[1:] for output in maps.outputs], 3)
-    learnt = LabelledImages(paths[:48], [Masked.of(mask) for _, mask in made[:48]])
+    learnt = LabelledImages(paths[:48], [PackedMask.of(mask) for _, mask in made[:48]])
     fit(head, keep_maps(maps, learnt, VIEW, folder, 0), Hyperparameters(60, 8, 8e-3, averaging=0.99))
     data = write_metadata(flatbuffer(joined(maps, head)), Metadata("shapes", CLASSES, VIEW.mean, VIEW.std))
     (folder / "shapes.tflite").write_bytes(data)
@@ -164,9 +163,9 @@ def test_a_bundle_has_code_vectors_and_a_page_that_gives_the_mask(
 
 def test_a_section_of_a_mask_is_ignored_outside_the_image() -> None:
     labels = np.arange(16, dtype=np.uint8).reshape(4, 4)
-    whole = Masked.of(labels).within(Section(0.0, 0.0, 1.0, 1.0, mirrored=True))
+    whole = PackedMask.of(labels).within(ImageSection(0.0, 0.0, 1.0, 1.0, mirrored=True))
     np.testing.assert_array_equal(whole.labels, labels[:, ::-1])
-    half = Masked.of(labels).within(Section(-0.5, 0.0, 1.0, 1.0, mirrored=False)).labels
+    half = PackedMask.of(labels).within(ImageSection(-0.5, 0.0, 1.0, 1.0, mirrored=False)).labels
     assert (half[:2] == 255).all()
     np.testing.assert_array_equal(half[2:], labels[:2])
 

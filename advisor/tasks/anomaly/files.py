@@ -1,14 +1,17 @@
-"""Run files that mark anomalies over images, and judge them by how well they tell faulty images from good ones."""
+"""Files that mark anomalies: run and judge them, ship them, and draw faults into images for sets without any."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from PIL import Image
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
@@ -17,11 +20,90 @@ from advisor.datasets.images import InputSpec, load
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Part, Role
-from advisor.measurement.accuracy import Floats, Runner
+from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, Shipping, runners
+from advisor.measurement.accuracy import Floats, Pixels, Runner
 from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder
-from advisor.tasks.anomaly.shipping import HEAT, HOT, LEAST, heat_png
-from advisor.tasks.anomaly.spoiling import spoiled
+from advisor.tasks.anomaly.images import ANOMALY, GOOD
+
+if TYPE_CHECKING:
+    from advisor.exporting.shipping import Crops
+
+
+HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
+LEAST = 0.5  # Score from which on an image is an anomaly
+HOT, DIGITS = "#e5342c", 4
+
+
+def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
+    """Return a map as a PNG of one colour, clear up to half of the least score of an anomaly."""
+    pixels, stored = np.zeros((*heat.shape, 4), np.uint8), BytesIO()
+    pixels[..., :3] = tuple(bytes.fromhex(HOT[1:]))
+    pixels[..., 3] = np.clip((heat - LEAST / 2) / LEAST * 255, 0, 255)
+    Image.fromarray(pixels).save(stored, "PNG", optimize=True)
+    return stored.getvalue()
+
+
+def found(outputs: Sequence[Any]) -> tuple[Found, ...]:
+    """Return the score of a photograph, by which it shows something unusual."""
+    return (Found(ANOMALY, float(outputs[0].max())),)
+
+
+def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
+    """See :data:`Answering`: the values of a map; the tolerance contains twice the difference between two kernels."""
+    own, other = runners(model, images)
+    count = min(len(images), LOOKED_AT)
+    maps = [own(place)[0] for place in range(count)]
+    apart = [float(abs(values - other(place)[0]).max()) for place, values in enumerate(maps)]
+    for tolerance in TOLERANCES:
+        same = [place for place in range(count) if apart[place] <= tolerance / 2][:COUNT]
+        if len(same) == COUNT:
+            break
+    return tolerance, [(place, {"scores": maps[place].reshape(-1).round(DIGITS).tolist()}) for place in same]
+
+
+SHIPPING = Shipping(
+    "finds anomalies in images", "maps", "anomaly_card.md.j2",
+    {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
+    "", marked, page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
+    least=LEAST, package=__package__,
+)  # fmt: skip
+
+
+LARGEST, SMALLEST = 0.05, 0.002  # Shares of the image that a patch covers
+THIN = 0.012  # Width of a scratch over the side of the image
+
+
+def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
+    """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch, and the mask of it.
+
+    Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
+    """
+    draw, side = np.random.default_rng(seed), len(pixels)
+    shape, kind = Image.new("L", (side, side)), seed % 3
+    pen, (x, y) = ImageDraw.Draw(shape), draw.uniform(0.1, 0.9, 2) * side
+    radius = side * float(np.sqrt(np.exp(draw.uniform(np.log(SMALLEST), np.log(LARGEST))) / np.pi))
+    wide, high = radius * float(np.exp(draw.normal(0, 0.4))), radius
+    if kind == 2:
+        turns = np.cumsum(draw.normal(0, 0.3, 12)) + draw.uniform(0, 2 * np.pi)
+        steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * side * draw.uniform(0.01, 0.04)
+        pen.line(
+            [(float(a), float(b)) for a, b in np.cumsum(steps, axis=0) + np.array([x, y])],
+            255,
+            max(2, round(THIN * side)),
+        )
+    else:
+        (pen.ellipse if kind else pen.rectangle)((x - wide, y - high, x + wide, y + high), 255)
+    alpha = np.asarray(shape.filter(ImageFilter.GaussianBlur(0.7)), np.float32)[..., None] / 255
+    other = np.roll(pixels, draw.integers(side // 4, side // 2, 2), (0, 1)).astype(np.float32)
+    brighter = float(draw.choice((-1, 1)) * draw.uniform(25, 90))
+    new = other + draw.normal(0, 20) if kind == 0 else pixels.astype(np.float32) + brighter
+    found = pixels + alpha * (new - pixels)
+    return np.clip(np.rint(found), 0, 255).astype(np.uint8), alpha[..., 0] > LEAST_ALPHA
+
+
+LEAST_ALPHA = 0.4  # Share of a fault in a pixel from which on the pixel is of it
+
 
 HEATS_FILE = "heats.npz"
 WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their maps, and the longer side of these
