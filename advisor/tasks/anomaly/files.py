@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,19 +20,16 @@ from advisor.datasets.images import InputSpec, load
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Part, Role
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, Shipping, runners
+from advisor.exporting.shipping import Found, Page, Shipping
 from advisor.measurement.accuracy import Floats, Pixels, Runner
 from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder
 from advisor.tasks.anomaly.images import ANOMALY, GOOD
-
-if TYPE_CHECKING:
-    from advisor.exporting.shipping import Crops
-
+from advisor.tasks.detection.files import marked
 
 HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
 LEAST = 0.5  # Score from which on an image is an anomaly
-HOT, DIGITS = "#e5342c", 4
+HOT = "#e5342c"
 
 
 def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
@@ -47,19 +44,6 @@ def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
 def found(outputs: Sequence[Any]) -> tuple[Found, ...]:
     """Return the score of a photograph, by which it shows something unusual."""
     return (Found(ANOMALY, float(outputs[0].max())),)
-
-
-def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the values of a map; the tolerance contains twice the difference between two kernels."""
-    own, other = runners(model, images)
-    count = min(len(images), LOOKED_AT)
-    maps = [own(place)[0] for place in range(count)]
-    apart = [float(abs(values - other(place)[0]).max()) for place, values in enumerate(maps)]
-    for tolerance in TOLERANCES:
-        same = [place for place in range(count) if apart[place] <= tolerance / 2][:COUNT]
-        if len(same) == COUNT:
-            break
-    return tolerance, [(place, {"scores": maps[place].reshape(-1).round(DIGITS).tolist()}) for place in same]
 
 
 SHIPPING = Shipping(
