@@ -182,6 +182,7 @@ class Runner(ABC, Generic[Answer]):
     """
 
     outputs: tuple[str, ...]
+    kind = "such a model"  # for errors
 
     def __init__(self, model: Path | str, view: InputSpec) -> None:
         from ai_edge_litert.interpreter import Interpreter
@@ -194,7 +195,7 @@ class Runner(ABC, Generic[Answer]):
             raise RuntimeRefusal(f"{path.name}: LiteRT cannot load the model: {one_line(error)}") from error
         inputs, outputs = self._run.get_input_details(), self._run.get_output_details()
         if len(inputs) != 1 or set(outputs) != set(self.outputs):
-            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not {', '.join(self.outputs)}")
+            raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}")
         ((self._name, self._input),) = inputs.items()
         self._view = view
 
@@ -220,6 +221,7 @@ class Detector(Runner[Detections]):
     """A loaded detector with post-processing, see :func:`advisor.tflite.postprocess.append_postprocess`."""
 
     outputs: tuple[str, ...] = DETECTIONS
+    kind = "a detector"
 
     def read(self, found: Mapping[str, Floats]) -> Detections:
         """Return the boxes in the outputs."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from advisor.tasks.task import OnMaps
 
 HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
-VERSION = "6"  # Raised when equal images and weights give another network
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
@@ -56,7 +55,7 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     scope = Scope(card.name, training, purpose=purpose)
     seconds = task.seconds(card, workload.images[role], tuning=head is not None)
     return Stage(
-        StageName(training), scope, VERSION, f"{'fine-tuning' if head else 'training'} the network of",
+        StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} the network of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role),
     )  # fmt: skip

@@ -99,7 +99,7 @@ HELD_OUT = "AUROC on the hold-out of --data, run in LiteRT"
 class Marker(Runner[Floats]):
     """A loaded file with a map of how unusual each place is: one output ``heat``, (1, rows, columns, 1)."""
 
-    outputs = (HEAT,)
+    outputs, kind = (HEAT,), "an anomaly detector"
 
     def read(self, found: Mapping[str, Floats]) -> Floats:
         """Return the map, float32 (rows, columns)."""

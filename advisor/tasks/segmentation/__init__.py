@@ -31,7 +31,7 @@ fine-tuning for an image. On 370 images, 555 steps of MobileNetV2's decoder took
 class Segmentation(OnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
-    learnt = "masks"
+    learnt, version = "masks", "2"
 
     @property
     def head(self) -> HeadKind:
@@ -41,7 +41,7 @@ class Segmentation(OnMaps):
         from advisor.training.on_maps.train import HeadKind
 
         alone = Hyperparameters(12, batch=8, learning_rate=8e-3, averaging=0.99, least_steps=300)
-        return HeadKind(32, decoder(self.side), alone, Hyperparameters(8, batch=8, least_steps=300))
+        return HeadKind(32, decoder(self.side), alone, Hyperparameters(14, batch=8, averaging=0.99, least_steps=300))
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the mask of an image at the side of the network."""

@@ -103,7 +103,7 @@ HELD_OUT = "mean IoU on the hold-out of --data, run in LiteRT"
 class Segmenter(Runner[Classes]):
     """A loaded file with a score of each class for each pixel: one output ``scores``, (1, S, S, C)."""
 
-    outputs = (SCORES,)
+    outputs, kind = (SCORES,), "a segmenter"
 
     def read(self, found: Mapping[str, Floats]) -> Classes:
         """Return the class of each pixel, uint8 (S, S)."""

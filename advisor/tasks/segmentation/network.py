@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.tasks.segmentation.masks import IGNORED, Classes
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 
 SCORES = "scores"  # Output of the file: a probability of each class for each pixel, (1, S, S, C)
 WIDTH = 96  # Channels of the decoder's maps
+ADJUSTMENT = 0.75
+"""Factor of the logarithm of a class's frequency. On the validation parts of two splits of magnetic tiles, the mean IoU
+is 44.3 and 30.5 % without it, 45.5 and 44.4 % with 0.5, and 45.5 and 44.9 % with 1 (MobileNetV2, frozen)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +59,9 @@ def decoder(side: int) -> MakeHead:
 
     Of a decoder on a pyramid of maps, the finest map has a logit of each class for each place. They are resized to the
     side of the input. The loss is cross entropy and one minus the soft Dice coefficient, the mean over the classes in
-    the batch (F. Milletari et al., "V-Net", 2016): cross entropy alone learns no rare class.
+    the batch (F. Milletari et al., "V-Net", 2016). Logits of the cross entropy are adjusted by the frequency of the
+    classes (A. K. Menon et al., "Long-Tail Learning via Logit Adjustment", 2021), without which rare classes are never
+    found.
     """
 
     def make(shapes: Sequence[Shape], classes: int) -> TrainableHead:
@@ -63,13 +69,22 @@ def decoder(side: int) -> MakeHead:
 
         inputs = [keras.Input(shape) for shape in shapes]
         model = keras.Model(inputs, last(separable(separable(pyramid(inputs, WIDTH)[0])), classes), name="head")
+        frequent = np.zeros(classes, np.float32)  # logarithm of the share of the pixels of each class
+
+        def begin(masks: Sequence[PackedMask]) -> None:
+            rows = [np.bincount(each.labels.reshape(-1), minlength=IGNORED + 1)[:classes] for each in masks]
+            counts = np.sum(rows, axis=0) + 1
+            frequent[:] = np.log(counts / counts.sum())
 
         def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
             import tensorflow as tf
 
-            return _loss(tf.image.resize(outputs[0], (side, side)), targets[0])
+            return _loss(tf.image.resize(outputs[0], (side, side)), targets[0], ADJUSTMENT * frequent)
 
-        return TrainableHead(model, loss, lambda masked: (masked.labels,), lambda given: _outputs(given[0], side))
+        def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+            return _outputs(given[0], side)
+
+        return TrainableHead(model, loss, lambda masked: (masked.labels,), outputs, begin=begin)
 
     return make
 
@@ -81,12 +96,12 @@ def _outputs(logits: keras.KerasTensor, side: int) -> dict[str, keras.KerasTenso
     return {SCORES: Resizing(side, side, interpolation="bilinear", name=SCORES)(Softmax()(logits))}
 
 
-def _loss(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32]) -> tf.Tensor:
     import tensorflow as tf
 
     counts = tf.cast(labels != IGNORED, tf.float32)
     wanted = tf.one_hot(labels, logits.shape[-1]) * counts[..., None]
-    crossed = tf.nn.softmax_cross_entropy_with_logits(wanted, logits) * counts
+    crossed = tf.nn.softmax_cross_entropy_with_logits(wanted, logits + adjustment) * counts
     found = tf.nn.softmax(logits) * counts[..., None]
     both, either = (tf.reduce_sum(each, axis=(0, 1, 2)) for each in (found * wanted, found + wanted))
     there = tf.cast(tf.reduce_sum(wanted, axis=(0, 1, 2)) > 0, tf.float32)

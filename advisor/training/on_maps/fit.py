@@ -51,6 +51,7 @@ class TrainableHead:
     target: Callable[[Any], Target]  # from the labels of an image to the wanted outputs
     outputs: Callable[[list[keras.KerasTensor]], dict[str, keras.KerasTensor]]  # from its outputs to those of the file
     complete: Callable[[bytes], bytes] = bytes  # from the float file of network and head to the one that is scored
+    begin: Callable[[Sequence[Any]], None] | None = None  # takes the labels of all images before the first step
     finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
 
 
@@ -66,6 +67,8 @@ def fit(
     Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
     head; its BatchNorm keeps its statistics. Raises StageError if the loss is not finite.
     """
+    if head.begin:
+        head.begin(data.labels)
     training = _Training(head, data, hyperparameters, backbone)
     run(training)
     training.finish()
