@@ -27,6 +27,7 @@ NAMES = (
     "anytime_table",
     "anytime_replay",
     "detection",
+    "pixels",
     "confidence",
     "trashnet_table",
     "trashnet_climb",

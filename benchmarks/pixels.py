@@ -1,0 +1,199 @@
+"""How well pixels are told: a segmenter beside plain Keras in equal time, and an anomaly detector beside PatchCore.
+
+    python -m benchmarks pixels
+    python -m benchmarks pixels --seeds 2,3 --only segmentation
+
+Needs ../shared/data/images/tiles. Each seed is another split, with near copies on one side. Files learn from all but
+the hold-out, and are judged on it. Loss, rates, adjustment and width were chosen on validation parts of seeds 0 and 1.
+"""
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.catalog.cards import Card
+from advisor.catalog.catalogue import load_catalogue
+from advisor.catalog.convert import build_model
+from advisor.catalog.weights.fetching import fetch
+from advisor.datasets.images import InputSpec, load
+from advisor.engine.pipeline.materials import Images, Role
+from advisor.engine.question import resolve
+from advisor.engine.space.resolved import read_images
+from advisor.tasks import ANOMALY, SEGMENTATION
+from advisor.tasks.anomaly.files import Marked, mark, pixel_auroc
+from advisor.tasks.anomaly.network import learn
+from advisor.tasks.on_maps import train
+from advisor.tasks.segmentation.files import overlaps, segment
+from advisor.tasks.segmentation.network import _loss, resized
+from advisor.training.on_maps import with_maps
+from benchmarks.tables import Row, keep, percent
+
+NAME = "pixels"
+FOLDER = Path(__file__).resolve().parents[2] / "shared" / "data" / "images" / "tiles"
+CARD = "mobilenet_v2_1.0_224"
+HEADER = ("task", "method", "split", "figure % (95 %)", "by class, or pixels %", "CPU s of learning")
+REMARKS = (
+    "Segmentation: mean IoU on the hold-out. LR-ASPP is plain Keras on the same backbone with its pretrained weights, "
+    "all layers learning, BatchNorm frozen, Adam at 1e-4: the same images, loss (not adjusted) and mirroring, "
+    "for as many CPU seconds.",
+    "Anomaly: AUROC of images on the hold-out, learnt from good tiles alone. PatchCore (K. Roth et al., 2022) has maps "
+    "of the strides 8 and 16, averaged over 3 x 3 cells, and a memory of 4,000 patches by greedy choice among 40,000.",
+)
+MEMORY, POOL, PROJECTED = 4000, 40_000, 64
+Floats = NDArray[np.float32]
+
+
+def main() -> None:
+    """Learn, judge, and keep the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--seeds", default="2,3", help="splits, joined by commas")
+    parser.add_argument("--only", choices=(SEGMENTATION.name, ANOMALY.name), help="one of the tasks")
+    chosen = parser.parse_args()
+    rows: list[Row] = []
+    for seed in map(int, chosen.seeds.split(",")):
+        for task, run in ((SEGMENTATION, segmenters), (ANOMALY, detectors)):
+            if chosen.only not in (None, task.name):
+                continue
+            asked = resolve({"task": task.name, "data": str(FOLDER), "seed": seed}).question
+            images = read_images(asked, lambda _: None)
+            assert images is not None
+            with tempfile.TemporaryDirectory() as folder:
+                for row in run(images, seed, Path(folder)):
+                    rows.append((task.name, row[0], seed, *row[1:]))
+                    print(*rows[-1], sep=" | ", flush=True)
+    print(keep(NAME, "Classes of pixels, and anomalies", HEADER, sorted(rows, key=lambda row: str(row[:3])), REMARKS))
+
+
+def spec_of(card: Card) -> InputSpec:
+    """Return how images become the card's input."""
+    return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+
+
+def segmenters(images: Images, seed: int, folder: Path) -> Iterator[Row]:
+    """Yield the product's decoder, and LR-ASPP in plain Keras."""
+    card, judged = load_catalogue()[CARD].at(SEGMENTATION.side), images.part(Role.HOLDOUT)
+    part = images.part(Role.LEARNT)
+    learnt, classes = list(zip(part.paths, part.objects, strict=True)), len(images.classes)
+
+    def row(name: str, model: Path, seconds: float) -> Row:
+        segment(model, judged.paths, spec_of(card), folder / "masks.npz", ())
+        reached = overlaps(folder / "masks.npz", judged.objects, classes)
+        by_class = ", ".join(
+            f"{each} {100 * own:.0f}" for each, own in zip(images.classes, reached.by_class, strict=True)
+        )
+        return name, percent(reached.mean), by_class, round(seconds)
+
+    began = time.process_time()
+    train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "head.tflite")
+    seconds = time.process_time() - began
+    yield row("decoder on kept maps (advisor)", folder / "head.tflite", seconds)
+    began = time.process_time()
+    plain_lraspp(card, SEGMENTATION.learns_from(learnt, seed), classes, seconds, folder / "plain.tflite")
+    yield row("LR-ASPP, plain Keras", folder / "plain.tflite", time.process_time() - began)
+
+
+def plain_lraspp(card: Card, learnt: Sequence[tuple[Path, Any]], classes: int, seconds: float, path: Path) -> None:
+    """Train MobileNetV3's segmentation head (A. Howard et al., 2019) with its backbone for some CPU seconds."""
+    import keras
+    import tensorflow as tf
+
+    from advisor.training.finetune.network import flatbuffer
+
+    side, draw = card.input_size, np.random.default_rng(0)
+    model = build_model(card, fetch(card))
+    maps = with_maps(keras.Model(model.inputs[0], model.output["features"]))
+    image, layers = keras.Input((side, side, 3)), keras.layers
+    low, *_, high = maps(image)
+    gate = layers.Conv2D(128, 1, activation="sigmoid")(layers.GlobalAveragePooling2D(keepdims=True)(high))
+    merged = layers.Multiply()([layers.Conv2D(128, 1, activation="relu")(high), gate])
+    merged = layers.Conv2D(classes, 1)(layers.Resizing(side // 8, side // 8)(merged))
+    logits = layers.Add()([merged, layers.Conv2D(classes, 1)(low)])
+    whole = keras.Model(image, layers.Resizing(side, side, name="scores")(logits))
+    optimizer = keras.optimizers.Adam(1e-4)
+    pixels = np.stack([load(each, side) for each, _ in learnt])
+    masks = np.stack([resized(mask.labels(), (side, side)) for _, mask in learnt])
+
+    @tf.function
+    def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
+        with tf.GradientTape() as tape:
+            loss = _loss(whole(images, training=False), labels, np.zeros(classes, np.float32))
+        weights = list(whole.trainable_variables)
+        optimizer.apply_gradients(zip(tape.gradient(loss, [each.value for each in weights]), weights, strict=True))
+        return loss
+
+    began = time.process_time()
+    while time.process_time() - began < seconds:
+        rows, mirror = draw.integers(0, len(pixels), 8), slice(None, None, int(draw.choice((-1, 1))))
+        given = np.stack([spec_of(card).normalise(pixels[each]) for each in rows])[:, :, mirror]
+        step(tf.constant(given), tf.constant(masks[rows][:, :, mirror]))
+    one = keras.Input((side, side, 3), batch_size=1)
+    path.write_bytes(flatbuffer(keras.Model(one, {"scores": whole(one)})))
+
+
+def detectors(images: Images, seed: int, folder: Path) -> Iterator[Row]:
+    """Yield the product's Gaussians, and PatchCore."""
+    card, judged, part = load_catalogue()[CARD], images.part(Role.HOLDOUT), images.part(Role.LEARNT)
+    good = np.flatnonzero(np.array(part.labels) == 0).tolist()
+    paths, groups = [part.paths[row] for row in good], [part.groups[row] for row in good]
+
+    def row(name: str, heats: Path, seconds: float) -> Row:
+        pixels = pixel_auroc(heats, judged) or 0.0
+        return name, percent(Marked.of(heats, judged).auroc), f"{100 * pixels:.1f}", round(seconds)
+
+    began, heats = time.process_time(), folder / "heats.npz"
+    learn(card, fetch(card), paths, groups, seed, folder / "heat.tflite")
+    seconds = time.process_time() - began
+    mark(folder / "heat.tflite", judged.paths, spec_of(card), heats, ())
+    yield row("Gaussian at each place (advisor)", heats, seconds)
+    began = time.process_time()
+    heat = patch_core(card, paths, seed)
+    seconds = time.process_time() - began
+    found = np.stack([heat(path) for path in judged.paths])
+    np.savez(heats, own=found / found.max(), drawn=found)
+    yield row("PatchCore", heats, seconds)
+
+
+def patch_core(card: Card, paths: Sequence[Path], seed: int) -> Callable[[Path], Floats]:
+    """Return what gives the distance of each place of an image, (28, 28), from a memory of patches of good images."""
+    import keras
+
+    model = build_model(card, fetch(card))
+    names = ("block_5_add", "block_12_add")
+    maps = keras.Model(model.inputs[0], [model.get_layer(name).output for name in names])
+
+    def patches(path: Path) -> Floats:
+        fine, coarse = (
+            np.asarray(keras.ops.average_pool(each, 3, 1, "same"))[0]
+            for each in maps(spec_of(card).read(path)[None], training=False)
+        )
+        return np.concatenate([fine, coarse.repeat(2, axis=0).repeat(2, axis=1)], axis=-1)
+
+    draw = np.random.default_rng(seed)
+    every = np.concatenate([patches(path).reshape(-1, 128) for path in paths])
+    pool = every[draw.choice(len(every), min(POOL, len(every)), replace=False)]
+    small = pool @ draw.normal(size=(pool.shape[1], PROJECTED)).astype(np.float32)
+    squares, chosen = (small**2).sum(axis=1), [0]
+    nearest = np.full(len(pool), np.inf, np.float32)
+    for _ in range(MEMORY - 1):
+        nearest = np.minimum(nearest, squares + squares[chosen[-1]] - 2 * small @ small[chosen[-1]])
+        chosen.append(int(nearest.argmax()))
+    memory = pool[chosen]
+    sizes = (memory**2).sum(axis=1)
+
+    def heat(path: Path) -> Floats:
+        found = patches(path)
+        rows = found.reshape(-1, found.shape[-1])
+        apart = (rows**2).sum(axis=1)[:, None] + sizes - 2 * rows @ memory.T
+        return np.sqrt(np.maximum(apart.min(axis=1), 0)).reshape(found.shape[:2]).astype(np.float32)
+
+    return heat
+
+
+if __name__ == "__main__":
+    main()
