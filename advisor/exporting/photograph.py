@@ -151,6 +151,7 @@ class FormAnswer:
     found: tuple[Found, ...]  #: the most probable classes, or the objects that the app shows, the surest first
     least: float = 0.0  #: least probability or score (0-1) that the app shows; 0 if it shows all
     layer: str = ""  #: PNG in base64 with a colour for each pixel, to lay over the photograph; empty without
+    answer: str = ""  #: the answer in words
 
     @property
     def by_class(self) -> Mapping[str, list[float]]:
@@ -178,11 +179,13 @@ class PhotographAnswers:
 
     @property
     def agree(self) -> bool:
-        """All files have the same first class, or find as many objects of each class."""
-        said = [
-            each.found[0].label if self.classes else {label: len(some) for label, some in each.by_class.items()}
+        """All files have the same answer: the first class, or the number of objects of each class."""
+        said: list[object] = [
+            each.answer if each.layer
+            else each.found[0].label if self.classes
+            else {label: len(some) for label, some in each.by_class.items()}
             for each in self.forms
-        ]
+        ]  # fmt: skip
         return all(each == said[0] for each in said)
 
 
@@ -226,8 +229,8 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
         model, own = _Model(loaded, each), each.configuration
         found, least, layer = model.answer(path)
         picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
-        shown = base64.b64encode(layer).decode()
-        forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown))
+        shown, said = base64.b64encode(layer).decode(), TASKS[model.task].said(found, least)
+        forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
 

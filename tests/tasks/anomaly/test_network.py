@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import subprocess
 import sys
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +19,7 @@ from advisor.core.evaluation import Status
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.materials import Part
 from advisor.exporting.bundle import export
-from advisor.exporting.photograph import predict
+from advisor.exporting.photograph import Answerer, predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks.anomaly.files import Marked, Marker, heat_png, pixel_auroc, spoiled
@@ -120,8 +122,6 @@ def test_a_drawn_fault_changes_a_small_part_of_an_image(seed: int) -> None:
 
 
 def test_a_usual_place_is_clear_and_an_anomaly_is_not() -> None:
-    from io import BytesIO
-
     alpha = np.asarray(Image.open(BytesIO(heat_png(np.array([[0.0, 0.25, 0.5, 1.0]])))))[0, :, 3]
     assert alpha.tolist()[:2] == [0, 0]
     assert alpha[3] == 255 > alpha[2] > 100
@@ -165,6 +165,19 @@ def test_the_hottest_place_is_the_fault(run: RunFolder) -> None:
     y, x = (np.array(np.unravel_index(heat.argmax(), heat.shape)) + 0.5) * 64 / heat.shape[0]
     rows, columns = np.nonzero(mask)
     assert np.hypot(y - rows.mean(), x - columns.mean()) < 10
+
+
+@pytest.mark.integration
+def test_a_page_shows_what_each_form_answers(run: RunFolder) -> None:
+    stored = BytesIO()
+    Image.fromarray(part(902, spot=True)[0]).save(stored, "PNG")
+    with Answerer() as answerer:
+        found = answerer.answer(run.path, stored.getvalue())
+    assert [each.form for each in found.forms][0] == "float32"
+    for each in found.forms:
+        assert each.answer in ("anomaly", "good")
+        assert Image.open(BytesIO(base64.b64decode(each.layer))).mode == "RGBA"
+    assert found.agree == (len({each.answer for each in found.forms}) == 1)
 
 
 @pytest.mark.integration

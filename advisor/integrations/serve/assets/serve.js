@@ -39,7 +39,7 @@ async function send(drop, file) {
   try {
     const answer = await fetch(drop.dataset.send, { method: "POST", body: file });
     answers.innerHTML = await answer.text();
-    const drawn = answers.querySelectorAll("img");
+    const drawn = answers.querySelectorAll("img:not(.layer)");
     for (const image of drawn) image.src = shown.src;
     shown.hidden = drawn.length > 0;
   } catch {
