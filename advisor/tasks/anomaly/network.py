@@ -38,7 +38,7 @@ CHANNELS = 64  # Channels that the maps are projected to: twice as many gain 0.5
 OWN, RIDGE = 0.95, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
 EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
 REACH = 3  # Cells that the blur reaches; its standard deviation is one cell
-FOLDS, ALARMS, SURE = 4, 0.01, 0.95
+FOLDS, ALARMS, SURE = 4, 0.05, 0.95
 """Folds of the good images; the share of them that may be a false alarm, and how sure that is."""
 
 
@@ -188,7 +188,7 @@ def learn(
         keras.backend.clear_session()
 
 
-VERSION = "4"  # Raised when equal images and weights give another file
+VERSION = "5"  # Raised when equal images and weights give another file
 
 
 def learnt(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:

@@ -56,11 +56,11 @@ def test_a_place_that_is_unlike_itself_is_the_hottest() -> None:
     assert np.unravel_index(usual.heat(odd)[0].argmax(), (4, 5)) == (2, 3)
 
 
-def test_hardly_any_new_good_image_is_above_the_threshold() -> None:
+def test_at_most_five_in_a_hundred_new_good_images_are_above_the_threshold() -> None:
     maps, projection = gaussians(600), np.eye(3, dtype=np.float32)
     scale = Scale.of(maps, range(600), projection, 0)
     heats = Usual.of(maps, projection).heat(gaussians(2000, 3)).max(axis=(1, 2))
-    assert (heats > scale.most).mean() <= 0.012
+    assert (heats > scale.most).mean() <= 0.05
     assert scale.usual < scale.most
 
 
@@ -173,7 +173,7 @@ def test_a_page_shows_what_each_form_answers(run: RunFolder) -> None:
     Image.fromarray(part(902, spot=True)[0]).save(stored, "PNG")
     with Answerer() as answerer:
         found = answerer.answer(run.path, stored.getvalue())
-    assert [each.form for each in found.forms][0] == "float32"
+    assert found.forms[0].form == "float32"
     for each in found.forms:
         assert each.answer in ("anomaly", "good")
         assert Image.open(BytesIO(base64.b64decode(each.layer))).mode == "RGBA"
