@@ -150,7 +150,7 @@ def _thresholds(logits: Floats, objects: Sequence[Objects], classes: int) -> Flo
     return np.asarray(np.log(best / (1 - best)), np.float32)
 
 
-SIDE = 4.0  # Side of an anchor in cells of its map. ATSS (below) has eight; objects on a phone's small input are small.
+SIDE = 8.0  # Side of an anchor in cells of its map, as ATSS (below) has it; see decision 0112
 CANDIDATES = 9  # Anchors of each level that a box may be assigned to, the nearest ones: the figure of ATSS
 
 

@@ -15,6 +15,7 @@ from advisor.datasets.boxes.reading import survey_boxes
 from advisor.datasets.images import load
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.postprocess import Suppression, append_postprocess
+from advisor.training.detection import boxes as boxes_module
 from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps
 from advisor.training.finetune.network import flatbuffer
 from advisor.training.on_maps import with_maps
@@ -29,8 +30,11 @@ PHOTOS = 20
 
 @pytest.mark.slow
 @pytest.mark.integration
-def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bccd: Path, tmp_path: Path) -> None:
+def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(
+    bccd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mediapipe = pytest.importorskip("mediapipe")
+    monkeypatch.setattr(boxes_module, "SIDE", 4.0)  # eight cells are the whole of this small input
     tasks, read = mediapipe.tasks, survey_boxes(bccd)
     paths = [image.path for image in read.images.dataset.images[:PHOTOS]]
     objects = [
@@ -74,6 +78,7 @@ def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(bcc
 
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
+FINER = anchors_of([(32, 32), (8, 8)])
 SHARE = st.floats(0.0, 1.0, width=32)
 
 
@@ -86,11 +91,11 @@ def boxes(draw: st.DrawFn, most: int = 6) -> np.ndarray:
     return np.concatenate([corners, corners + sides], axis=1)
 
 
-def test_anchors_have_their_centres_in_the_cells_and_four_cells_a_side() -> None:
+def test_anchors_have_their_centres_in_the_cells_and_eight_cells_a_side() -> None:
     assert ANCHORS.counts == (64, 16)
-    assert ANCHORS.boxes[0] == pytest.approx([1 / 16, 1 / 16, 0.5, 0.5])
-    assert ANCHORS.boxes[9] == pytest.approx([3 / 16, 3 / 16, 0.5, 0.5])
-    assert ANCHORS.boxes[-1] == pytest.approx([7 / 8, 7 / 8, 1.0, 1.0])
+    assert ANCHORS.boxes[0] == pytest.approx([1 / 16, 1 / 16, 1.0, 1.0])
+    assert ANCHORS.boxes[9] == pytest.approx([3 / 16, 3 / 16, 1.0, 1.0])
+    assert ANCHORS.boxes[-1] == pytest.approx([7 / 8, 7 / 8, 2.0, 2.0])
 
 
 def test_overlaps_are_shares_of_the_union() -> None:
@@ -126,8 +131,8 @@ def test_an_anchor_belongs_to_the_box_that_it_overlaps_most_of_those_that_want_i
 
 def test_a_small_box_gets_anchors_of_the_fine_map_and_a_large_one_of_the_coarse_map() -> None:
     small, large = np.array([[0.4, 0.4, 0.6, 0.6]], np.float32), np.array([[0.05, 0.05, 0.95, 0.95]], np.float32)
-    assert (np.flatnonzero(assign(ANCHORS, small) == 0) < 64).all()
-    assert (np.flatnonzero(assign(ANCHORS, large) == 0) >= 64).all()
+    assert (np.flatnonzero(assign(FINER, small) == 0) < 1024).all()
+    assert (np.flatnonzero(assign(FINER, large) == 0) >= 1024).all()
 
 
 def test_without_boxes_no_anchor_has_one() -> None:
