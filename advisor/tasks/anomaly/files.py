@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw, ImageFilter
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
 from advisor.core.quantity import Interval, paired_shares, wilson
-from advisor.datasets.images import InputSpec, load
+from advisor.datasets.images import InputSpec, load, open_image
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Part, Role
@@ -194,7 +194,7 @@ def pixel_auroc(file: Path, part: Part) -> float | None:
     for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
         if label and not mask:
             continue
-        with Image.open(mask or path) as image:
+        with open_image(Path(mask or path)) as image:
             true = np.asarray(image.convert("L")) > 0 if mask else np.zeros(image.size[::-1], bool)
         large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
         place = np.clip(large * BINS, 0, BINS - 1).astype(int)
@@ -214,7 +214,7 @@ def _worst(file: Path, part: Part, images: Images) -> Overlays:
     order = np.argsort(np.where(good, scores, 1 - scores))[::-1][:WORST].tolist()
     rows = []
     for place in order:
-        with Image.open(part.paths[place]) as image:
+        with open_image(part.paths[place]) as image:
             width, height = image.size
         kind = images.dataset.classes[part.labels[place]]
         truth = base64.b64encode(_mask_png(part.objects[place])).decode() if part.objects[place] else ""
@@ -227,7 +227,7 @@ def _worst(file: Path, part: Part, images: Images) -> Overlays:
 
 
 def _mask_png(path: str) -> bytes:
-    with Image.open(path) as image:
+    with open_image(Path(path)) as image:
         image.thumbnail((SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.NEAREST)
         inside = np.asarray(image.convert("L")) > 0
     return heat_png(inside.astype(np.float32))

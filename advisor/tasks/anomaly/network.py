@@ -6,6 +6,7 @@ an image is evened first, and the file has the whole computation.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -37,6 +38,7 @@ STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 64  # Channels that the maps are projected to: twice as many gain 0.5 points, and make the file 4 MB larger
 OWN, RIDGE = 0.95, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
 EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
+MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each
 REACH = 3  # Cells that the blur reaches; its standard deviation is one cell
 FOLDS, ALARMS, SURE = 4, 0.05, 0.95
 """Folds of the good images; the share of them that may be a false alarm, and how sure that is."""
@@ -91,16 +93,18 @@ def _blurred(distances: Floats) -> Floats:
 def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     """Return the network from a normalised image (1, S, S, 3) to the maps (1, rows, columns, C) that are learnt.
 
-    They are the last sums of each width that have :data:`STRIDE` pixels to a cell, or the last map of that size in a
-    network without sums, each averaged over 3 x 3 cells.
+    They are the last sums of each width that have about :data:`STRIDE` pixels to a cell, or the last map of that size
+    in a network without sums, each averaged over 3 x 3 cells.
     """
     import keras
 
     from advisor.catalog.convert import build_model
 
     model = build_model(card, weights)
-    cells = card.input_size // STRIDE
-    same = [each for each in model.layers if len(each.output.shape) == 4 and each.output.shape[1] == cells]
+    maps_in = [each for each in model.layers if len(each.output.shape) == 4]
+    sides = {each.output.shape[1] for each in maps_in}
+    cells = min(sides, key=lambda side: abs(math.log(card.input_size / (side * STRIDE))))
+    same = [each for each in maps_in if each.output.shape[1] == cells]
     sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
     maps = keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card))
@@ -170,19 +174,20 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
 def learn(
     card: Card, weights: WeightsFile | None, images: Sequence[Path], groups: Sequence[int], seed: int, path: Path
 ) -> None:
-    """Learn what is usual in good images, in a child process, and write the float file."""
+    """Learn what is usual in good images, at most :data:`MOST`, in a child process, and write the float file."""
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
     spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
+    rows = np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])
     try:
         network = maps_of(card, weights)
         run: Any = Interpreter(model_content=flatbuffer(network), num_threads=usable_cores()).get_signature_runner()
         (output,) = run.get_output_details()
-        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image in images])
+        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image in (images[row] for row in rows)])
         draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
         projection = np.linalg.qr(draw)[0].astype(np.float32)
-        scale = Scale.of(maps, groups or range(len(images)), projection, seed)
+        scale = Scale.of(maps, [groups[row] if groups else int(row) for row in rows], projection, seed)
         path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
     finally:
         keras.backend.clear_session()
