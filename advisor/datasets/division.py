@@ -117,6 +117,10 @@ class Division:
             found.append(f"{which} no image for validation, and no recall there ({_named(missing)}).")
         return tuple(found)
 
+    def overview(self, dataset: Dataset) -> Overview:
+        """Return what a user may want to know of the split."""
+        return Overview.of(dataset, self.split, self.grouping, self.notes(dataset))
+
 
 @dataclass(frozen=True)
 class Overview:

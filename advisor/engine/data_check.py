@@ -15,7 +15,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.listing import is_here
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.codec import parse
-from advisor.core.errors import StageError
+from advisor.core.errors import StageError, UsageError
 from advisor.core.names import require_known
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.boxes.values import Box
@@ -55,6 +55,9 @@ PREFERRED = ("efficientnet_lite0_224", "mobilenet_v2_1.0_224", "mobilenet_v1_1.0
 
 FEWEST = 5
 """Labels of classes with fewer images are not checked: there is too little to learn them from."""
+
+NOT_JUDGED = "they are looked for in image classification only"
+"""Why wrong labels and crops are not looked for in the other tasks."""
 
 Faults = tuple[tuple[Suspect, ...], tuple[Pair, ...]]
 """Likely wrong labels and cropped copies."""
@@ -164,6 +167,19 @@ def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     """Return findings in the order of their kinds; those of a task's own come after unreadable files."""
     places: dict[StrEnum, float] = {kind: place for place, kind in enumerate(Kind)}
     return tuple(sorted(findings, key=lambda finding: places.get(finding.kind, 0.5)))
+
+
+def checked(
+    path: Path, read: Survey, content: Content, findings: Sequence[Finding], overview: Callable[[], Overview],
+    shown: tuple[MeasureDistribution, ...], judged_by: str = "", not_judged: str = NOT_JUDGED,
+) -> DataCheck:  # fmt: skip
+    """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
+    split, refused = None, ""
+    try:
+        split = overview()
+    except UsageError as error:
+        refused = error.message
+    return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
 
 
 def advance(say: Say) -> Progress:

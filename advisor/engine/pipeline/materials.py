@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from advisor.catalog.cards import Card
 from advisor.core.training import recipe_of
@@ -106,6 +106,11 @@ class Images:
     notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
+
+    @classmethod
+    def of(cls, plain: Images, **more: Any) -> Self:
+        """Return images as those of a subclass, with the values of its own fields."""
+        return cls(**{each.name: getattr(plain, each.name) for each in fields(Images)}, **more)
 
     @property
     def classes(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -16,11 +16,11 @@ from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
 from advisor.datasets.dataset import Entry, Listing
-from advisor.datasets.division import Division, Overview, divide
+from advisor.datasets.division import Division, divide
 from advisor.datasets.duplicates import Pair, groups, near_duplicates
 from advisor.datasets.layouts import SUFFIXES, images_in, list_manifest
 from advisor.datasets.survey import Progress, Survey, survey
-from advisor.engine.data_check import SEED, DataCheck, Say, advance, gravest_first
+from advisor.engine.data_check import SEED, DataCheck, Say, advance, checked
 from advisor.engine.pipeline.materials import Images, Part
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided
@@ -32,9 +32,7 @@ IMAGES, MASKS = ("images", "image", "imgs"), ("ground_truth", "masks", "mask")
 ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
 LEAST = 30  # Groups of good images that are learnt from, at least
 NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
-HINT = (
-    "put good images into DIR/good, and faulty ones, which only judge, into folders of other names, such as DIR/scratch"
-)
+HINT = "put good images into DIR/good; faulty ones, which only judge, into folders of other names, such as DIR/scratch"
 
 
 @dataclass(frozen=True)
@@ -103,7 +101,7 @@ def read(question: Question, say: Say) -> Images:
     if len(dataset.classes) == 1:
         notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
     plain = divided(dataset, division, notes, say)
-    return FaultImages(**{each.name: getattr(plain, each.name) for each in fields(Images)}, masks=masks)
+    return FaultImages.of(plain, masks=masks)
 
 
 def copies(read: Survey) -> tuple[Pair, ...]:
@@ -150,16 +148,10 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     read, _ = survey_faults(path, advance(say))
     say("comparing images")
     pairs = copies(read)
-    dataset, overview, refused = read.dataset, None, ""
-    findings = gravest_first([*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)])
-    try:
-        division, _ = divided_faults(read, SEED, pairs)
-        overview = Overview.of(dataset, division.split, division.grouping, division.notes(dataset))
-    except UsageError as error:
-        refused = error.message
-    shown, why = conditions(read, OF_ANY_PLACE), "they are looked for in image classification only"
-    content = Classes(dataset, (), NEXT)
-    return DataCheck(path, read, content, findings, shown, "", why, overview, refused)
+    dataset, content = read.dataset, Classes(read.dataset, (), NEXT)
+    findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
+    shown = conditions(read, OF_ANY_PLACE)
+    return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset), shown)
 
 
 def _odd(read: Survey) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from advisor.datasets.division import Overview, divide
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
-from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, gravest_first
+from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, checked
 from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
@@ -139,16 +139,13 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
             why_not = error.message
     by_images = {(pair.first, pair.second): pair for pair in (*labels.copies, *pairs)}
     alike = [pair for _, pair in sorted(by_images.items())]
-    findings = gravest_first((*check(read, alike), *_wrong_labels(read, labels.suspects)))
-    overview, refused = None, ""
-    try:
+    findings = (*check(read, alike), *_wrong_labels(read, labels.suspects))
+
+    def overview() -> Overview:
         require_usable(read.dataset)
-        division = divide(read, SEED, pairs)
-        overview = Overview.of(read.dataset, division.split, division.grouping, division.notes(read.dataset))
-    except UsageError as error:
-        refused = error.message
-    content = Classes(read.dataset)
-    return DataCheck(path, read, content, findings, conditions(read), labels.card, why_not, overview, refused)
+        return divide(read, SEED, pairs).overview(read.dataset)
+
+    return checked(path, read, Classes(read.dataset), findings, overview, conditions(read), labels.card, why_not)
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

@@ -7,7 +7,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes, write_boxes
@@ -15,7 +14,7 @@ from advisor.datasets.checks.findings import Finding
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import near_duplicates
-from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, gravest_first, rounded
+from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked, rounded
 from advisor.engine.pipeline.materials import Boxes, Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
@@ -31,9 +30,6 @@ def read(question: Question, say: Say) -> Images:
         return replace(undivided(read.images.dataset, question.seed), boxes=boxes)
     division, _, notes = divide_boxes(read, question.seed)
     return replace(divided(read.images.dataset, division, notes, say), boxes=boxes)
-
-
-NOT_JUDGED = "they are looked for in image classification only"
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,12 +89,10 @@ def check_detection(path: Path, say: Say) -> DataCheck:
     read = survey_boxes(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
-    findings = gravest_first(check_boxes(read, pairs))
-    overview, refused, dataset = None, "", read.images.dataset
-    try:
+
+    def overview() -> Overview:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
-        overview = replace(Overview.of(dataset, division.split, division.grouping, notes), boxes=boxes)
-    except UsageError as error:
-        refused = error.message
+        return replace(Overview.of(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
+
     shown = conditions(read.images, OF_ANY_PLACE)
-    return DataCheck(path, read.images, BoxContent(read), findings, shown, "", NOT_JUDGED, overview, refused)
+    return checked(path, read.images, BoxContent(read), check_boxes(read, pairs), overview, shown)

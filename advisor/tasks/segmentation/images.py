@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
@@ -19,9 +19,9 @@ from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
 from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import Division, Overview, divide, strata
+from advisor.datasets.division import Division, divide, strata
 from advisor.datasets.duplicates import Pair, near_duplicates
-from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, gravest_first
+from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked
 from advisor.engine.pipeline.materials import Images, Part
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
@@ -54,7 +54,7 @@ def read(question: Question, say: Say) -> Images:
     else:
         division = divided_masks(read, seed)
         plain = divided(dataset, division, division.notes(dataset), say)
-    return MaskedImages(**{each.name: getattr(plain, each.name) for each in fields(Images)}, masks=read.masks)
+    return MaskedImages.of(plain, masks=read.masks)
 
 
 def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
@@ -152,16 +152,11 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     read = survey_masks(path, advance(say))
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
-    dataset, overview, refused = read.images.dataset, None, ""
+    dataset = read.images.dataset
     alike = replace(dataset, images=tuple(replace(image, label=0) for image in dataset.images))
     found = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
-    try:
-        division = divided_masks(read, SEED, pairs)
-        overview = Overview.of(dataset, division.split, division.grouping, division.notes(dataset))
-    except UsageError as error:
-        refused = error.message
-    shown, why = conditions(read.images, OF_ANY_PLACE), "they are looked for in image classification only"
-    return DataCheck(path, read.images, MaskContent(read), gravest_first(found), shown, "", why, overview, refused)
+    content, shown = MaskContent(read), conditions(read.images, OF_ANY_PLACE)
+    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(dataset), shown)
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:
