@@ -56,6 +56,7 @@ SHIPPING = Shipping(
 
 LARGEST, SMALLEST = 0.05, 0.002  # Shares of the image that a patch covers
 THIN = 0.012  # Width of a scratch over the side of the image
+LEAST_ALPHA = 0.4  # Share of a fault in a pixel from which on the pixel is of it
 
 
 def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
@@ -84,9 +85,6 @@ def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
     new = other + draw.normal(0, 20) if kind == 0 else pixels.astype(np.float32) + brighter
     found = pixels + alpha * (new - pixels)
     return np.clip(np.rint(found), 0, 255).astype(np.uint8), alpha[..., 0] > LEAST_ALPHA
-
-
-LEAST_ALPHA = 0.4  # Share of a fault in a pixel from which on the pixel is of it
 
 
 HEATS_FILE = "heats.npz"
@@ -161,12 +159,10 @@ class ByAuroc:
         part = images.part(Role.HOLDOUT)
         marked, count = Marked.of(own, part), len(part.paths)
         alarms, found = ((scores >= LEAST).sum() for scores in (marked.good, marked.faulty))
-        of = "of the good images from a score of a half on"
+        good, faulty, of = len(marked.good), len(marked.faulty), "from a score of a half on"
         figures = {
-            "False alarms": percent(wilson(int(alarms), len(marked.good)), len(marked.good), of),
-            "Faults found": percent(
-                wilson(int(found), len(marked.faulty)), len(marked.faulty), "from the same score on"
-            ),
+            "False alarms": percent(wilson(int(alarms), good), good, f"of the good images {of}"),
+            "Faults found": percent(wilson(int(found), faulty), faulty, of),
         }
         if (pixels := pixel_auroc(own, part)) is not None:
             whole = percent(Interval(pixels, pixels, pixels), count, "of images with masks and good ones")

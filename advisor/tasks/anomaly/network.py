@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 STRIDE = 16  # Pixels of the input to a cell of the maps
-CHANNELS = 64  # Channels that the maps are projected to: twice as many gain 0.5 points, and make the file 4 MB larger
+CHANNELS = 64  # Channels that the maps are projected to: 96 gain 0.3 to 0.9 points of AUROC, and 4 MB
 OWN, RIDGE = 0.95, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
 EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
 MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each

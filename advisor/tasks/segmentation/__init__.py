@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from advisor.training.on_maps.train import HeadKind
 
 
-STEP_S, MAP_RUNS, STEP_RUNS = 0.12, 6.0, 8.0
-"""Seconds of a step of the decoder; runs in LiteRT of an image's maps and those of its copies; runs of a step of
-fine-tuning for an image. On 370 images, 555 steps of MobileNetV2's decoder took 68 CPU seconds on a Xeon of 2 GHz."""
+STEP_S, MAP_RUNS, STEP_RUNS = 0.09, 12.0, 4.6
+"""Seconds of a step of the decoder; runs in LiteRT of an image's maps, and of a step of fine-tuning for an image. With
+370 images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC."""
 
 
 class Segmentation(OnMaps):
