@@ -161,7 +161,7 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     places = rows * columns
     reduced = keras.layers.Conv2D(width, 1, use_bias=False)
     values = ops.reshape(reduced(maps.output), (places, width, 1)) - usual.means.reshape(places, width, 1)
-    apart = ops.sum(values * usual.whitening.reshape(places, width, width), axis=1)  # a product has wrong int8 results
+    apart = ops.sum(values * usual.whitening.reshape(places, width, width), axis=1)  # BATCH_MATMUL is wrong in int8
     distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
     blur = keras.layers.Conv2D(1, 2 * REACH + 1, padding="same", use_bias=False)
     away = blur(distances) * (1.0 / _inside(rows, columns))[None, :, :, None]
