@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,3 +196,8 @@ def test_a_bundle_is_wrong_if_more_pixels_than_tolerated_have_another_class() ->
 
 def test_segmenters_are_trained_by_a_head_and_by_fine_tuning() -> None:
     assert SEGMENTATION.trainings == ("head", "finetune_top", "finetune_all")
+
+
+def test_masks_have_the_colours_of_the_legend_of_a_data_check() -> None:
+    style = (files("advisor.reporting") / "assets" / "sheet.css").read_text()
+    assert tuple(re.findall(r"\.c\d \{ stroke: (#\w+); \}", style)) == PALETTE
