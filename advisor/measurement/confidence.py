@@ -14,6 +14,7 @@ score of each answer, and ``right`` (N,) says whether it is right.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,6 +52,8 @@ compressed one. The int8 files of the study in decision 0076 had 0.965 to 0.985.
 
 LEVEL = 0.95
 MOST_SEQUENCES = 4  # Sequences of :func:`threshold`, at most
+MOST_ENDS = 2000  # Numbers of answers that :func:`threshold` tries, at most; of more, some evenly placed ones
+MOST_STARTS = 5000  # Answers that are all right within which :data:`LEVEL` is reached for each share below 99.6 %
 POINTS = 40  # Points of a risk-coverage curve, at most
 
 
@@ -145,15 +148,20 @@ def reliability(probabilities: Floats, labels: Labels) -> Reliability:
     squares = np.square(probabilities - np.eye(probabilities.shape[1])[labels]).sum(axis=1)
     draws = np.random.default_rng(0).integers(0, len(labels), (RESAMPLES, len(labels)))
     means, shares, sizes = _binned(sure[None], right[None])
-    errors, drawn = (
-        (np.abs(mean - share) * size).sum(axis=1) / size.sum()
-        for mean, share, size in ((means, shares, sizes), _binned(sure[draws], right[draws]))
-    )
     return Reliability(
-        _interval(errors[0], drawn),
-        _interval(squares.mean(), squares[draws].mean(axis=1)),
+        interval(_errors(means, shares, sizes)[0], _errors(*_binned(sure[draws], right[draws]))),
+        interval(squares.mean(), squares[draws].mean(axis=1)),
         tuple(map(Bin, means[0].tolist(), shares[0].tolist(), sizes.tolist())),
     )
+
+
+def binned_error(sure: Floats, right: Flags) -> float:
+    """Return the expected calibration error, see :class:`Reliability`; 0 without an answer."""
+    return float(_errors(*_binned(sure[None], right[None]))[0]) if len(sure) else 0.0
+
+
+def _errors(means: Floats, shares: Floats, sizes: Labels) -> Floats:
+    return np.asarray((np.abs(means - shares) * sizes).sum(axis=1) / sizes.sum())
 
 
 def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
@@ -169,25 +177,26 @@ def _binned(sure: Floats, right: Flags) -> tuple[Floats, Floats, Labels]:
     return means, shares, sizes
 
 
-def _interval(value: float, drawn: Floats) -> Interval:
+def interval(value: float, drawn: Floats) -> Interval:
     """Return a figure with the spread of its resamples, whose mean is shifted to it: chance alone adds to an error."""
     low, high = np.quantile(drawn - drawn.mean() + value, [0.025, 0.975])
     return Interval(float(value), max(0.0, min(float(value), float(low))), max(float(value), float(high)))
 
 
-def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0) -> Threshold | None:
+def threshold(sure: Floats, right: Flags, wanted: float, batch: float = 0.0, apart: float = 1.0) -> Threshold | None:
     """Return the lowest score from which on answers are right often enough, with the probability ``LEVEL``.
 
     A score passes if the wanted share of new answers from it on is right with that probability. Scores are tried from
     high to low until one fails, which keeps the probability for all of them together (fixed sequence; A. Angelopoulos
     et al., "Learn then Test", 2021). As the few surest answers may hold one mistake by chance, there are several such
     sequences: they begin with as many answers as pass if all are right, with twice as many, and so on, and share the
-    probability of an error. None if no score passes.
+    probability of an error. None if no score passes. An answer counts as ``apart`` independent ones (0-1).
     """
     order, ends, hits = _ranked(sure, right)
-    starts, best = _starts(wanted, len(order), batch), 0
+    starts, best = [math.ceil(each / apart) for each in _starts(wanted, int(len(order) * apart), batch)], 0
     ends = ends[ends >= min(starts, default=len(order) + 1)]
-    fails = _likely(hits[ends - 1], ends, wanted, batch) < 1 - (1 - LEVEL) / max(1, len(starts))
+    ends = ends[np.unique(np.linspace(0, len(ends) - 1, min(MOST_ENDS, len(ends))).round().astype(int))]
+    fails = _likely(hits[ends - 1] * apart, ends * apart, wanted, batch) < 1 - (1 - LEVEL) / max(1, len(starts))
     for start in starts:
         failed = ends[fails & (ends >= start)].min(initial=len(order) + 1)
         best = max(best, int(ends[(ends >= start) & (ends < failed)].max(initial=0)))
@@ -215,22 +224,26 @@ def at_score(score: float, sure: Floats, right: Flags) -> Threshold:
     return Threshold(score, _share(hits, taken), taken, len(sure))
 
 
-def reached(scores: Floats, wanted: float, batch: float = 0.0) -> tuple[float, float]:
+def reached(scores: Floats, wanted: float, batch: float = 0.0, apart: float = 1.0) -> tuple[float, float]:
     """Return the highest score that a wanted share of new images reaches, and the share that is guaranteed.
 
     Of N scores, the share of new ones that reach the k-th largest is at least a Beta(k, N - k + 1) variable, whatever
     their distribution (S. Wilks, "Determination of sample sizes for setting tolerance limits", 1941). So k is the
     smallest number with which the wanted share is reached with the probability ``LEVEL``; nothing is tried on labels,
     and the guarantee is exact. With too few images for ``wanted``, it is the lowest score and what that guarantees;
-    zeros without an image.
+    zeros without an image. A score counts as ``apart`` independent ones (0-1).
     """
     count = len(scores)
     if not count:
         return 0.0, 0.0
-    new, places = _new(count, batch), np.arange(1, count + 1)
-    kept = _chance(places, count - places + 1, np.full(count, new), wanted) >= LEVEL
-    place = int(kept.argmax()) if kept.any() else count - 1
-    guaranteed = _guaranteed(place + 1, count - place, new)
+    new = np.array([_new(count * apart, batch)])
+
+    def keeps(place: int) -> bool:
+        first, second = (np.array([each * apart]) for each in (place + 1, count - place))
+        return bool(_chance(first, second, new, wanted)[0] >= LEVEL)
+
+    place = min(bisect_left(range(count), True, key=keeps), count - 1)
+    guaranteed = _guaranteed((place + 1) * apart, (count - place) * apart, int(new[0]))
     return _below(float(np.sort(scores)[::-1][place]), scores), guaranteed
 
 
@@ -286,7 +299,7 @@ def _ranked(sure: Floats, right: Flags) -> tuple[Labels, Labels, Labels]:
     return order, ends, np.cumsum(right[order])
 
 
-def _new(taken: int, batch: float) -> int:
+def _new(taken: float, batch: float) -> int:
     """Return the number of new images like ``taken`` seen ones, at least one; 0 for any number."""
     return max(1, round(taken * batch)) if batch else 0
 
@@ -301,7 +314,7 @@ def _precision(hits: Any, taken: Any, batch: float) -> tuple[Any, Any]:
     return hits + half, taken - hits + 1 - half
 
 
-def _likely(hits: Labels, taken: Labels, wanted: float, batch: float) -> Floats:
+def _likely(hits: Floats | Labels, taken: Floats | Labels, wanted: float, batch: float) -> Floats:
     """Return the probability that a share of new answers is right, given ``hits`` of ``taken``."""
     return _chance(*_precision(hits, taken, batch), np.array([_new(count, batch) for count in taken], int), wanted)
 
@@ -351,7 +364,7 @@ def _starts(wanted: float, images: int, batch: float) -> list[int]:
     """
     if not 0 < wanted < 1:
         raise ValueError(f"a share of right answers of {wanted} cannot be guaranteed")
-    counts = np.arange(1, images + 1)
+    counts = np.arange(1, min(images, MOST_STARTS) + 1)
     likely = _likely(counts, counts, wanted, batch)
     for sequences in range(MOST_SEQUENCES, 0, -1):
         fails = np.flatnonzero(likely < 1 - (1 - LEVEL) / sequences)
