@@ -49,16 +49,39 @@ class JudgedImage:
 
 
 @dataclass(frozen=True)
+class BoxGuarantee:
+    """A share that a detector's threshold was asked to keep, with a probability of 95 %, on new images."""
+
+    of: str  #: ``precision``, of the found boxes, or ``recall``, of the true ones
+    wanted: float  #: the share (0-1)
+    kept: bool  #: True if validation guarantees it
+    seen: Interval | None = None  #: the share (0-1) on the images of the part, with a 95 % interval
+
+
+@dataclass(frozen=True)
+class BoxScores:
+    """Scores of a detector's boxes as the probability that a box is right."""
+
+    slope: float  #: by which the logits of the scores were multiplied in the file
+    offset: float  #: that was added to them
+    error: Interval  #: expected calibration error (0-1) then, with a 95 % interval
+    error_before: Interval  #: the same without it
+
+
+@dataclass(frozen=True)
 class BoxFacts:
     """Boxes that a detector found in the images of one part, compared with the true ones."""
 
-    threshold: float  #: score (0-1) from which on a box counts: the one with the best F1 on the validation part
+    #: score (0-1) from which on a box counts: that of ``guarantee``, or the one with the best F1 on validation.
+    threshold: float
     #: average precision over overlaps from 0.5 to 0.95, COCO's main figure, 0 to 1; None of centres.
     coco: float | None
     by_class: Mapping[str, ClassBoxes]  #: counts of each class at the threshold
     #: the images with the lowest F1 at the threshold, the lowest first; of the hold-out alone.
     worst: tuple[JudgedImage, ...] = ()
     coco_interval: tuple[float, float] | None = None  #: 95 % interval of ``coco``; None if it was not computed
+    scores: BoxScores | None = None  #: how far scores can be believed; None of centres and of the user's own files
+    guarantee: BoxGuarantee | None = None  #: what the user asked of the threshold; None for no wish
 
 
 class OverlaidImage(NamedTuple):

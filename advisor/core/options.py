@@ -111,10 +111,12 @@ class PlanOptions(_Task, LimitOptions, total=False):
 
     min_precision: Annotated[Texts, Option(
         QUESTION, "SHARES", "Share of right answers among those that reach the threshold in the file, such as 95%; for "
-        "the answers of one class: trash=90%. Join by commas, or repeat.", usual="no threshold")]
+        "the answers of one class: trash=90%. Of a detector: share of right boxes. Join by commas, or repeat.",
+        usual="no threshold")]
     min_recall: Annotated[Texts, Option(
         QUESTION, "SHARES", "Share of the images of a class whose probability of that class reaches a threshold: "
-        "trash=90%, or 90% for every class. Join by commas, or repeat.", usual="no threshold")]
+        "trash=90%, or 90% for every class. Of a detector: share of true boxes that are found. Join by commas, or "
+        "repeat.", usual="no threshold")]
     min_coverage: Annotated[Text, Option(
         QUESTION, "PERCENT", "Share of the images that reach the threshold in the file, such as 80%.",
         usual="no threshold")]

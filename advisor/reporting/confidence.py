@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.confidence_facts import ConfidenceFacts, Reachable, RecallThreshold
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import UnknownFacts
+from advisor.core.evaluation_facts import BoxFacts, BoxGuarantee, UnknownFacts
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Interval, wilson
 from advisor.core.training import recipe_of
@@ -29,6 +29,9 @@ PRECISION, RECALL, COVERAGE = "Precision", "Recall", "Coverage"
 
 SHOWN = 100
 """Rows of a table, at most."""
+
+BOXES = {"precision": "the boxes that count are right", "recall": "the true boxes are found"}
+"""What a threshold of a detector guarantees, after a share."""
 
 ROUND = 0.1
 """The curve's axis begins at the next multiple of this share of right answers below its lowest point."""
@@ -91,11 +94,15 @@ def curve_of(facts: ConfidenceFacts) -> Curve | None:
 
 
 def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with the guarantees of a classifier; nothing if none was asked for.
+    """Yield what is wrong with the guarantees of thresholds; nothing if none was asked for.
 
     Each has the name of the guarantee, and a sentence that says what is reachable or what was seen.
     """
-    chosen = evaluation.answers.confidence
+    chosen, held = evaluation.answers.confidence, evaluation.holdout_answers
+    for boxes in (evaluation.answers.boxes, held.boxes if held else None):
+        asked = boxes.guarantee if boxes else None
+        if asked and (broken := _broken(asked, held is not None and boxes is held.boxes)):
+            yield asked.of.capitalize(), broken
     if chosen is None or not chosen.wanted.options:
         return
     yield from _precision(chosen)
@@ -117,6 +124,20 @@ def unkept(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
     seen = evaluation.holdout_answers.confidence if evaluation.holdout_answers else None
     if seen is not None:
         yield from _contradicted(seen)
+
+
+def _broken(guarantee: BoxGuarantee, held_out: bool) -> str:
+    """Return what is wrong with the guarantee of a detector; empty if nothing is."""
+    what = BOXES[guarantee.of]
+    if not guarantee.kept and not held_out:
+        return (
+            f"No threshold can guarantee that {_percent(guarantee.wanted)} of {what}. The bundle has the one with the "
+            f"best F1: add images, or ask for less with --min-{guarantee.of}."
+        )
+    if held_out and guarantee.kept and guarantee.seen and guarantee.seen.high < guarantee.wanted:
+        seen = f"{100 * guarantee.seen.value:.1f} % of {what}"
+        return f"On the hold-out {seen}, less than the {_percent(guarantee.wanted)} that was guaranteed."
+    return ""
 
 
 def _precision(chosen: ConfidenceFacts) -> Iterator[tuple[str, str]]:
@@ -191,8 +212,12 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
     A guarantee that no threshold keeps is a risk, see :func:`unkept`.
     """
     pick = view.decision.pick
-    facts = (pick.holdout_answers or pick.answers).confidence if pick else None
-    if pick is None or facts is None:
+    answers = (pick.holdout_answers or pick.answers) if pick else None
+    if pick is None or answers is None:
+        return
+    if answers.boxes:
+        yield from _box_blocks(answers.boxes, pick.holdout_answers is not None)
+    if (facts := answers.confidence) is None:
         return
     said = [*_counting(facts), *_recalling(facts)]
     if (answered := facts.answered) and answered.precision:
@@ -203,6 +228,21 @@ def threshold_blocks(view: RunView) -> Iterator[Block]:
         )
     if said:
         yield Labelled("Threshold", " ".join(said))
+
+
+def _box_blocks(boxes: BoxFacts, held_out: bool) -> Iterator[Block]:
+    """Yield what a detector's threshold guarantees, and how far its scores can be believed."""
+    on, asked = "the hold-out" if held_out else "validation", boxes.guarantee
+    if asked and asked.kept:
+        seen = f" On {on} it is {text.share(asked.seen)} %." if asked.seen else ""
+        kept = f"at least {_percent(asked.wanted)} of {BOXES[asked.of]}, with {SURE} certainty"
+        yield Labelled("Threshold", f"A box counts from a score of {boxes.threshold:.3f} on: {kept}.{seen}")
+    if boxes.scores:
+        after, before = (f"{100 * each.value:.1f}" for each in (boxes.scores.error, boxes.scores.error_before))
+        changed = (boxes.scores.slope, boxes.scores.offset) != (1.0, 0.0)
+        was = f"; before the calibration in the file it was {before}" if changed else ""
+        said = f"A score is the probability that a box is right. On {on} it is off by {after} points on average{was}."
+        yield Labelled("Scores", said)
 
 
 def _counting(facts: ConfidenceFacts) -> Iterator[str]:

@@ -158,7 +158,7 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
         yield f"It is weakest on '{weak.label}': {weak.recall:.0f} {what}."
     worst = min(pick.capture.by_condition, key=lambda each: each.top1, default=None)
     if worst is not None:
-        yield f"Under {worst.condition} it falls to {worst.top1:.0f} of 100."
+        yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."
     yield from _other_things(pick)
     known = ((each.high - each.low, each.label) for each in found if each.low is not None and each.high is not None)
     width, label = max(known, default=(0.0, ""))

@@ -19,7 +19,7 @@ from advisor.reporting import blocks, pages, phrases
 from advisor.reporting.answer import other_risks, summary, warned
 from advisor.reporting.classes import confused_pairs, confusions, lost, metric_blocks, recalls, weakest
 from advisor.reporting.compression import diagnosis_html
-from advisor.reporting.confidence import confidence, unknown
+from advisor.reporting.confidence import confidence, threshold_blocks, unknown
 from advisor.reporting.explanation import explanation, incumbent_sentences, opening
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
@@ -91,6 +91,7 @@ def _classes(view: RunView) -> Variables | None:
         "pairs": confused_pairs(answers, labels),
         "confusions": confusions(pick, view.decision.runner_up, labels),
         "boxes": answers.boxes,
+        "promised": list(threshold_blocks(view)) if answers.boxes else [],
     }
 
 

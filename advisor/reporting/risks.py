@@ -219,7 +219,7 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     level = Level.LOW if lost < 5 else Level.SOME if lost < 15 else Level.HIGH
     condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
-    if level is Level.HIGH and not question.robust:
+    if level is Level.HIGH and question.of_task.robust and not question.robust:
         said += f" A search with --objective {ROBUST} compares by such images, and trains with them."
     return Risk("Capture", level, said)
 

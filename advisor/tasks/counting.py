@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
 from advisor.tasks.detection import Detection
+from advisor.tasks.task import OnMaps
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from advisor.catalog.cards import Card
     from advisor.engine.pipeline.evaluation.scorer import Judge
+    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+    from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.train import HeadKind
 
 
@@ -33,11 +38,22 @@ class Counting(Detection):
         """Return nothing: detection is suggested for images with boxes."""
         return ""
 
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that trains the head; the training itself moves the scores."""
+        return OnMaps.model(self, card, training, purpose, workload)
+
+    @property
+    def criterion(self) -> Criterion:
+        """The rule by which an object counts as found: a centre inside its box."""
+        from advisor.tasks.detection.files import ByCentres
+
+        return ByCentres(self.metric)
+
     def judge(self, question: Question) -> Judge:
         """Return the judge by centres inside boxes."""
-        from advisor.tasks.detection.files import ByCentres, Detected
+        from advisor.tasks.detection.files import Detected
 
-        return Detected(ByCentres(self.metric))
+        return Detected(self.criterion)
 
     def shipping(self) -> Shipping:
         """Return a bundle with a map of scores."""
@@ -55,5 +71,5 @@ class Counting(Detection):
 COUNTING = Counting(
     "object-counting", "Object detector", "F1", "F1", "F1 of a class's centres", (HEAD,), "images with boxes",
     "A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
-    side=320, cards=4,
+    side=320, cards=4, conditions=True,
 )  # fmt: skip

@@ -15,6 +15,7 @@ from advisor.core.training import choosable, recipe_of
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
+    from advisor.core.evaluation_facts import CaptureAccuracy
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
@@ -52,9 +53,11 @@ class Task(ABC):
     needs: str = ""  # the images that it needs, in words; empty for images of classes
     right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
     published: bool = False  # cards have published figures of the metric, so a search needs no images
-    conditions: bool = False  # models are also judged under capture conditions and for new conditions
+    conditions: bool = False  # models are also judged under capture conditions
+    robust: bool = False  # models may be chosen by that accuracy, and are also judged for new conditions
     labelled: bool = False  # recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
+    guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
     side: int = 0  # side of the input in pixels; 0 for that of each card
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
@@ -98,6 +101,14 @@ class Task(ABC):
     @abstractmethod
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that runs a file over images and writes its answers."""
+
+    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that runs a file over images under capture conditions, of a task that has them."""
+        raise NotImplementedError(self.name)
+
+    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+        """Return the accuracy of what that stage wrote."""
+        raise NotImplementedError(self.name)
 
     @abstractmethod
     def judge(self, question: Question) -> Judge:

@@ -1,7 +1,8 @@
 """Cut off and append TensorFlow Lite's post-processing of detectors: decoding of boxes and non-maximum suppression."""
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
@@ -11,7 +12,19 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError, UsageError
 from advisor.tflite.model import Model, guarded, opened, read
 from advisor.tflite.quantization import take_floats
-from advisor.tflite.rewrite import add_tensor, editable, pack, prune, sign, single_graph, unpack
+from advisor.tflite.rewrite import (
+    add_buffer,
+    add_tensor,
+    content_of,
+    drop_unused_buffers,
+    editable,
+    operator_name,
+    pack,
+    prune,
+    sign,
+    single_graph,
+    unpack,
+)
 from advisor.tflite.values import Operator, real_values
 
 OPERATOR = "TFLite_Detection_PostProcess"
@@ -147,6 +160,43 @@ def append_postprocess(data: bytes, anchors: NDArray[np.float32], kept: Suppress
     _, scores = _raw_outputs({name: index for signature in model.signatures for name, index in signature.outputs})
     classes = model.tensors[scores].shape[-1]
     return put_back(data, PostProcess(anchors, _options(kept, classes), kept.most, classes, classes))
+
+
+def with_calibrated_scores(data: bytes, slope: float, offset: float, name: str = "the model") -> bytes:
+    """Return a float detector of :func:`append_postprocess` whose logits are ``slope`` times as large, plus ``offset``.
+
+    Kernels and biases of the layers that give the logits change; no operator does. The same boxes are kept: the least
+    score moves with them. StageError: the scores are no logistic function of float convolutions.
+    """
+    raw, process = cut_postprocess(data, name)
+    model = unpack(raw, name)
+    graph, signature = single_graph(model)
+    makers = {int(index): operator for operator in graph.operators for index in operator.outputs}
+    waiting = [next(int(entry.tensorIndex) for entry in signature.outputs if entry.name == SCORES.encode())]
+    while waiting:
+        maker = makers.get(waiting.pop())
+        if maker is None:
+            raise StageError(f"{name}: its scores come from its input, and not from a float convolution")
+        kind = operator_name(model, maker)
+        if kind in ("LOGISTIC", "RESHAPE"):
+            waiting.append(int(maker.inputs[0]))
+        elif kind == "CONCATENATION":
+            waiting += map(int, maker.inputs)
+        elif kind == "CONV_2D" and not maker.builtinOptions.fusedActivationFunction:
+            for tensor, shift in (
+                (graph.tensors[index], add) for index, add in zip(maker.inputs[1:3], (0.0, offset), strict=True)
+            ):
+                values = np.frombuffer(content_of(model, tensor).tobytes(), "<f4")
+                tensor.buffer = add_buffer(model, (values * slope + shift).astype("<f4").tobytes())
+        else:
+            raise StageError(f"{name}: its scores come from {kind}, and not from a float convolution")
+    drop_unused_buffers(model)
+    options = flexbuffers.GetRoot(bytearray(process.options)).AsMap
+    least, overlap = (options[key].AsFloat for key in ("nms_score_threshold", "nms_iou_threshold"))
+    least = 1 / (1 + math.exp(-slope * math.log(least / (1 - least)) - offset))
+    return put_back(
+        pack(model), replace(process, options=_options(Suppression(process.most, least, overlap), process.classes))
+    )
 
 
 def _raw_outputs(places: Mapping[str, int]) -> tuple[int, int]:

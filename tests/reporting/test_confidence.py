@@ -23,7 +23,7 @@ from advisor.core.confidence_facts import (
     Threshold,
 )
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.evaluation_facts import BoxFacts, BoxGuarantee, BoxScores, ImageAnswers
 from advisor.core.quantity import Interval
 from advisor.reporting.confidence import curve_of, threshold_blocks, unkept
 from advisor.reporting.files import render_markdown
@@ -325,3 +325,39 @@ def test_names_of_classes_are_text() -> None:
 
 def test_a_run_that_did_not_try_has_no_section() -> None:
     assert 'id="unknown"' not in render_html(judged_view())
+
+
+def boxed_view(guarantee: BoxGuarantee, seen: Interval) -> RunView:
+    """Return a run whose pick is a detector with a guarantee, as validation and the hold-out show it."""
+    view = judged_view()
+    scores = BoxScores(2.5, 0.1, Interval(0.012, 0.01, 0.02), Interval(0.11, 0.1, 0.12))
+    boxes = BoxFacts(0.8, 0.5, {}, scores=scores, guarantee=guarantee)
+    held = replace(boxes, guarantee=replace(guarantee, seen=seen))
+    return with_pick(view, answers=ImageAnswers(boxes=boxes), holdout_answers=ImageAnswers(boxes=held))
+
+
+def test_a_detector_says_what_its_threshold_guarantees_and_what_its_scores_are_worth() -> None:
+    view = boxed_view(BoxGuarantee("recall", 0.9, True), Interval(0.93, 0.9, 0.95))
+    threshold, scores = (f"{block.label}: {block.words}" for block in threshold_blocks(view))
+    assert threshold == (
+        "Threshold: A box counts from a score of 0.800 on: at least 90 % of the true boxes are found, with 95 % "
+        "certainty. On the hold-out it is 93.0 (90.0\u201395.0) %."
+    )
+    assert scores == (
+        "Scores: A score is the probability that a box is right. On the hold-out it is off by 1.2 points on average; "
+        "before the calibration in the file it was 11.0."
+    )
+    assert list(unkept(view.decision.pick)) == []
+
+
+def test_a_guarantee_of_boxes_that_is_not_kept_is_a_risk() -> None:
+    never = boxed_view(BoxGuarantee("precision", 0.95, False), Interval(0.8, 0.7, 0.9))
+    ((name, found),) = unkept(never.decision.pick)
+    assert name == "Precision"
+    assert found.startswith("No threshold can guarantee that 95 % of the boxes that count are right.")
+    assert found.endswith("--min-precision.")
+    broken = boxed_view(BoxGuarantee("precision", 0.95, True), Interval(0.8, 0.7, 0.9))
+    ((_, found),) = unkept(broken.decision.pick)
+    assert found == (
+        "On the hold-out 80.0 % of the boxes that count are right, less than the 95 % that was guaranteed."
+    )

@@ -124,9 +124,15 @@ def test_few_or_no_validation_images_of_a_class_are_a_high_risk_that_names_it(
     assert (level, text.startswith(said)) == (Level.HIGH, True), text
 
 
-def test_a_detector_is_not_blamed_for_capture_conditions_that_no_search_measures(judged_detectors: RunView) -> None:
-    assert "Capture" in {risk.name for risk in risks(run_view(), evaluation("one"))}
-    assert "Capture" not in {risk.name for risk in risks(judged_detectors, evaluation("one"))}
+def test_capture_conditions_are_a_risk_of_tasks_that_are_judged_under_them(judged_detectors: RunView) -> None:
+    request = judged_detectors.request
+    other = replace(request, question=replace(request.question, task="segmentation"))
+    for view, captured in (
+        (run_view(), True),
+        (judged_detectors, True),
+        (replace(judged_detectors, request=other), False),
+    ):
+        assert ("Capture" in {risk.name for risk in risks(view, evaluation("one"))}) is captured
 
 
 def test_high_risks_are_warnings_but_a_limit_that_the_answer_names_already_is_none() -> None:

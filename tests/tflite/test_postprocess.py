@@ -21,9 +21,11 @@ from advisor.tflite.postprocess import (
     append_postprocess,
     cut_postprocess,
     put_back,
+    with_calibrated_scores,
 )
 from advisor.tflite.rewrite import add_tensor
 
+from ..detectors import CELLS, SIDE, raw_detector
 from .graphs import (
     FLOAT32,
     edited,
@@ -36,6 +38,7 @@ from .graphs import (
 from .test_metadata import described
 
 ANCHORS = np.array([[0.2, 0.2, 0.2, 0.2], [0.5, 0.5, 0.4, 0.2], [0.8, 0.7, 0.1, 0.3]], np.float32)
+PLACES = np.tile(np.array([[0.5, 0.5, 0.25, 0.25]], np.float32), (CELLS**2, 1)) + np.arange(CELLS**2)[:, None] * 0.01
 VALUES = np.array([[[0.5, -1.0, 2.0, -3.0], [1.0, 0.2, -2.5, 0.1], [-2.0, 3.0, 0.3, 1.5]]], np.float32)
 """Encodings and logits of the three places."""
 
@@ -192,3 +195,25 @@ def test_a_file_that_does_not_end_in_one_is_refused(edit: Callable[[Any], None],
 def test_a_file_without_post_processing_is_refused() -> None:
     with pytest.raises(UsageError, match=f"net.tflite has 0 operators {OPERATOR}"):
         cut_postprocess(tiny_detector(), "net.tflite")
+
+
+@pytest.mark.parametrize(("slope", "offset"), [(2.0, 0.0), (1.0, -1.5), (0.6, 0.8)])
+def test_calibrated_scores_keep_the_boxes_and_move_the_logits(slope: float, offset: float) -> None:
+    image = np.random.default_rng(0).uniform(-1, 1, (1, SIDE, SIDE, 3)).astype(np.float32)
+    plain = append_postprocess(raw_detector(-0.5), PLACES, Suppression(10, score=0.4))
+    before, after = (
+        Interpreter(model_content=data).get_signature_runner()(image=image)
+        for data in (plain, with_calibrated_scores(plain, slope, offset))
+    )
+    count = int(before["count"][0])
+    assert 0 < count == int(after["count"][0]) < 10
+    scores = before["scores"][0, :count].astype(float)
+    wanted = 1 / (1 + np.exp(-slope * np.log(scores / (1 - scores)) - offset))
+    assert after["scores"][0, :count] == pytest.approx(wanted, abs=1e-5)
+    for name in ("boxes", "classes"):
+        assert after[name][0, :count].tolist() == before[name][0, :count].tolist()
+
+
+def test_scores_of_another_layer_cannot_be_calibrated() -> None:
+    with pytest.raises(StageError, match=r"its scores come from its input, and not from a float convolution"):
+        with_calibrated_scores(append_postprocess(tiny_detector(), ANCHORS, Suppression()), 2.0, 0.0)

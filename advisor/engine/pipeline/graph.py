@@ -32,7 +32,7 @@ from advisor.engine.pipeline.stages.artefacts import (
     with_confidence,
 )
 from advisor.engine.pipeline.stages.backbone import features, taken
-from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, capture, timing
+from advisor.engine.pipeline.stages.figures import Answer, Timings, answers, timing
 from advisor.engine.pipeline.stages.head import (
     Folds,
     TrainedHead,
@@ -163,7 +163,7 @@ class VariantStages:
         finished file.
         """
         task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
-        if not judged or self.workload.own_holdout or not task.conditions:
+        if not judged or self.workload.own_holdout or not task.robust:
             return None
         return expected(self.card, self.workload)
 
@@ -178,7 +178,9 @@ class VariantStages:
     def captured(self) -> Stage[Path]:
         """The stage that runs the file on the validation part under capture conditions."""
         seconds = cost.capturing_s(self.card, self.compression, self.workload.images[Role.VALIDATION])
-        return capture(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds)
+        return self.workload.question.of_task.capture(
+            self._scope, input_spec(self.card), self.compared, Role.VALIDATION, seconds
+        )
 
     @cached_property
     def answered(self) -> Stage[tuple[Answer, ...]]:
@@ -258,7 +260,7 @@ class VariantStages:
         scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
         network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
-        tried = capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
+        tried = self.workload.question.of_task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
         return (scored, tried) if self.workload.question.robust else (scored,)
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:

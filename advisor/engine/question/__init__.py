@@ -17,7 +17,9 @@ from advisor.core.training import HEAD, NONE, choosable, in_order, recipe_of
 from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.values import (
     FREE_ON_RESUME,
+    PRECISION,
     QUESTION_OPTIONS,
+    RECALL,
     Execution,
     Options,
     Question,
@@ -209,14 +211,17 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     for name in training:
         if name not in task.trainings:
             yield f"--training: '{name}' is not for {option}", f"one of: {', '.join(task.trainings)}; or leave it out"
-    for asked in () if task.probabilities else question.guarantees.options:
-        yield f"{asked}: models for {option} have no probability of a class", f"leave {asked} out"
+    for asked in question.guarantees.options:
+        if asked not in task.guarantees:
+            why = "answer every image" if task.guarantees else "have no probability of a class"
+            yield f"{asked}: models for {option} {why}", f"leave {asked} out"
+    yield from _contradicting_guarantees(question)
     if question.unknown is not None and not task.probabilities:
         why = f"--unknown: models for {option} have no probability of a class"
         yield why, "leave --unknown out; images without an object may be part of --data"
     if question.tune_training and not task.tunable:
         yield f"--tune-training: fine-tuning for {option} has fixed hyperparameters", "leave --tune-training out"
-    if question.robust and not task.conditions:
+    if question.robust and not task.robust:
         why = f"--objective: robust accuracy is not for {option}"
         yield why, "leave --objective out: images are scored as they are"
     if question.data is None:
@@ -227,6 +232,20 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     if question.tune_training and not any(recipe_of(name).tunes_backbone for name in question.trainings):
         why = f"--tune-training: {question.tune_training} trials of fine-tuning, and nothing is fine-tuned"
         yield why, "add --training finetune_top, or leave --tune-training out"
+
+
+def _contradicting_guarantees(question: Question) -> Refusals:
+    """Yield what one threshold for all classes cannot keep."""
+    asked, task = question.guarantees, question.of_task
+    if task.probabilities or not task.guarantees:
+        return
+    for option, shares in ((PRECISION, asked.precision), (RECALL, asked.recall)):
+        for name in shares.by_class:
+            why = f"{option}: '{name}' cannot have a share of its own with --task {task.name}"
+            yield why, f"all classes have one threshold: write for example {option} 90%"
+    if asked.precision and asked.recall:
+        why = f"{PRECISION} and {RECALL}: there is one threshold with --task {task.name}, which can keep one of them"
+        yield why, "leave one out; the report shows both shares for it"
 
 
 def _needs_data(question: Question, training: tuple[str, ...]) -> Refusals:

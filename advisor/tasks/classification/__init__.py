@@ -12,6 +12,7 @@ from advisor.tasks.task import OwnCards, Task
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
+    from advisor.core.evaluation_facts import CaptureAccuracy
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
@@ -59,6 +60,18 @@ class Classification(Task):
 
         return score(scope, spec, source, role, cost_s)
 
+    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes the classes under each capture condition."""
+        from advisor.engine.pipeline.stages.figures import capture
+
+        return capture(scope, spec, source, role, cost_s)
+
+    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+        """Return top-1 under each capture condition."""
+        from advisor.tasks.classification.files import captured
+
+        return captured(answers, images, role)
+
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""
         from advisor.tasks.classification.files import Classified
@@ -85,6 +98,7 @@ class Classification(Task):
 CLASSIFICATION = Classification(
     "image-classification", "Image classifier", "top-1", "Recall", "share of a class's images that were recognised",
     DEFAULT,
-    published=True, conditions=True, labelled=True, probabilities=True, tunable=True,
+    published=True, guarantees=("--min-precision", "--min-recall", "--min-coverage"),
+    conditions=True, robust=True, labelled=True, probabilities=True, tunable=True,
     own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from advisor.catalog.user_models.master import SCORES, ModelFacts, scores_of, su
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import CaptureAccuracy
 from advisor.core.metrics import TOP1
 from advisor.core.quantity import as_probabilities, paired_shares
 from advisor.datasets.images import InputSpec
@@ -148,6 +149,13 @@ SHIPPING = Shipping(
 )  # fmt: skip
 
 
+def captured(answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+    """Return top-1 under each capture condition, of the labels that a file answered with."""
+    labels = accuracy.read_labels(answers)
+    found = accuracy.robust(labels, labels, images.part(role).labels, accuracy.CAPTURED_HOLDOUT)
+    return replace(found.capture, holdout=found.accuracy)
+
+
 @dataclass(frozen=True)
 class Classified:
     """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
@@ -155,7 +163,7 @@ class Classified:
     question: Question = field(default_factory=Question)  # what accuracy is, answers cost and thresholds shall keep
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        (own, floats, folds), question, metric = scored, self.question, self.question.metric
+        (own, floats, folds, _), question, metric = scored, self.question, self.question.metric
         answers, part = accuracy.read_answers(own), images.part(Role.VALIDATION)
         found = accuracy.measured(answers, accuracy.read_answers(floats), part.labels, images.classes)
         learnt = OutOfFold(folds, images.part(Role.TRAIN).labels, floats) if folds else None

@@ -12,6 +12,7 @@ from advisor.tasks.task import OnMaps, OwnCards
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
+    from advisor.core.evaluation_facts import CaptureAccuracy
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -68,10 +70,17 @@ class Detection(OnMaps):
         return check_detection(data, say)
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is."""
-        from advisor.tasks.detection.stages import own
+        """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is.
 
-        return own(card) if card.as_it_is else super().model(card, training, purpose, workload)
+        The scores of the file that ships are calibrated.
+        """
+        from advisor.engine.pipeline.materials import Purpose
+        from advisor.tasks.detection.stages import calibrated, own
+
+        if card.as_it_is:
+            return own(card)
+        made = super().model(card, training, purpose, workload)
+        return calibrated(card, training, workload, made) if purpose is Purpose.SHIP else made
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes the objects that were found."""
@@ -79,11 +88,30 @@ class Detection(OnMaps):
 
         return detections(scope, spec, source, role, cost_s)
 
+    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes the objects that were found under capture conditions."""
+        from advisor.tasks.detection.stages import captured
+
+        return captured(scope, spec, source, role, cost_s)
+
+    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+        """Return the figure under each capture condition that leaves objects in their places."""
+        from advisor.tasks.detection.files import captured
+
+        return captured(self.criterion, answers, images, role)
+
+    @property
+    def criterion(self) -> Criterion:
+        """The rule by which an object counts as found: boxes that overlap."""
+        from advisor.tasks.detection.files import ByBoxes
+
+        return ByBoxes(self.metric)
+
     def judge(self, question: Question) -> Judge:
         """Return the judge by boxes that overlap."""
-        from advisor.tasks.detection.files import ByBoxes, Detected
+        from advisor.tasks.detection.files import Detected
 
-        return Detected(ByBoxes(self.metric))
+        return Detected(self.criterion, question.guarantees)
 
     def shipping(self) -> Shipping:
         """Return a bundle with boxes."""
@@ -102,6 +130,7 @@ DETECTION = Detection(
     "object-detection", "Object detector", "mAP@0.5", "AP@0.5",
     "average precision of a class's boxes at an overlap of 0.5", (HEAD,), "images with boxes",
     "A box is right if it overlaps a true one of its class by half.", side=320, cards=4,
+    conditions=True, guarantees=("--min-precision", "--min-recall"),
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
 )  # fmt: skip
 """A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD, MobileNetV2

@@ -15,17 +15,37 @@ from advisor.catalog.user_models.classifier import run
 from advisor.catalog.user_models.import_model import ImportedModel
 from advisor.catalog.user_models.master import ModelFacts
 from advisor.catalog.weights.readers import Array
+from advisor.core.confidence_facts import Guarantees
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox, JudgedImage
+from advisor.core.evaluation_facts import (
+    BoxFacts,
+    BoxScores,
+    CaptureAccuracy,
+    ClassBoxes,
+    ConditionAccuracy,
+    ImageAnswers,
+    JudgedBox,
+    JudgedImage,
+)
 from advisor.core.quantity import Interval, paired_shares
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.datasets.capture import STAYING
+from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import Detections, centres, load, true_boxes
+from advisor.measurement.accuracy import RESAMPLES, Detections, centres, load, true_boxes, with_interval
+from advisor.measurement.box_confidence import (
+    ScoreCalibration,
+    answers_of,
+    calibration,
+    calibration_error,
+    crossfitted,
+    promised,
+    seen_at,
+)
 from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
 from advisor.tflite.macs import count, form_of
@@ -293,12 +313,26 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _answered(file: Path, images: Images, role: Role) -> FoundObjects:
-    """Return the true boxes of some images, and what a file found in them."""
+def _answered(found: Sequence[Detections], images: Images, role: Role) -> FoundObjects:
+    """Return the true boxes of some images, beside what a file found in them."""
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    return FoundObjects([true_boxes(rows) for rows in part.objects], load(file), sizes, len(images.classes))
+    return FoundObjects([true_boxes(rows) for rows in part.objects], found, sizes, len(images.classes))
+
+
+def captured(by: Criterion, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+    """Return the figure under each condition of :data:`STAYING`, and its mean with an interval over the images."""
+    found, tests = load(answers), len(STAYING)
+    given = [_answered(found[test::tests], images, role) for test in range(tests)]
+    if not sum(len(one.labels) for one in given[0].true):
+        return CaptureAccuracy()
+    shares = np.array([by.shares(each) for each in given])
+    drawn = np.random.default_rng(0).integers(0, shares.shape[1], (RESAMPLES, shares.shape[1]))
+    mean = with_interval(float(shares.mean()), shares.mean(axis=0)[drawn].mean(axis=1))
+    values = (100 * shares.mean(axis=1)).tolist()
+    rows = (ConditionAccuracy(each.name, at, value) for (each, at), value in zip(STAYING, values, strict=True))
+    return CaptureAccuracy(tuple(rows), holdout=percent(mean, shares.shape[1], f"{by.metric} {CAPTURED_HOLDOUT}"))
 
 
 @dataclass(frozen=True)
@@ -306,24 +340,50 @@ class Detected:
     """Judge of found objects, which keeps each image's share in the figure to compare files image by image."""
 
     by: Criterion  # rule by which an object counts as found
+    guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
 
     def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        given, of_float = (_answered(path, images, Role.VALIDATION) for path in (scored.own, scored.floats))
+        given, of_float = (_answered(load(path), images, Role.VALIDATION) for path in (scored.own, scored.floats))
         reached, shares = self.by.figures(given), self.by.shares(given)
         by_class = dict(zip(images.classes, reached.by_class, strict=True))
-        boxes, _ = _at(self.by.threshold(given), images, given, reached.coco, self.by)
+        boxes = self._facts(given, of_float if scored.trained else None, images, reached.coco)
         return AccuracyVerdict(
             accuracy=percent(reached.mean, len(shares), f"{self.by.metric} {VALIDATED}"),
             drop=drop_of(paired_shares(self.by.shares(of_float), shares), len(shares)),
             answers=ImageAnswers(by_class, file=run.keep_answers(name, shares), boxes=boxes),
         )
 
+    def _facts(
+        self, given: FoundObjects, floats: FoundObjects | None, images: Images, coco: Interval | None
+    ) -> BoxFacts:
+        """Return facts of the validation part. Their threshold is that of the file that ships: its scores are those
+        that the ``floats`` boxes calibrate, None for scores as they are.
+        """
+        if self.guarantees is None:
+            return _at(self.by.threshold(given), images, given, coco, self.by)[0]
+        own = answers_of(self.by.match(given, 0.0))
+        score, guarantee = promised(own, self.guarantees, len(images.part(Role.HOLDOUT).paths) / len(given.true))
+        score = score if guarantee and guarantee.kept else self.by.threshold(given)
+        facts = replace(_at(score, images, given, coco, self.by)[0], guarantee=seen_at(own, score, guarantee))
+        if floats is None:
+            return facts
+        found = calibration(answers_of(self.by.match(floats, 0.0)))
+        errors = (calibration_error(own, scores) for scores in (crossfitted(own), own.scores))
+        return replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
+
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        given = _answered(own, images, Role.HOLDOUT)
+        given = _answered(load(own), images, Role.HOLDOUT)
         reached, boxes = self.by.figures(given), None
         if chosen := evaluation.answers.boxes:
             plain, matched = _at(chosen.threshold, images, given, reached.coco, self.by)
             boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
+            if self.guarantees is not None:
+                seen, scores = answers_of(self.by.match(given, 0.0)), chosen.scores
+                if scores:
+                    before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
+                    errors = (calibration_error(seen, each) for each in (seen.scores, before))
+                    scores = BoxScores(scores.slope, scores.offset, *errors)
+                boxes = replace(boxes, scores=scores, guarantee=seen_at(seen, chosen.threshold, chosen.guarantee))
         found = percent(reached.mean, len(given.true), f"{self.by.metric} {HELD_OUT}")
         by_class = ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}

@@ -4,9 +4,11 @@ from functools import partial
 from pathlib import Path
 
 from advisor.catalog.cards import Card
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import FloatModel, Materials, Role
+from advisor.engine.pipeline.graph import FLOAT, VariantStages
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import (
     Folders,
     Inputs,
@@ -19,6 +21,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages.backbone import identity, require_classes
 from advisor.engine.pipeline.stages.figures import over_images
+from advisor.store.files import cached_sha256
 from advisor.tasks.detection import jobs
 
 DETECTIONS_FILE = "detections.npz"
@@ -39,10 +42,44 @@ def own(card: Card) -> Stage[FloatModel]:
     )  # fmt: skip
 
 
+def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatModel]) -> Stage[FloatModel]:
+    """Fold the calibration of a detector's scores into its float file.
+
+    The boxes that the compared float file finds in the validation part give it.
+    """
+    scored = VariantStages(card, training, FLOAT, workload).scored
+
+    def inputs(materials: Materials, results: Results) -> Inputs:
+        boxes = materials.part(Role.VALIDATION).fingerprint
+        return {"model": results[made].sha256, "scores": cached_sha256(results[scored]), "boxes": boxes}
+
+    def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        part, images = materials.part(Role.VALIDATION), materials.require_images()
+        assert images.boxes is not None, "a search for objects has boxes"
+        sizes = [images.boxes.sizes[index][::-1] for index in part.indices]
+        true, classes = [list(rows) for rows in part.objects], len(images.classes)
+        return partial(jobs.calibrate, results[made].path, results[scored], true, sizes, classes, folders.model)
+
+    return Stage(
+        StageName.CONFIDENCE, Scope(card.name, training, purpose=Purpose.SHIP), "1", "calibrating the scores of",
+        (made, scored), inputs, job, FloatModel.within, cost.REWRITE_S,
+    )  # fmt: skip
+
+
 def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
     """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
+    return over_images(StageName.SCORE, jobs.detect, DETECTIONS_FILE, scope, spec, source, role, cost_s, _classes)
+
+
+def captured(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+    """Run a detector over images under capture conditions; arguments as of :func:`.figures.score`."""
 
     def own(materials: Materials) -> Inputs:
-        return {"classes": materials.require_images().classes}
+        names = [path.name for path in materials.part(role).paths]
+        return {**_classes(materials), "names": names, "conditions": CAPTURE_VERSION}
 
-    return over_images(StageName.SCORE, jobs.detect, DETECTIONS_FILE, scope, spec, source, role, cost_s, own)
+    return over_images(StageName.CAPTURE, jobs.capture, DETECTIONS_FILE, scope, spec, source, role, cost_s, own)
+
+
+def _classes(materials: Materials) -> Inputs:
+    return {"classes": materials.require_images().classes}

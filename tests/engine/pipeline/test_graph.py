@@ -51,9 +51,9 @@ def names(stages: VariantStages) -> Counter[str]:
             "compress": 2, "adjust": 2, "score": 2, "confidence": 1, "timing": 1,
         }),
         (NONE, "int8", PUBLISHED, {"convert": 1, "cut": 1, "calibrate": 1, "compress": 1, "answers": 1, "timing": 1}),
-        (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "timing": 1}),
+        (HEAD, "float32", BOXED, {"head": 2, "compress": 2, "score": 1, "confidence": 1, "timing": 1}),
     ],
-    ids=["head fitted and file made twice", "published classifier compressed once", "detector not calibrated"],
+    ids=["head fitted and file made twice", "published classifier compressed once", "scores of detector calibrated"],
 )  # fmt: skip
 def test_a_variant_has_its_stages(training: str, form: str, workload: Workload, expected: dict[str, int]) -> None:
     assert names(VariantStages(CARD, training, form, workload)) == expected
@@ -197,13 +197,15 @@ def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_ti
     stages = with_all_before(VariantStages(CARD, HEAD, "int8", BOXED).evaluation)
     assert [(stage.name.value, stage.scope.purpose) for stage in stages] == [
         ("head", "compare"), ("calibrate", "compare"), ("compress", "compare"), ("score", ""),
-        ("head", "ship"), ("calibrate", "ship"), ("compress", "ship"), ("timing", ""),
+        ("head", "ship"), ("compress", "compare"), ("score", ""), ("confidence", "ship"),
+        ("calibrate", "ship"), ("compress", "ship"), ("timing", ""),
     ]  # fmt: skip
 
 
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
-    stages = {purpose: DETECTION.model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    made = {purpose: DETECTION.model(CARD, HEAD, purpose, BOXED) for purpose in Purpose}
+    stages = {**made, Purpose.SHIP: made[Purpose.SHIP].after[0]}
     learnt = {purpose: stage.inputs(given, Results({}))["pictures"] for purpose, stage in stages.items()}
     assert learnt == {
         Purpose.COMPARE: given.part(Role.TRAIN).fingerprint,
@@ -217,7 +219,7 @@ def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path
 def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     small, large = (
-        DETECTION.model(card, HEAD, Purpose.SHIP, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
+        DETECTION.model(card, HEAD, Purpose.COMPARE, BOXED).inputs(given, Results({})) for card in (CARD, CARD.at(320))
     )
     assert small != large
 

@@ -61,10 +61,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"min_precision": "trash=", **PHOTOS}, "--min-precision: '' is not a number with a unit"),
     ({"min_coverage": "0%", **PHOTOS}, "not above zero"),
     ({"min_coverage": "100%", **PHOTOS}, "not between 1% and 99.5%"),
-    (
-        {**BOXES, "min_precision": "95%"},
-        "--min-precision: models for --task object-detection have no probability of a class",
-    ),
+    ({**BOXES, "min_coverage": "80%"}, "--min-coverage: models for --task object-detection answer every image"),
+    ({**BOXES, "min_precision": "cat=95%"}, "--min-precision: 'cat' cannot have a share of its own"),
+    ({**BOXES, "min_recall": "90%,cat=95%"}, "--min-recall: 'cat' cannot have a share of its own"),
+    ({**BOXES, "min_precision": "95%", "min_recall": "90%"}, "one threshold with --task object-detection"),
     (
         {"task": "object-counting", "data": "boxes", "min_recall": "cat=95%"},
         "--min-recall: models for --task object-counting have no probability of a class",

@@ -7,12 +7,22 @@ from tempfile import mkdtemp
 import numpy as np
 import pytest
 
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers, JudgedBox
-from advisor.core.quantity import Provenance, Quantity
+from advisor.core.confidence_facts import Guarantees, Shares
+from advisor.core.evaluation_facts import (
+    BoxFacts,
+    BoxGuarantee,
+    BoxScores,
+    CaptureAccuracy,
+    ClassBoxes,
+    ImageAnswers,
+    JudgedBox,
+)
+from advisor.core.quantity import Interval, Provenance, Quantity
+from advisor.datasets.capture import STAYING
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored
 from advisor.engine.pipeline.materials import Images, Role
-from advisor.measurement.accuracy import Detections, load, save
+from advisor.measurement.accuracy import Detections, load, save, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, ByCentres, Criterion, Detected
@@ -190,3 +200,47 @@ def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: 
     assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
     assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)
+
+
+def test_a_detector_that_was_trained_here_has_calibrated_scores_and_a_guarantee(tmp_path: Path) -> None:
+    own = save_found(tmp_path / "own.npz", IMAGES, Role.VALIDATION)
+    asked = Guarantees(recall=Shares(0.5))
+    run = RunFolder.create(tmp_path, "run")
+    boxes = Detected(BY_BOXES, asked).verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
+    assert boxes.guarantee == BoxGuarantee("recall", 0.5, True, boxes.guarantee.seen)
+    assert boxes.guarantee.seen.value == 1.0
+    assert (boxes.scores.slope, boxes.scores.offset) == (1.0, 0.0), "four boxes do not show that scores are too low"
+    taken = Detected(BY_BOXES, asked).verdict(Scored(own, own, trained=False), IMAGES, run, "own").answers.boxes
+    assert (taken.scores, taken.guarantee) == (None, boxes.guarantee)
+
+
+def test_the_hold_out_shows_the_guarantee_and_the_scores_before_their_calibration(tmp_path: Path) -> None:
+    scores = BoxScores(2.0, 0.0, Interval(0.1, 0.0, 0.2), Interval(0.2, 0.1, 0.3))
+    asked = BoxGuarantee("precision", 0.9, True)
+    chosen = ImageAnswers(boxes=BoxFacts(0.4, None, {}, scores=scores, guarantee=asked))
+    own = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
+    judge = Detected(BY_BOXES, Guarantees(precision=Shares(0.9)))
+    judged, _ = judge.held_out(replace(evaluation(), answers=chosen), own, IMAGES)
+    found = judged.holdout_answers.boxes
+    assert found.guarantee.seen.value == 1.0
+    assert (found.scores.slope, found.scores.offset) == (2.0, 0.0)
+    assert found.scores.error_before.value > found.scores.error.value
+
+
+def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_path: Path) -> None:
+    true = [true_boxes(rows) for rows in IMAGES.part(Role.CAPTURED).objects]
+    nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
+    dark = len(STAYING) - 1  # the last condition hides everything
+    save(tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))])
+    found = DETECTION.robustness(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
+    assert [(row.condition, row.strength) for row in found.by_condition] == [(one.name, at) for one, at in STAYING]
+    assert [row.top1 for row in found.by_condition] == pytest.approx([100.0] * dark + [0.0])
+    assert found.holdout.value == pytest.approx(100 * dark / len(STAYING))
+    assert found.holdout.source == "mAP@0.5 hold-out of --data under capture conditions, run in LiteRT"
+
+
+def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path: Path) -> None:
+    images = boxed_images([(CAT, DOG)] * 8 + [()] * 4)
+    save_found(tmp_path / "one.npz", images, Role.CAPTURED)
+    save(tmp_path / "own.npz", [one for one in load(tmp_path / "one.npz") for _ in STAYING])
+    assert DETECTION.robustness(tmp_path / "own.npz", images, Role.CAPTURED) == CaptureAccuracy()

@@ -12,9 +12,10 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.evaluation import Status
 from advisor.core.training import FINETUNE_ALL, FINETUNE_TOP, HEAD
+from advisor.datasets.capture import STAYING
 from advisor.datasets.images import InputSpec
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from advisor.engine.pipeline.graph import VariantStages, with_all_before
+from advisor.engine.pipeline.graph import FLOAT, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Images, Purpose, Role, Workload
 from advisor.engine.pipeline.stage import Pool, Scope, StageAborted, StageName
 from advisor.engine.pipeline.stages.artefacts import CardForms
@@ -23,13 +24,14 @@ from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks.detection import jobs
 from advisor.tasks.detection.stages import detections
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
 from tests.datasets.boxes.writers import photos, write_table
 from tests.detectors import COLOURS, SIDE, detector_file, write_cells
-from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.pipeline.boxed import SIZE, boxed_images, save_found
 from tests.engine.pipeline.walking import materials, walk
 from tests.tasks.detection.test_judging import held_out
 from tests.tflite.graphs import tiny_detector, tiny_marker
@@ -167,11 +169,44 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
 def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purpose) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     head = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
-    top, every = (DETECTION.model(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL))
+    made = [DETECTION.model(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL)]
+    top, every = (each.after[0] if purpose is Purpose.SHIP else each for each in made)
     assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
     first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
     assert top.inputs(given, first) != top.inputs(given, second)
     assert top.inputs(given, first) != every.inputs(given, first)
+
+
+def test_the_scores_of_the_file_that_ships_are_calibrated_by_what_the_compared_float_file_finds() -> None:
+    stage = DETECTION.model(CARD, HEAD, Purpose.SHIP, WORKLOAD)
+    made, scored = stage.after
+    assert (stage.name, made.name, scored.name) == (StageName.CONFIDENCE, StageName.HEAD, StageName.SCORE)
+    assert scored == VariantStages(CARD, HEAD, FLOAT, WORKLOAD).scored
+    assert COUNTING.model(CARD, HEAD, Purpose.SHIP, WORKLOAD).name == StageName.HEAD
+
+
+def test_calibration_leaves_a_file_whose_scores_are_right_as_it_is(tmp_path: Path) -> None:
+    images, path = boxed_images(), tmp_path / "found.npz"
+    save_found(path, images, Role.VALIDATION)
+    true = [list(rows) for rows in images.part(Role.VALIDATION).objects]
+    file = detector_file(tmp_path / "cells.tflite")
+    jobs.calibrate(file, path, true, [SIZE] * len(true), len(images.classes), tmp_path / "made.tflite")
+    assert (tmp_path / "made.tflite").read_bytes() == file.read_bytes()
+
+
+def test_images_are_captured_under_each_condition_that_leaves_objects_in_their_places(tmp_path: Path) -> None:
+    files = sorted(write_cells(tmp_path / "cells", 2).parent.glob("*.png"))
+    model, view = (
+        detector_file(tmp_path / "cells.tflite", order=(0, 1, 2, 3)),
+        InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3),
+    )
+    jobs.capture(model, files, view, tmp_path / "captured.npz", COLOURS)
+    jobs.detect(model, files, view, tmp_path / "plain.npz", COLOURS)
+    found, plain = load(tmp_path / "captured.npz"), load(tmp_path / "plain.npz")
+    assert len(found) == len(files) * len(STAYING)
+    cast = [place for place, (one, at) in enumerate(STAYING) if (one.name, at) == ("colour cast", 1.0)]
+    for image, one in enumerate(plain):
+        assert set(found[image * len(STAYING) + cast[0]].labels[:2]) == set(one.labels[:2])
 
 
 @pytest.mark.slow

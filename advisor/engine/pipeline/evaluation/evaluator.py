@@ -17,7 +17,7 @@ from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope
 from advisor.engine.pipeline.graph import ALWAYS, FLOAT, VariantStages
 from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
-from advisor.engine.pipeline.stage import Pool, StageAborted
+from advisor.engine.pipeline.stage import Pool, StageAborted, StageName
 from advisor.engine.pipeline.stages.backbone import screen
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine.pipeline.walker import Walker
@@ -75,6 +75,8 @@ class Evaluator:
         await self._screen(configuration, card)
         if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
+            if ships.name is StageName.CONFIDENCE:  # it waits for these scores
+                ships = ships.after[0]
             if ships.resources.pool is Pool.TRAINERS:  # both take long, and each leaves cores idle
                 beside = stages if compression in ALWAYS else stages.reference
                 await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
@@ -144,7 +146,7 @@ class Evaluator:
         own, floats = await asyncio.gather(*(self.walker.run(each.scored) for each in (stages, stages.reference)))
         trained = None if recipe_of(stages.training).first_look else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
-        scored = Scored(own, floats, folds)
+        scored = Scored(own, floats, folds, recipe_of(stages.training).learns)
         verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))

@@ -18,12 +18,11 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Interval, wilson
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, StageAborted, StageName
-from advisor.engine.pipeline.stages.figures import capture, score
+from advisor.engine.pipeline.stages.figures import score
 from advisor.engine.pipeline.walker import Walker
 from advisor.measurement.unknown import auroc
 from advisor.store import RunFolder, answers_file
@@ -125,11 +124,10 @@ class Scorer:
         part = self.walker.materials.part(Role.CAPTURED)
         card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
         seconds = cost.judging_s(card, len(part.paths))
-        stage = capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
-        labels = accuracy.read_labels(await self.walker.run(stage))
-        verdict = accuracy.robust(labels, labels, part.labels, accuracy.CAPTURED_HOLDOUT)
-        found = replace(verdict.capture, holdout=verdict.accuracy, plain=evaluation.capture.plain)
-        return replace(evaluation, capture=found)
+        task, images = self.workload.question.of_task, self.walker.materials.require_images()
+        stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
+        found = await asyncio.to_thread(task.robustness, await self.walker.run(stage), images, Role.CAPTURED)
+        return replace(evaluation, capture=replace(found, plain=evaluation.capture.plain))
 
 
 def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
@@ -156,12 +154,13 @@ class Scored(NamedTuple):
     """Answers on the validation part: of the file, and of the float32 file of the same card.
 
     ``folds`` are those of the float head on the training part, each image by a head of other folds; None if the file's
-    head was not cross-validated.
+    head was not cross-validated. ``trained`` is False for a user's own file that is not trained here.
     """
 
     own: Path
     floats: Path
     folds: Path | None = None
+    trained: bool = True
 
 
 class Judge(Protocol):
