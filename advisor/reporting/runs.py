@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from advisor.core.codec import parse, to_json
 from advisor.core.errors import AdvisorError, UsageError, message_of, nearest
 from advisor.core.evaluation import (
     HOST,
@@ -31,8 +34,11 @@ from advisor.engine.remaining import Standing, read_standing
 from advisor.reporting.blocks import DataTable, Paragraph, columns, show
 from advisor.reporting.frames import Rows
 from advisor.store import RunFolder
-from advisor.store.jsonfile import read_document
+from advisor.store.cache import cache_root
+from advisor.store.files import sha256_json, write_atomically
+from advisor.store.jsonfile import read_document, read_json
 from advisor.store.run_folder import CHANGED, OLD, integrity_problems
+from advisor.version import __version__
 
 ANSWER, MANIFEST, REPORT = "recommendation.json", "manifest.json", "report.html"
 STAMPED = ("request.yaml", MANIFEST, ANSWER, "evaluations.jsonl", REPORT)
@@ -59,7 +65,7 @@ class RunRow:
     metric: str = "Accuracy"  #: what its accuracy is, as a heading begins
     limits: tuple[tuple[str, str], ...] = ()  #: the options of its question with their values, as the user wrote them
     reason: str = ""  #: the decision in words
-    pick: Evaluation | None = None  #: the recommended evaluation, as far as there is one
+    pick: Evaluation | None = None  #: the recommended evaluation with its figures, without details; None without one
     feasible: bool = False  #: the pick meets the limits
     done: Mapping[str, int] = field(default_factory=dict)  #: numbers of configurations with a result by status
     configurations: int = 0  #: all configurations of the search; 0 if not known
@@ -172,6 +178,7 @@ class Runs:
             raise UsageError(f"--runs: '{folder}' is not a folder", "name the folder that holds the runs, such as runs")
         self.folder = folder.resolve()
         self._known: dict[str, tuple[object, RunRow]] = {}
+        self._index: RunIndex | None = None
 
     def names(self) -> list[str]:
         """Return the names of the runs, the newest first."""
@@ -187,9 +194,12 @@ class Runs:
             raise UsageError(f"there is no run '{name}'{nearest(name, names)}", "the list has all runs of the folder")
         return self.folder / name
 
-    def rows(self) -> Iterator[RunRow]:
-        """Return all runs, the newest first."""
-        return (self._row(self.folder / name) for name in self.names())
+    def rows(self) -> tuple[RunRow, ...]:
+        """Return all runs, the newest first; what is known of those that did not change is kept for the next time."""
+        rows = tuple(self._row(self.folder / name) for name in self.names())
+        if self._index is not None:
+            self._index.write()
+        return rows
 
     def row(self, name: str) -> RunRow:
         """Return one run, read again only if its files changed; UsageError if there is none of this name."""
@@ -200,8 +210,52 @@ class Runs:
         stamp = (running, *(_stamp(path / file) for file in STAMPED))
         known = self._known.get(path.name)
         if known is None or known[0] != stamp:
-            known = self._known[path.name] = (stamp, _read(path, running))
+            self._index = self._index or RunIndex(self.folder)
+            row = None if running else self._index.row(path.name, stamp)
+            known = self._known[path.name] = (stamp, row or _read(path, running))
+            if not (running or row):
+                self._index.keep(path.name, stamp, known[1])
         return replace(known[1], standing=read_standing(RunFolder(path))) if running else known[1]
+
+
+INDEX = f"{__version__}, 1"  # What makes rows; the number is raised when equal runs have another one
+
+
+class RunIndex:
+    """What is known of the runs of a folder, in one file of the cache; one that is lost or damaged is made again."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = cache_root() / "runs" / f"{sha256_json(str(folder))[:16]}.json"
+        self._rows: dict[str, Any] = {}
+        self._changed = False
+        try:
+            found = read_json(self._file)
+            if isinstance(found, dict) and found["made_by"] == INDEX and found["sha256"] == sha256_json(found["rows"]):
+                self._rows = found["rows"]
+        except (AdvisorError, OSError, ValueError, KeyError, TypeError):
+            self._changed = True
+
+    def row(self, name: str, stamp: object) -> RunRow | None:
+        """Return the row of a run whose files have the sizes and times of the stamp; None if it is not known."""
+        try:
+            known = self._rows[name]
+            row: RunRow = parse(RunRow, known["row"])
+        except (KeyError, TypeError, ValueError):
+            return None
+        return row if known["stamp"] == repr(stamp) else None
+
+    def keep(self, name: str, stamp: object, row: RunRow) -> None:
+        """Remember the row of a run."""
+        self._rows[name], self._changed = {"stamp": repr(stamp), "row": to_json(row)}, True
+
+    def write(self) -> None:
+        """Write the index if something changed; a cache that cannot be written is no error."""
+        if self._changed:
+            with suppress(OSError):
+                self._file.parent.mkdir(parents=True, exist_ok=True)
+                content = {"made_by": INDEX, "sha256": sha256_json(self._rows), "rows": self._rows}
+                write_atomically(self._file, json.dumps(content))
+        self._changed = False
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
@@ -267,11 +321,11 @@ def _row(run: RunFolder, running: bool) -> RunRow:
 
 
 def _pick(answer: Mapping[str, Any]) -> Evaluation | None:
-    """Return the pick of an answer. Raises ValueError: it breaks a rule."""
+    """Return the pick of an answer without details. Raises ValueError: it breaks a rule."""
     pick = evaluation_from_json(answer["pick"]) if answer.get("pick") else None
     if pick and (rule := broken_rule(pick)):
         raise ValueError(f"its pick breaks the rule that {rule}")
-    return pick
+    return evaluation_from_json({**answer["pick"], "details": {}}) if pick else None
 
 
 def _state(run: RunFolder, manifest: Mapping[str, Any], running: bool) -> tuple[RunState, str]:

@@ -1,5 +1,6 @@
 """The states of runs, and which folders are runs."""
 
+import json
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import write_all
 from advisor.reporting.runs import SORTS, RunRow, Runs, RunState, figures
 from advisor.reporting.view import load_view
+from advisor.store.cache import cache_root
 from advisor.tasks import DETECTION
 from tests.builders import evaluation
 from tests.cli.conftest import called, ended
@@ -184,3 +186,47 @@ def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images(
     assert sorted([published, nothing, own], key=key, reverse=falls) == [own, published, nothing]
     assert figures(published.pick)[0] == "90.0 % (ImageNet)"
     assert figures(own.pick)[0] == "70.0 %"
+
+
+def other_metric(run: Path) -> None:
+    """Change a request to one of equal size and time, so that only a reader of it can tell."""
+    request = run / "request.yaml"
+    facts, text = request.stat(), request.read_text(encoding="utf-8")
+    request.write_text(text.replace("50ms", "60ms"), encoding="utf-8")
+    os.utime(request, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+
+
+def test_a_run_that_did_not_change_is_not_read_again(runs: Path) -> None:
+    run = write_run(runs, manifest=ENDED)
+    write_all(load_view(run), run.path)
+    first = Runs(runs).rows()
+    other_metric(run.path)
+    assert Runs(runs).rows() == first
+    os.utime(run.path / "request.yaml")
+    (again,) = Runs(runs).rows()
+    assert dict(again.limits)["budget"] == "60ms"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"rows": {}}', "changed"])
+def test_a_lost_or_damaged_index_of_runs_is_made_again(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str
+) -> None:
+    run = write_run(runs, manifest=ENDED)
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    Runs(runs).rows()
+    (index,) = (cache_root() / "runs").glob("*.json")
+    index.write_text(index.read_text(encoding="utf-8").replace("50ms", "70ms") if content == "changed" else content)
+    other_metric(run.path)
+    (row,) = Runs(runs).rows()
+    assert dict(row.limits)["budget"] == "60ms"
+    other = json.loads(index.read_text(encoding="utf-8"))
+    assert list(other["rows"]) == [run.path.name]
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_run(runs, manifest=ENDED)
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "file"))
+    assert len(Runs(runs).rows()) == 1
