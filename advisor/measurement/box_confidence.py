@@ -169,8 +169,8 @@ def promised(given: BoxAnswers, guarantees: Guarantees, batch: float) -> tuple[f
     if recall is None:
         return 0.0, None
     scores, numbers = given.of_true
-    seen = scores > 0
-    apart = BoxAnswers(scores, seen, numbers, given.true).apart
+    first, _ = reached(scores, recall, batch)
+    apart = BoxAnswers(scores, (scores > 0) & (scores >= first), numbers, given.true).apart
     score, kept = reached(scores, recall, batch, apart)
     return score, BoxGuarantee(RECALL, recall, score > 0 and kept >= recall)
 
