@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import keras
 
 WIDTH = 96  # Channels of the maps of a head for boxes
+BOX_SIDE = 5  # Places that its convolutions see, each way; see decision 0113
 CENTRE_WIDTH, CENTRE_DEPTH = 64, 2  # Channels of the maps of a head for centres, and its separable convolutions
 
 FIRST_LOGIT = -math.log(99)
@@ -30,7 +31,7 @@ def head(shapes: Sequence[tuple[int, int, int]], classes: int) -> keras.Model:
     inputs = [keras.Input(shape) for shape in shapes]
     logits, encodings = [], []
     for one in pyramid(inputs, WIDTH):
-        seen = separable(separable(one))
+        seen = separable(separable(one, BOX_SIDE), BOX_SIDE)
         logits.append(keras.layers.Reshape((-1, classes))(last(seen, classes, FIRST_LOGIT)))
         encodings.append(keras.layers.Reshape((-1, 4))(last(seen, 4)))
     outputs = [

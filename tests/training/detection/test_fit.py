@@ -12,7 +12,7 @@ from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.finetune.network import flatbuffer, freeze
-from advisor.training.on_maps import kept as maps_module, with_maps
+from advisor.training.on_maps import kept as maps_module, separable, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
 from advisor.training.on_maps.train import joined
@@ -82,6 +82,34 @@ def test_equal_maps_and_seeds_give_equal_heads(kept: KeptMaps) -> None:
 def test_a_rate_that_is_too_high_is_an_error(kept: KeptMaps) -> None:
     with pytest.raises(StageError, match="diverged"):
         fitted(box_detector_head, kept, 2, Hyperparameters(4, learning_rate=float("inf")))
+
+
+def test_a_place_of_the_head_sees_four_places_each_way() -> None:
+    head = box_detector_head([(16, 16, 4)], 2).model
+    plain = np.zeros((1, 16, 16, 4), np.float32)
+    marked = plain.copy()
+    marked[0, 8, 8] = 100.0
+    logits, other = (np.asarray(head(maps, training=False)[0]) for maps in (plain, marked))
+    rows, columns = np.nonzero(np.abs(logits - other).max(axis=-1).reshape(16, 16))
+    assert (rows.min(), rows.max(), columns.min(), columns.max()) == (4, 12, 4, 12)
+
+
+@pytest.mark.parametrize("side", [3, 5])
+def test_a_separable_convolution_has_the_outputs_of_keras(side: int) -> None:
+    import keras
+
+    maps = keras.Input((9, 9, 4))
+    own = keras.Model(maps, separable(maps, side))
+    deep, wide = own.layers[1], own.layers[4]
+    kernels = np.random.default_rng(0).normal(size=deep.kernel.shape).astype(np.float32)
+    deep.set_weights([kernels])
+    theirs = keras.layers.DepthwiseConv2D(side, padding="same", use_bias=False)
+    seen = np.random.default_rng(1).normal(size=(2, 9, 9, 4)).astype(np.float32)
+    theirs.build(seen.shape)
+    theirs.set_weights([kernels])
+    until = keras.Model(maps, deep.output)
+    np.testing.assert_allclose(until(seen), theirs(seen), atol=1e-5)
+    assert wide.kernel.shape == (1, 1, 4, 4)
 
 
 @pytest.fixture
