@@ -14,9 +14,17 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import AdvisorError, StageError, UsageError
-from advisor.devices.connections.agent import HostConnection, SshConnection, _key, _named, timings_of_agent
+from advisor.devices.connections.agent import (
+    HostConnection,
+    SshConnection,
+    _key,
+    _named,
+    agent_arguments,
+    timings_of_agent,
+)
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.isolation.resources import sweep
+from advisor.store.files import sha256_file
 from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
 
@@ -45,7 +53,8 @@ def own_job(model: Path, folder: Path) -> MeasurementJob:
 
 
 def folder_of(job: MeasurementJob) -> Path:
-    return CACHE / _key(_named(job.models), job)
+    files = {name: (path, sha256_file(path)) for name, path in _named(job.models).items()}
+    return CACHE / _key(files, ["agent.py", *agent_arguments(job, list(files)[1:])])
 
 
 @pytest.mark.integration

@@ -219,13 +219,22 @@ class SshConnection:
         job.check()
         exports = {model: file_for(job.runtime, model) for model in job.models}
         files = _named([exports[model].path for model in job.models])
-        folder = f"{_FOLDER}/{_key(files, job)}"
+        names = list(files)[1:]
+        finished = self.run(files, ["agent.py", *agent_arguments(job, names)], job.timeout_s)
+        return with_facts(timings_of_agent(read_document(finished), job.models, names), exports)
+
+    def run(self, files: Mapping[str, Path], arguments: Sequence[str], timeout_s: float) -> Finished:
+        """Copy files into a new folder on the device by their names there, and run its Python interpreter in it.
+
+        The folder is deleted at the end, except after a lost connection. :meth:`measure` has the errors.
+        """
+        hashed = {name: (path, sha256_file(path)) for name, path in files.items()}
+        folder = f"{_FOLDER}/{_key(hashed, arguments)}"
         remove = f"rm -rf -- {shlex.quote(folder)}"
         with Scratch() as sockets:
             session = _Session(self, sockets)
             try:
-                finished = session.attempted(folder, files, job)
-                return with_facts(timings_of_agent(read_document(finished), job.models, list(files)[1:]), exports)
+                return session.attempted(folder, hashed, arguments, timeout_s)
             except _LostConnection as error:
                 remove = ""
                 raise StageError(f"lost the connection to {self.label}: {error}") from error
@@ -240,15 +249,16 @@ class _Session:
     connection: SshConnection
     sockets: Path
 
-    def attempted(self, folder: str, files: dict[str, tuple[Path, str]], job: MeasurementJob) -> Finished:
-        """Send the files and run the agent; retry, and at last raise, if the connection was lost."""
-        arguments = [self.connection.python, "agent.py", *agent_arguments(job, list(files)[1:])]
-        command = f"cd -- {shlex.quote(folder)} && exec {shlex.join(arguments)}"
+    def attempted(
+        self, folder: str, files: dict[str, tuple[Path, str]], arguments: Sequence[str], timeout_s: float
+    ) -> Finished:
+        """Send the files and run the interpreter; retry, and at last raise, if the connection was lost."""
+        command = f"cd -- {shlex.quote(folder)} && exec {shlex.join([self.connection.python, *arguments])}"
         attempt = 0
         while True:
             try:
                 self._send(folder, files)
-                return self._remote(command, job.timeout_s)
+                return self._remote(command, timeout_s)
             except _LostConnection:
                 attempt += 1
                 if attempt > self.connection.retries:
@@ -306,12 +316,11 @@ class _Session:
         return [self.connection.program, *port, *(part for option in options for part in ("-o", option))]
 
 
-def _named(models: Sequence[Path]) -> dict[str, tuple[Path, str]]:
-    """Return for each name on the device, the agent first, the file and its hash."""
-    files = {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
-    return {name: (path, sha256_file(path)) for name, path in files.items()}
+def _named(models: Sequence[Path]) -> dict[str, Path]:
+    """Return the file for each name on the device, the agent first."""
+    return {"agent.py": AGENT, **{f"model{i}{model.suffix}": model for i, model in enumerate(models)}}
 
 
-def _key(files: dict[str, tuple[Path, str]], job: MeasurementJob) -> str:
-    text = repr(([digest for _, digest in files.values()], job.threads, job.effort))
+def _key(files: Mapping[str, tuple[Path, str]], arguments: Sequence[str]) -> str:
+    text = repr(([digest for _, digest in files.values()], list(arguments)))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
