@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -195,6 +196,10 @@ class LatencyTable:
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything that a fit depends on."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         digest = hashlib.sha256(repr((self.models, self.families, self.columns)).encode())
         digest.update(np.round(self.features, 6).tobytes())
         digest.update(np.round(self.values, 6).tobytes())

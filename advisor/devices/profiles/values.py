@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -165,6 +166,10 @@ class DeviceProfile:
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
         parts = (self, self.measurements, self.kernels) if self.kernels else (self, self.measurements)
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
