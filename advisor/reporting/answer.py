@@ -18,7 +18,7 @@ from advisor.reporting.explanation import TITLE, explanation, incumbent_sentence
 from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting.risks import Risk, risks, warnings
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, report_parts
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ def _sentences(view: RunView) -> Iterator[Block]:
         yield Labelled("How sure", sure)
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
+    for part in report_parts().values():
+        yield from part.blocks(view)[:1]
     yield from threshold_blocks(view)
     yield from warned(view)
     yield from alternatives(view, MAX_FLIPS)

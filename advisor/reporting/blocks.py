@@ -139,7 +139,39 @@ class Group:
     summary: str = ""
 
 
-Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Group
+@dataclass(frozen=True)
+class Chart:
+    """Lines in a plot with its caption and the titles of its axes; only pages draw it, so a table must say the same.
+
+    A series is a name and its points (x, y). The axes span all points.
+    """
+
+    caption: str
+    x: str
+    y: str
+    series: Sequence[tuple[str, Sequence[tuple[float, float]]]]
+
+    WIDTH, HEIGHT, MARGIN = 640, 260, 44
+
+    @property
+    def ends(self) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Least and largest x, and least and largest y; the largest is above the least."""
+        xs, ys = (sorted(point[axis] for _, points in self.series for point in points) for axis in (0, 1))
+        return (xs[0], max(xs[-1], xs[0] + 1e-9)), (ys[0], max(ys[-1], ys[0] + 1e-9))
+
+    def place(self, x: float, y: float) -> str:
+        """Return where a point is drawn, as SVG writes it."""
+        (left, right), (low, high) = self.ends
+        across = self.MARGIN + (x - left) / (right - left) * (self.WIDTH - 2 * self.MARGIN)
+        down = self.HEIGHT - self.MARGIN - (y - low) / (high - low) * (self.HEIGHT - 2 * self.MARGIN)
+        return f"{across:.1f},{down:.1f}"
+
+    def path(self, points: Sequence[tuple[float, float]]) -> str:
+        """Return the points of a line, as SVG writes them."""
+        return " ".join(self.place(*point) for point in points)
+
+
+Block = Heading | Paragraph | Labelled | Items | Code | DataTable | Figures | Chart | Group
 
 
 def columns(*titles: str, left: Collection[str] = ()) -> tuple[TableColumn[Any], ...]:
@@ -277,7 +309,7 @@ def write(parts: Iterable[RenderableType], console: Console) -> None:
 
 def draw_markdown(report: Iterable[Block]) -> str:
     """Return blocks one after the other; the rows of lists follow each other without an empty line."""
-    shown = "\n\n".join(map(_drawn, report))
+    shown = "\n\n".join(filter(None, map(_drawn, report)))
     return re.sub(r"(?m)^(- .*)\n\n(?=- )", r"\1\n", shown)
 
 
@@ -305,6 +337,8 @@ def _drawn(block: Block) -> str:
             return _rows(titles, [(figure.label, figure.value, figure.remark) for figure in block.rows])
         case DataTable():
             return "\n\n".join([_rows(block.columns, block.rows), *map(escaped, block.notes)])
+        case Chart():
+            return ""
 
 
 def _rows(columns: Sequence[TableColumn[Any]], rows: Iterable[Sequence[Words]]) -> str:

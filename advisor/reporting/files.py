@@ -27,7 +27,7 @@ from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
 from advisor.reporting.frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import risks
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, report_parts
 from advisor.store.files import ensure_output_dir, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -37,9 +37,10 @@ FAILURES_SHOWN, CLASSES_NAMED = 20, 20
 
 def render_markdown(view: RunView) -> str:
     """Return the report. A part that fails becomes an error line; the other parts are not affected."""
+    added = (part.blocks for part in report_parts().values())
     contents = (
-        headline, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses, _failures,
-        _data, _method,
+        headline, *added, _figures, _alternatives, written_table, class_blocks, _metrics, unknown_blocks, _losses,
+        _failures, _data, _method,
     )  # fmt: skip
     return "\n\n".join(filter(None, (_part(content, view) for content in contents))) + "\n"
 
@@ -170,6 +171,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "labels": asdict(view.labels) if view.labels else None,
         "remarks": [*view.problems, *foreign_runtimes(view)],
         "devices": {device: _device(own) for device, own in view.by_device.items()},
+        **{name: part.document(view) for name, part in report_parts().items()},
     }
 
 

@@ -23,7 +23,7 @@ from advisor.reporting.confidence import confidence, threshold_blocks, unknown
 from advisor.reporting.explanation import explanation, incumbent_sentences, opening
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, report_parts
 
 _log = logging.getLogger(__name__)
 
@@ -185,7 +185,8 @@ SECTIONS = (
 
 def render_html(view: RunView, sections: Sequence[Section] = SECTIONS) -> str:
     """Return the whole page. A section that fails becomes an error card; the other sections are not affected."""
-    bodies = [(section, _section(section, view)) for section in sections]
+    added = [Section(name, part.TITLE, part.blocks, folded=False) for name, part in report_parts().items()]
+    bodies = [(section, _section(section, view)) for section in (sections[0], *added, *sections[1:])]
     return render_page(
         "page",
         styles=["report.css"],

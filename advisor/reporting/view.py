@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from advisor.compression.diagnosis.values import Diagnosis
 from advisor.core.budget import Budget, is_floor
@@ -17,6 +17,7 @@ from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.evaluation import HOST, Evaluation, Status
 from advisor.core.metrics import METRICS, TOP1, Metric
+from advisor.core.names import integration, registered
 from advisor.datasets.split import PARTS, VALIDATION
 from advisor.engine.history.insights import (
     DIAGNOSES,
@@ -40,6 +41,7 @@ from advisor.engine.question import Request
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
+    from advisor.reporting.blocks import Block
     from advisor.tasks.task import Task
 
 
@@ -218,6 +220,28 @@ class RunView:
         """The evaluations with a diagnosis of their file."""
         found = ((row, self.diagnoses.get(row.configuration.key)) for row in self.ok)
         return tuple((row, diagnosis) for row, diagnosis in found if diagnosis is not None)
+
+
+REPORT_PARTS = "advisor.report_parts"
+"""Entry points of :class:`ReportPart`: modules or objects, by the name of their entry in ``recommendation.json``."""
+
+
+class ReportPart(Protocol):
+    """A part of the reports that another room adds: a section, and an entry in ``recommendation.json``."""
+
+    TITLE: str
+    """Title of the section."""
+
+    def blocks(self, view: RunView) -> Sequence[Block]:
+        """Return the content of the section, the first block with the answer; nothing if the run has none."""
+
+    def document(self, view: RunView) -> object:
+        """Return the content for programs, plain JSON values; None if the run has none."""
+
+
+def report_parts() -> Mapping[str, ReportPart]:
+    """Return the parts that other rooms add, in alphabetical order."""
+    return {name: integration(REPORT_PARTS, name) for name in registered(REPORT_PARTS)}
 
 
 def load_view(run: RunFolder, running: bool = False) -> RunView:
