@@ -190,7 +190,12 @@ def _request(given: Mapping[str, Any]) -> Request:
         return located(resolve_resumed(stored_request(run), options, file, extend), run)
     if extend is not None:
         raise UsageError("--extend continues a run, and --resume names none", "add --resume runs/latest")
-    return with_files(resolve(options, file))
+    asked = with_files(resolve(options, file))
+    if asked.question.fleet:
+        from advisor.fleet.phones import read_fleet
+
+        read_fleet(asked.question.fleet, asked.question.profiles)
+    return asked
 
 
 PACKAGES = ("ai-edge-litert", "ai-edge-quantizer", "optuna", "scikit-image")

@@ -102,6 +102,9 @@ class LimitOptions(TypedDict, total=False):
     must_run_on: Annotated[Names, Option(
         DEVICES, "NAMES", "Further devices on which the pick must meet the budget; repeat, or join by commas.",
         joined=True)]
+    fleet: Annotated[Text, Option(
+        DEVICES, "FILE", "CSV of the phones that you ship to (device or soc, share), or phones-2026: which one to "
+        "three files serve them. Needs --budget.", usual="no fleet")]
     profiles: Annotated[Places, Option(
         DEVICES, "DIR", "Folder of your own device profiles; repeat for more.", parse=_paths)]
 
@@ -333,7 +336,7 @@ def completed(declared: type[Keywords], given: Mapping[str, Any]) -> Keywords:
 
 BOUNDS: Mapping[str, tuple[int, int]] = MappingProxyType({
     "input_size": (16, 2048), "max_trials": (0, 1_000_000), "models": (1, 50), "runs": (1, 10_000),
-    "seed": (0, units.MOST_WHOLE), "threads": (1, 64), "tune_training": (0, 100), "workers": (0, 1000),
+    "seed": (0, units.MOST_WHOLE), "threads": (1, 64), "tiers": (0, 3), "tune_training": (0, 100), "workers": (0, 1000),
 })  # fmt: skip
 """Least and largest value of each count, whether an option, a request file or a function gives it."""
 

@@ -18,6 +18,9 @@ from advisor.store.files import shipped_folder
 
 _log = logging.getLogger(__name__)
 
+SOCS_FILE = "socs.csv"
+"""Cores, names and GPUs of systems on chip that have no profile."""
+
 
 class Profiles(dict[str, DeviceProfile]):
     """Device profiles by name, which a ``device:target`` text can select."""
@@ -66,6 +69,11 @@ def prefer_tflite(selector: str, profile: DeviceProfile, target: DeviceTarget) -
 def shipped_profiles() -> Path:
     """Return the folder of the shipped profiles."""
     return shipped_folder("device_profiles")
+
+
+def shipped_fleets() -> tuple[Path, ...]:
+    """Return the tables of the shipped fleets; what is known of SoCs lies beside them (:data:`SOCS_FILE`)."""
+    return tuple(path for path in sorted((shipped_profiles() / "fleets").glob("*.csv")) if path.name != SOCS_FILE)
 
 
 def load_profiles(folders: Iterable[Path] = ()) -> Profiles:

@@ -162,10 +162,14 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         evaluations=answer.evaluations,
         decision=answer.decision,
         by_device=answer.by_device,
-        own_question=(question.limits, question.preference) == (own.question.limits, own.question.preference),
+        own_question=_deciding(question) == _deciding(own.question),
         problems=tuple(seal_problems(folder)),
     )
     return replace(run, decision=replace(run.decision, reason=run.too_early)) if run.too_early else run
+
+
+def _deciding(question: Question) -> tuple[object, ...]:
+    return question.limits, question.preference, question.fleet
 
 
 @dataclass(frozen=True)

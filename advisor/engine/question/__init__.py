@@ -6,7 +6,7 @@ from pathlib import Path
 
 from advisor.core import units
 from advisor.core.budget import Budget, parse_licences
-from advisor.core.errors import UsageError
+from advisor.core.errors import UsageError, nearest
 from advisor.core.evaluation import HOST
 from advisor.core.metrics import BALANCED, COST_SAVED, METRICS, TOP1, parse_costs
 from advisor.core.names import ADVISOR, ALL, ALL_IMAGES, EFFORTS, LOCAL, ROBUST, require_known
@@ -14,6 +14,7 @@ from advisor.core.options import PLAN, Table, flag
 from advisor.core.quantity import CONFIDENCE
 from advisor.core.tasks import TASKS
 from advisor.core.training import HEAD, NONE, choosable, in_order, recipe_of
+from advisor.devices.profiles.loading import shipped_fleets
 from advisor.devices.profiles.runtimes import canonical
 from advisor.engine.question.values import (
     FREE_ON_RESUME,
@@ -47,6 +48,9 @@ __all__ = [
 COSTS_BYTES = 2**20
 """Largest table of costs, which the request keeps."""
 
+FLEET_BYTES = 2**20
+"""Largest table of a fleet, which the request keeps."""
+
 FLOORS = "--min-accuracy"
 
 Refusals = Iterator[tuple[str, str]]
@@ -66,6 +70,8 @@ def resolve(options: Mapping[str, object], file: Path | None = None, table: Tabl
     if written["costs"]:  # its content is kept, not its path: a resumed run notices other costs
         costs = {"costs": _costs_text(written["costs"]), "metric": written["metric"] or COST_SAVED}
         written = replace(written, values={**written.values, **costs})
+    if written["fleet"]:  # its content, too
+        written = replace(written, values={**written.values, "fleet": _fleet_text(written["fleet"])})
     request = Request(_question(written), _execution(written), written.parsed("out"), written.to_dict())
     for refusals in (
         _contradictions(request.question, written["training"]),
@@ -102,7 +108,7 @@ def resolve_resumed(
         values = own.written[key], wanted.written[key]
         if values[0] != values[1]:
             then, now = (", ".join(map(str, each)) if isinstance(each, list) else str(each) for each in values)
-            if key == "costs" and then and now:
+            if key in ("costs", "fleet") and then and now:
                 then, now = "of other content", "this one"
             begun = f"{flag(key)} {then}" if then else f"no {flag(key)}"
             raise UsageError(
@@ -123,8 +129,9 @@ def _question(written: Options) -> Question:
     preference, robust = written.parsed("prefer") or BALANCED, written.parsed("objective") == ROBUST
     for name in written["training"]:
         require_known("--training", name, choosable())
-    # Fine-tuning starts from a head, so it is one of them.
-    trainings = in_order((HEAD, *(written["training"] or default))) if written["data"] else (NONE,)
+    # Fine-tuning starts from a head, so it is one of them. For a fleet, a head for many networks comes first.
+    usual = () if written["fleet"] else default
+    trainings = in_order((HEAD, *(written["training"] or usual))) if written["data"] else (NONE,)
     return replace(
         plain,
         devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
@@ -181,6 +188,19 @@ def _costs_text(text: str) -> str:
         raise UsageError(message if message.startswith("--costs") else f"--costs: {message}", error.hint) from None
 
 
+def _fleet_text(text: str) -> str:
+    """Return the table of a fleet as text: of a shipped fleet, of a path, or of the content that a request keeps."""
+    shipped = {file.stem: file for file in shipped_fleets()}
+    if "\n" in text:
+        return text
+    try:
+        found = read_text(shipped.get(text, Path(text)), FLEET_BYTES)
+    except UsageError as error:
+        hint = f"{error.hint}; shipped fleets: {', '.join(shipped)}"
+        raise UsageError(f"--fleet: {error.message}{nearest(text, shipped)}", hint) from None
+    return f"{found.rstrip()}\n"
+
+
 def _floors(written: Options, metric: str) -> tuple[float | None, tuple[tuple[str, float], ...]]:
     """Return the least accuracy in %, None for none, and the least values of other metrics.
 
@@ -224,6 +244,8 @@ def _contradictions(question: Question, training: tuple[str, ...]) -> Refusals:
     if question.robust and not task.robust:
         why = f"--objective: robust accuracy is not for {option}"
         yield why, "leave --objective out: images are scored as they are"
+    if question.fleet and question.limits.latency_ms is None:
+        yield "--fleet needs a latency limit: without one, the best file serves every phone", "add --budget 50ms"
     if question.data is None:
         yield from _needs_data(question, training)
     elif NONE in training:

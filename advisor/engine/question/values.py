@@ -38,6 +38,7 @@ class Question:
         judged_whole: all labelled images are held out; nothing is learnt from them.
         unknown: folder of images of things that are none of the classes.
         devices: names of devices, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
+        fleet: the table of phones that one to three files shall serve, as text (``advisor/fleet``); empty for none.
         limits: the budget in base units, with accepted licences and required devices.
         metric: one of :data:`advisor.core.metrics.METRICS`, for classifiers.
         robust: candidates are compared by their mean accuracy over capture conditions.
@@ -55,6 +56,7 @@ class Question:
     judged_whole: bool = False
     unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
+    fleet: str = ""
     profiles: tuple[Path, ...] = ()
     limits: Budget = field(default_factory=Budget)
     preference: Preference = BALANCED
@@ -122,11 +124,12 @@ class Execution:
     def least_gain(self, question: Question) -> float:
         """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.
 
-        By default a search ends by itself where the user left the training and the compression recipes to it.
+        By default a search ends by itself where the user left the training and the compression recipes to it. What a
+        file is worth to a fleet is not known while searching.
         """
         if self.stop_below is not None:
             return 100.0 * self.stop_below
-        asked = not question.tuning_limited or question.compressions or self.sampler != ADVISOR
+        asked = question.fleet or not question.tuning_limited or question.compressions or self.sampler != ADVISOR
         return 0.0 if asked else LEAST_GAIN
 
     @property

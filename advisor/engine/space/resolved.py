@@ -217,7 +217,8 @@ def chosen_cards(question: Question, catalogue: Catalogue, targets: TargetDevice
     if not names and not targets.host:
         pairs = list(product(chosen_recipes(question), targets.devices))
         cards = [card for card in cards if any(not card_rejection(card, *pair) for pair in pairs)] or cards
-    ordered = most_promising_first(cards, spread=not question.of_task.published)
+    # The phones of a fleet need small and large networks.
+    ordered = most_promising_first(cards, spread=bool(question.fleet) or not question.of_task.published)
     return tuple(sorted(ordered, key=lambda card: not card.form))
 
 

@@ -23,7 +23,7 @@ from advisor.store.files import sha256_json
 
 if TYPE_CHECKING:
     from advisor.devices.latency.features import ModelFeatures
-    from advisor.devices.prediction import Prediction
+    from advisor.devices.prediction import Prediction, Predictor
 
 LEAST_SHARE = 0.95
 """Least share of the parameters' bytes that is left after batch normalisation is folded into the convolutions."""
@@ -39,14 +39,15 @@ MIN_BUDGET_PROBABILITY = 0.05
 class DevicePredictor:
     """Predicts evaluations on devices, and remembers predictions, because the runs of one command share their cards.
 
-    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second.
+    It is fitted to the measurements of the shipped profiles and the team's own ones, which takes about half a second;
+    or ``predictor`` was fitted to others, to judge predictions.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, predictor: Predictor | None = None) -> None:
         from advisor.devices.latency.features import load_features
         from advisor.devices.prediction import device_predictor
 
-        self._predictor, self._table = device_predictor(), load_features()
+        self._predictor, self._table = predictor or device_predictor(), load_features()
         self._known: dict[tuple[str, str, str, ModelFeatures], Prediction] = {}
 
     def environment(self, profile: DeviceProfile, target: DeviceTarget) -> str:

@@ -1,0 +1,60 @@
+"""Choose k of n files for a fleet: the optimum, by branch and bound."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def choose(values: Floats, count: int) -> tuple[int, ...]:
+    """Return the ``count`` files with the largest total, ascending: the sum over phones of the value of the best file.
+
+    ``values`` (phones, files) says what a phone gets from a file. A file that another one equals or beats on every
+    phone is never taken, so there may be fewer files than ``count``.
+
+    The answer is optimal. What a file adds to a set never grows with the set (the sum of maxima is submodular). So the
+    total of a set plus the largest gains that single files add to it bounds all its extensions; a branch whose bound
+    does not exceed the best total so far is left out. G. Cornuejols, M. Fisher, G. Nemhauser, "Location of bank
+    accounts to optimize float", Management Science 23 (1977).
+    """
+    kept = _undominated(values)
+    return tuple(sorted(int(kept[i]) for i in _best(values[:, kept], min(count, len(kept)))))
+
+
+def total(values: Floats, files: tuple[int, ...]) -> float:
+    """Return the total of a set of files, see :func:`choose`."""
+    return float(values[:, list(files)].max(axis=1).sum())
+
+
+def _undominated(values: Floats) -> NDArray[np.intp]:
+    """Return the files that no other one beats; of equal ones the first."""
+    kept: list[int] = []
+    for i in np.argsort(-values.sum(axis=0), kind="stable"):
+        if not (values[:, kept] >= values[:, [i]]).all(axis=0).any():
+            kept.append(int(i))
+    return np.array(sorted(kept), dtype=np.intp)
+
+
+def _best(values: Floats, count: int) -> tuple[int, ...]:
+    """Return the best set; the search begins with the greedy one, which is near the optimum."""
+    best, most = tuple[int, ...](), -np.inf
+
+    def extend(chosen: tuple[int, ...], reached: Floats, among: NDArray[np.intp]) -> None:
+        nonlocal best, most
+        value, left = float(reached.sum()), count - len(chosen)
+        gains = np.maximum(values[:, among], reached[:, None]).sum(axis=0) - value
+        order = np.argsort(-gains, kind="stable")
+        ordered, gains = among[order], gains[order]
+        for place in range(len(ordered) - left + 1):
+            if value + gains[place : place + left].sum() <= most:
+                return  # gains fall, so no later file reaches more either
+            file = int(ordered[place])
+            if left == 1:
+                best, most = (*chosen, file), value + float(gains[place])
+                return
+            extend((*chosen, file), np.maximum(reached, values[:, file]), ordered[place + 1 :])
+
+    extend((), np.full(len(values), values.min()), np.arange(values.shape[1]))
+    return best

@@ -1,0 +1,100 @@
+"""The files of a fleet."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from advisor.core.budget import Budget
+from advisor.core.evaluation import Evaluation
+from advisor.engine.history.loaded_run import load_run
+from advisor.fleet.answer import FleetAnswer, Matrix, answer_for, fleet_answer, predicted
+from advisor.fleet.phones import read_fleet
+from tests.fleet.fleets import PHONES, fleet_run, rows
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Matrix:
+    files = [replace(each, artefact=f"{i}.tflite", artefact_sha256=str(i)) for i, each in enumerate(rows())]
+    return predicted(read_fleet(PHONES), files, Budget(latency_ms=26.0))
+
+
+def answer(matrix: Matrix, budget_ms: float = 26.0, fleet: str = PHONES) -> FleetAnswer:
+    return answer_for(read_fleet(fleet), replace(matrix, limits=Budget(latency_ms=budget_ms)))
+
+
+def names(files: tuple[Evaluation, ...]) -> list[str]:
+    return [each.configuration.card for each in files]
+
+
+def test_fast_phones_get_the_accurate_file_and_slow_ones_the_floor(matrix: Matrix) -> None:
+    found = answer(matrix)
+    three = found.options[2]
+    assert names(three.files)[0] == "mobilenet_v1_0.25_224"
+    by_name = {each.phone.name: each for each in three.phones}
+    assert by_name["Snapdragon 8 Gen 3"].tier > by_name["Helio G99"].tier > by_name["Snapdragon 425"].tier
+    assert all(each.sure for each in three.phones)
+    assert three.sure_share == pytest.approx(1)
+
+
+def test_more_files_keep_more_of_a_file_for_each_phone(matrix: Matrix) -> None:
+    found = answer(matrix)
+    assert list(found.kept) == sorted(found.kept)
+    assert found.kept[-1] == pytest.approx(1)
+    assert found.each_device == (pytest.approx(found.options[2].accuracy), 3)
+
+
+def test_the_figures_are_weighted_by_share(matrix: Matrix) -> None:
+    one = answer(matrix).options[0]
+    accuracies = [one.files[each.tier].accuracy for each in one.phones]
+    assert one.accuracy == pytest.approx(
+        sum(a.value * p.phone.share for a, p in zip(accuracies, one.phones, strict=True) if a)
+    )
+    expected = sum((each.probability or 0) * each.phone.share for each in one.phones)
+    assert one.met_share == pytest.approx(expected)
+    assert one.worst.probability == min(each.probability or 0 for each in one.phones)
+
+
+def test_the_reason_names_what_the_last_file_adds_and_what_one_more_would(matrix: Matrix) -> None:
+    found = answer(matrix)
+    assert found.reason.startswith(found.option.sentence)
+    assert "points on average" in found.reason
+    assert found.runner_up
+    assert any("the latency budget is" in flip for flip in found.flips)
+
+
+def test_files_that_add_nothing_are_not_offered_and_that_is_said(matrix: Matrix) -> None:
+    narrow = replace(matrix, phones=matrix.phones[1:2], rows=matrix.rows[1:2])
+    found = answer_for(read_fleet("soc,share\nSnapdragon 8 Gen 3,1\n"), narrow)
+    assert len(found.options) == 1
+    assert "no further file adds anything to 1 file, so 2 are not offered" in found.notes
+    assert found.with_files(3) is found.options[0]
+
+
+def test_a_budget_that_nobody_meets_gives_the_floor_and_its_cost(matrix: Matrix) -> None:
+    found = answer(matrix, budget_ms=0.01)
+    assert found.option.sure_share == 0
+    assert "no file is sure to meet 0.01 ms on any phone: the floor is mobilenet_v1_0.25_224" in found.notes[-1]
+    assert "its slowest phone needs a budget of" in found.notes[-1]
+
+
+def test_another_limit_keeps_a_file_from_all_phones(matrix: Matrix) -> None:
+    limits = Budget(latency_ms=26.0, size_bytes=1_000_000)
+    found = answer_for(read_fleet(PHONES), replace(matrix, limits=limits))
+    served = {each.tier for each in found.options[-1].phones if each.sure}
+    assert {names(found.options[-1].files)[tier] for tier in served} == {"mobilenet_v1_0.25_224"}
+
+
+def test_values_count_a_phone_without_a_sure_file_hardly(matrix: Matrix) -> None:
+    values, sure = matrix.values(), matrix.sure()
+    assert np.all(values[sure == 0] < 0.01)
+    assert np.all(values[sure > 0] > 1)
+
+
+def test_a_run_is_answered_once_for_all_its_reports(tmp_path: Path) -> None:
+    run = load_run(fleet_run(tmp_path).path)
+    first = fleet_answer(run.question, run.evaluations)
+    assert fleet_answer(run.question, run.evaluations) is first
+    other = replace(run.question, limits=replace(run.question.limits, latency_ms=5.0))
+    assert fleet_answer(other, run.evaluations) is not first

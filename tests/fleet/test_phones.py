@@ -1,0 +1,94 @@
+"""Reading fleets."""
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.devices.profiles.loading import shipped_fleets
+from advisor.fleet.phones import known_socs, read_fleet
+
+
+def test_phones_are_found_by_device_target_title_and_soc() -> None:
+    found = read_fleet(
+        "device,share\npixel-4,1\npixel-3:tflite-cpu-x1,1\nGoogle Pixel 2,1\nQualcomm Snapdragon 888,1\n"
+    )
+    devices = [phone.device for phone in found.phones if phone.device]
+    assert [each.profile.name for each in devices[:3]] == ["pixel-4", "pixel-3", "pixel-2"]
+    assert devices[1].target.name == "tflite-cpu-x1"
+    assert devices[0].target.accelerator == devices[3].target.accelerator == "cpu"
+    assert found.unknown_share == 0
+
+
+def test_a_phone_whose_profile_has_an_npu_only_is_predicted_on_its_cpu() -> None:
+    (phone,) = read_fleet("device,share\ngalaxy-s24,100\n").phones
+    assert phone.device is not None
+    assert (phone.device.target.accelerator, phone.device.target.threads) == ("cpu", 4)
+
+
+def test_names_that_phones_give_and_makers_are_understood() -> None:
+    (phone,) = read_fleet("soc,share\nMediaTek MT6789,1\n").phones
+    assert known_socs()["mt6789"].name == "Helio G99"
+    assert phone.device is not None
+    assert phone.found.startswith("soc, ")
+
+
+def test_an_unknown_phone_with_cores_is_named_with_its_distance() -> None:
+    (phone,) = read_fleet("device,share,cores\nours,1,2 x Cortex-A76 @ 2200 + 6 x Cortex-A55 @ 2000\n").phones
+    assert phone.device is not None
+    assert "times from " in phone.found
+    assert phone.found.startswith("cores, ")
+
+
+def test_an_unknown_phone_without_cores_counts_as_unknown() -> None:
+    found = read_fleet("soc,share\nHelio G99,75\nnobody's own,25\n")
+    assert found.unknown_share == pytest.approx(0.25)
+    assert [phone.name for phone in found.known] == ["Helio G99"]
+
+
+def test_shares_that_do_not_add_up_are_normalised_and_that_is_said() -> None:
+    found = read_fleet("soc,share\nHelio G99,30%\nHelio G85,30\n")
+    assert [phone.share for phone in found.phones] == [0.5, 0.5]
+    assert found.notes == ("the shares add up to 60, so they are divided by this sum",)
+    assert read_fleet("soc,share\nHelio G99,0.4\nHelio G85,0.6\n").notes == ()
+
+
+def test_a_phone_with_two_rows_gets_their_sum_and_that_is_said() -> None:
+    found = read_fleet("soc,share\nHelio G99,30\nHelio G85,40\nhelio g99,30\n")
+    assert [round(phone.share, 2) for phone in found.phones] == [0.6, 0.4]
+    assert found.notes == ("'helio g99' has several rows; their shares are added up",)
+
+
+def test_a_fleet_of_unknown_phones_is_refused_and_the_nearest_is_named() -> None:
+    with pytest.raises(UsageError, match=r"no phone of it is known: Helio G999 \(did you mean 'Helio G99'\?\)"):
+        read_fleet("soc,share\nHelio G999,100\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "the table has no row"),
+        ("soc,shares\nHelio G99,1\n", r"unknown column 'shares' \(did you mean 'share'\?\)"),
+        ("soc,os\nHelio G99,android\n", "the table has the columns soc, os"),
+        ("soc,share\nHelio G99,many\n", "row 1: 'many' is no share"),
+        ("soc,share\nHelio G99,-1\n", "row 1: '-1' is no share"),
+        ("soc,share\nHelio G99,nan\n", "row 1: 'nan' is no share"),
+        ("soc,share\n,5\n", "row 1: names no device and no soc"),
+        ("soc,share\nHelio G99,0\n", "the shares add up to 0"),
+        ("device,share,cores\nours,1,four\n", "'ours': cores 'four' cannot be read"),
+        ("device,share,cores\nours,1,4 x Cortex-A99 @ 2000\n", "'ours': unknown core 'Cortex-A99'"),
+        ("device,share,runtime\npixel-4,1,warp\n", "'pixel-4': pixel-4 has no target 'warp'"),
+        ("device,share,memory\npixel-4,1,much\n", "'pixel-4'"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_refused(text: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        read_fleet(text)
+
+
+def test_the_shipped_fleet_says_that_it_is_an_example_and_knows_all_but_the_others() -> None:
+    (path,) = shipped_fleets()
+    text = path.read_text(encoding="utf-8")
+    found = read_fleet(text)
+    assert found.title == "phones-2026"
+    assert [phone.name for phone in found.phones if phone.device is None] == ["other"]
+    assert "is an illustration" in text
+    assert sum(phone.share for phone in found.phones) == pytest.approx(1)
