@@ -37,8 +37,10 @@ __all__ = [
     "predict",
     "profile",
     "reevaluate",
+    "reevaluate_fleet",
     "report",
     "search",
+    "verify",
 ]
 
 if TYPE_CHECKING:
@@ -64,8 +66,10 @@ if TYPE_CHECKING:
         predict,
         profile,
         reevaluate,
+        reevaluate_fleet,
         report,
         search,
+        verify,
     )
     from advisor.core.errors import AdvisorError, UsageError
 else:

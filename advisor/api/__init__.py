@@ -10,7 +10,9 @@ from advisor.api.answers import (
     log_to,
     predict,
     reevaluate,
+    reevaluate_fleet,
     report,
+    verify,
 )
 from advisor.api.models import benchmark, benchmark_device, card_front, check_data, compress, diagnose, profile
 from advisor.api.runs import Check, Run, State, doctor, plan, search
@@ -37,6 +39,8 @@ __all__ = [
     "predict",
     "profile",
     "reevaluate",
+    "reevaluate_fleet",
     "report",
     "search",
+    "verify",
 ]

@@ -12,16 +12,19 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.names import integration, registered
-from advisor.core.options import LimitOptions
+from advisor.core.options import LimitOptions, bounded
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from advisor.devices.profiles.values import ConnectionSettings
     from advisor.engine.history.compare import Comparison, Reevaluation
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.exporting.photograph import PhotographAnswer
+    from advisor.fleet.changes import FleetChange
+    from advisor.fleet.verify import Verified
     from advisor.reporting.runs import RunRow
     from advisor.reporting.view import RunView
 
@@ -180,6 +183,7 @@ def export(
     unknown_class: bool = False,
     web: bool | None = None,
     sign: str | Path | None = None,
+    tiers: int = 0,
 ) -> Bundle:
     """Write the bundle to ship: model, labels, model card, test vectors, checksums, code for the app, a page to try it.
 
@@ -192,14 +196,15 @@ def export(
         run: the run folder.
         to: folder that is created.
         pick: number of a candidate in :func:`exportable`, counted from 1, or its key. Default: the pick of the run.
-        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``. Default: the
-            first three.
+        targets: ``android``, ``ios``, ``python``, ``edgetpu``, ``web``, ``microcontroller``, ``coreml``, ``tiers`` (the
+            files for a fleet). Default: the first three.
         force: replace a bundle that exists.
         unknown_class: the model has one more class, for images of things that are none of the others.
         web: the bundle has the page to try a classifier. None leaves it out where its runtime cannot be fetched, and
             the bundle's ``without_page`` says why; True refuses then, and for other tasks.
         sign: a private Ed25519 key in PEM. ``SHA256SUMS.sig`` is the signature of ``SHA256SUMS``; ``check.py --key``
             verifies it.
+        tiers: number of files for the fleet, 1 to 3; 0 for the recommended number.
 
     Raises:
         UsageError: the run has no such candidate, a target is invalid, the candidate has no file with a class for
@@ -208,7 +213,8 @@ def export(
     """
     from advisor.exporting import bundle
 
-    return bundle.export(run, to, None if pick is None else str(pick), targets, force, unknown_class, web, sign)
+    named = None if pick is None else str(pick)
+    return bundle.export(run, to, named, targets, force, unknown_class, web, sign, bounded("tiers", tiers))
 
 
 def exportable(run: str | Path) -> tuple[Evaluation, ...]:
@@ -308,6 +314,52 @@ def compare(before: str | Path, after: str | Path) -> Comparison:
     from advisor.engine.history.loaded_run import load_run
 
     return compared(load_run(before), load_run(after))
+
+
+def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
+    """Answer a run for a fleet that changed, or whose device profiles changed. Nothing is measured or trained.
+
+    The new answer is a new run, whose bundle has the new files.
+
+    ::
+
+        import advisor
+        change = advisor.reevaluate_fleet("runs/latest", "fleet.csv")
+        print(change.changed, change.share, change.sentences)
+
+    Args:
+        run: the run folder.
+        fleet: a table of phones, or the name of a shipped one (``phones-2026``).
+
+    Raises:
+        UsageError: no run folder, one that does not prove itself, or a fleet that cannot be read.
+        StageError: the run has no file.
+    """
+    from advisor.fleet.changes import reevaluate_fleet as answered
+    from advisor.reporting.files import write_all
+    from advisor.reporting.view import load_view
+
+    found = answered(Path(run), fleet)
+    made = RunFolder.open(found.run)
+    made.reseal(*(file.name for file in write_all(load_view(made), made.path)))
+    return found
+
+
+def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> Verified:
+    """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
+
+    Args:
+        device: name of the device.
+        bundle: folder of the bundle.
+        connection: the connection. Default: that of the device's profile.
+
+    Raises:
+        UsageError: no such bundle, an unknown device, or no connection.
+        StageError: the device could not run the files.
+    """
+    from advisor.fleet.verify import verify as verified
+
+    return verified(device, Path(bundle), connection)
 
 
 def reevaluate(

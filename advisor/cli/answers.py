@@ -91,6 +91,13 @@ class ExportOptions:
     microcontroller: Annotated[
         bool, option("", "Add C++ for TensorFlow Lite Micro: model, arena, operators.", "--microcontroller")
     ] = False
+    tiers: Annotated[
+        bool,
+        option("", "Add the files for the fleet of the run, with selectors for apps in four languages.", "--tiers"),
+    ] = False
+    tier_count: Annotated[
+        int, option("N", "With --tiers: number of files, 1 to 3. Default: the recommended number.", "--tier-count")
+    ] = 0
     unknown_class: Annotated[
         bool,
         option(
@@ -107,7 +114,7 @@ class ExportOptions:
     as_json: options.AsJson = False
 
 
-PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml")
+PLATFORMS = ("android", "ios", "python", "edgetpu", "microcontroller", "coreml", "tiers")
 """The flags of ``advisor export`` that replace the usual platforms."""
 
 PAGE = "web/index.html"
@@ -131,6 +138,8 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
     if asked.to is None:
         raise UsageError("--to is missing", "name the folder to create, for example --to bundle")
     targets = [name for name in PLATFORMS if getattr(asked, name)]
+    if asked.tier_count and not asked.tiers:
+        raise UsageError("--tier-count needs --tiers", "add --tiers, or leave it out")
     with progress("writing and checking the bundle"):
         bundle = api.export(
             run,
@@ -141,6 +150,7 @@ def export(run: options.RunArgument, *, asked: ExportOptions) -> None:
             unknown_class=asked.unknown_class,
             web=asked.web,
             sign=asked.sign,
+            tiers=asked.tier_count,
         )
     if bundle.without_page:
         note(bundle.without_page)
@@ -278,6 +288,10 @@ class ReevaluateOptions:
         list[str] | None,
         option("DIR", "Folder of your own device profiles; without --device, all its devices count. Repeat for more."),
     ] = None
+    fleet: Annotated[
+        str | None,
+        option("FILE", "Answer one run for this fleet of phones (CSV, or phones-2026), and for nothing else."),
+    ] = None
     since_last: Annotated[
         bool, option("", "Compare with the latest answer to each run: shows only what is new.", "--since-last")
     ] = False
@@ -308,6 +322,9 @@ def reevaluate(
         raise UsageError(problem, "name one run, or --all: advisor reevaluate runs/latest, or advisor reevaluate --all")
     if run is not None:
         warn_of_problems(run)
+    if asked.fleet is not None:
+        _reevaluate_fleet(run, asked, form)
+        return
     devices, profiles = asked.device or (), asked.profiles or ()
     with progress("reading the runs") as tell:
         found = api.reevaluate(
@@ -321,6 +338,55 @@ def reevaluate(
     if any(result.changed for result in found):
         raise typer.Exit(ExitCode.CHANGED)
     if run is not None and any(result.error for result in found):
+        raise typer.Exit(ExitCode.UNSATISFIED)
+
+
+def _reevaluate_fleet(run: str | None, asked: ReevaluateOptions, form: str) -> None:
+    from advisor import api
+
+    if run is None or asked.device or asked.profiles or asked.since_last:
+        raise UsageError(
+            "--fleet answers one run for a fleet, and takes no --all, --device, --profiles or --since-last",
+            "write for example advisor reevaluate runs/latest --fleet fleet.csv",
+        )
+    with progress("predicting the files on the fleet"):
+        found = api.reevaluate_fleet(run, asked.fleet or "")
+    if form == "json":
+        print_json(found.to_json())
+    else:
+        for sentence in (*found.sentences, f"Next: advisor export {found.run} --to bundle --tiers"):
+            typer.echo(sentence)
+    if found.changed:
+        raise typer.Exit(ExitCode.CHANGED)
+
+
+def verify(
+    device: Annotated[str, argument("DEVICE", "Name of the device.", completion_of("device"))],
+    bundle: Annotated[str, argument("BUNDLE", "Folder of a bundle that was exported with --tiers.")],
+    ssh: Annotated[str, option("HOST", "Connect over ssh. Default: the connection of the device's profile.")] = "",
+    adb: Annotated[str, option("SERIAL", "Connect over adb, which times the files and runs no test vectors.")] = "",
+    python: Annotated[str, option("PATH", "Python interpreter of the device that has a TFLite runtime.")] = "python3",
+    benchmark_model: Annotated[str | None, option("PATH", "TensorFlow Lite's benchmark_model, for --adb.")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run the test vectors of the files of a fleet on a device, and time each file there.
+
+    Exit code 3: a file computes something else, or the one that the selector chooses misses the budget.
+
+    Example: advisor verify raspberry-pi-4 bundle --ssh pi@board.local
+    """
+    from advisor import api
+    from advisor.devices.profiles.values import ConnectionSettings
+
+    settings = ConnectionSettings.from_options(ssh, adb, False, python, benchmark_model)
+    with progress("running the files on the device"):
+        found = api.verify(device, bundle, connection=settings)
+    if as_json:
+        print_json(found.to_json())
+    else:
+        for sentence in found.sentences:
+            typer.echo(sentence)
+    if not found.good:
         raise typer.Exit(ExitCode.UNSATISFIED)
 
 

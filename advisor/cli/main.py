@@ -13,7 +13,7 @@ from typing import Annotated, NoReturn
 import typer
 
 from advisor.cli import options
-from advisor.cli.answers import compare, export, predict, reevaluate, report, runs
+from advisor.cli.answers import compare, export, predict, reevaluate, report, runs, verify
 from advisor.cli.catalog import cards_app, devices_app
 from advisor.cli.files import benchmark, compress, profile
 from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
@@ -154,6 +154,7 @@ app.command(short_help="List runs with their picks.")(runs)
 app.command(short_help="Write the bundle to ship: model, labels, code.")(export)
 app.command(short_help="Show what changed between two runs.")(compare)
 app.command(short_help="Answer earlier runs again after a change.")(reevaluate)
+app.command(short_help="Run the files of a fleet on a device.")(verify)
 app.command(short_help="Explain a term of the reports.")(explain)
 app.command(short_help="Check whether this machine is ready.")(doctor)
 

@@ -5,7 +5,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -136,6 +136,7 @@ def export(
     unknown_class: bool = False,
     web: bool | None = None,
     sign: Path | str | None = None,
+    tiers: int = 0,
 ) -> Bundle:
     """Write the bundle of a run's pick, or of another of its candidates; :func:`advisor.api.export` explains it all.
 
@@ -151,7 +152,7 @@ def export(
     require_proof(stored, others)
     valid = (*PLATFORMS, EDGETPU, *registered(PARTS))
     wanted = tuple(require_known("targets", target, valid) for target in targets) or PLATFORMS
-    exported = exported_model(stored, evaluation, unknown_class)
+    exported = replace(exported_model(stored, evaluation, unknown_class), tiers=tiers)
     wanted = (*wanted, WEB) if web else wanted
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _parts(exported, wanted, web is not False)

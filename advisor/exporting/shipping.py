@@ -274,6 +274,7 @@ class ExportedModel:
         evaluation: the exported evaluation.
         model: the shipped model.
         artefact: the file that the search made, unchanged; ``model.measured`` describes it.
+        tiers: number of files for a fleet; 0 for the recommended number.
     """
 
     run: LoadedRun
@@ -281,6 +282,7 @@ class ExportedModel:
     evaluation: Evaluation
     model: ShippedModel
     artefact: bytes
+    tiers: int = 0
 
 
 def exported_model(run: LoadedRun, evaluation: Evaluation, unknown_class: bool) -> ExportedModel:

@@ -1,0 +1,208 @@
+"""Choose the file of a fleet for this phone: by rules, by a measurement, and by the times of its runs.
+
+Needs Python 3.9 and nothing else. ``tiers.json`` is all that it reads; see README.md beside it.
+
+    selector = TierSelector(json.load(open("tiers.json")), {"names": ["SM6225"], "memory_bytes": 4e9}, stored)
+    if selector.is_new:
+        selector.self_test(run)       # run(tier, inputs) -> outputs: floats of an image, flat
+        selector.measure(time_run)    # time_run(tier) -> milliseconds of one run
+    selector.file                     # file to load; None: no file passed the self-test, show no answers
+    selector.ran(milliseconds, hot)   # after each run; True: load selector.file again
+    stored = selector.state()
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import re
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+MAKERS = re.compile(r"^(qualcomm|mediatek|samsung|hisilicon|google|unisoc|spreadtrum|apple)")
+CORES = 4
+NEARLY = 1.02  # a phone whose cores are so much faster in theory counts as slower
+APART = 1.5  # of the phones whose cores are slower by up to this factor, the slowest one counts
+
+
+def plain(name: str) -> str:
+    """Return a name for comparison: small letters, digits and plus, without the maker; of iPhones the first number."""
+    return MAKERS.sub("", re.sub(r"[^a-z0-9+]", "", name.split(",")[0].lower()))
+
+
+class TierSelector:
+    """The tier of this phone; 0 is the floor, a higher one is more accurate and slower.
+
+    ``phone`` has what the app knows, each entry optional: ``names`` (Build.SOC_MODEL, hw.machine, ...), ``gpu`` (the
+    renderer's name), ``cores`` (a list of ``part`` and ``mhz``), ``memory_bytes``, ``system`` (``android_api`` or
+    ``ios``) and ``version``. ``stored`` is the text of an earlier :meth:`state`.
+    """
+
+    def __init__(self, tiers: dict[str, Any], phone: dict[str, Any], stored: str = "") -> None:
+        self.tiers, self.phone = tiers, phone
+        self.known, self.known_by = self._recognise()
+        self.ratio: float | None = None
+        self.highest = len(tiers["tiers"]) - 1
+        self.failed: list[int] = []
+        self.times: list[float] = []
+        self.again = False  # measure again later: the phone was hot
+        self.tier: int | None = None
+        self.is_new = not self._restore(stored)
+        if self.is_new:
+            self.tier = self._best()
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file to load; None if every file failed the self-test."""
+        return None if self.tier is None else str(self.tiers["tiers"][self.tier]["file"])
+
+    def expected_ms(self, tier: int) -> float:
+        """Return the milliseconds that a run of a tier does not exceed with the confidence; infinite if unknown."""
+        if self.known is None:
+            return math.inf
+        if self.ratio is None:
+            return float(self.known["sure_ms"][tier])
+        change = self.tiers["measuring"][tier]
+        return float(self.known["ms"][tier] * self.ratio ** change["gain"] * change["factor"])
+
+    def self_test(self, run: Callable[[int, list[float]], list[float]]) -> int | None:
+        """Run the test vectors through the file of the tier; one that computes something else is left for the next."""
+        while self.tier is not None and not self.passes(self.tier, run):
+            self.failed.append(self.tier)
+            self.tier = self._best()
+        return self.tier
+
+    def measure(self, time_run: Callable[[int], float], hot: bool = False) -> int | None:
+        """Time the fastest file, and choose by the ratio to its prediction. A hot phone is to be measured again."""
+        measured = self.tiers["measured_tier"]
+        time_run(measured)  # the first run is slower than all others
+        times = [time_run(measured) for _ in range(3)]
+        while sum(times) < self.tiers["window_ms"]:
+            times.append(time_run(measured))
+        return self.place(statistics.median(times), hot)
+
+    def place(self, milliseconds: float, hot: bool = False) -> int | None:
+        """Choose by the median time of the fastest file; a better tier than before, also by rules, needs a margin."""
+        measured, before, remembered = self.tiers["measured_tier"], self.tier, self.ratio
+        if self.known is None or self.known_by == "time":
+            phones = self.tiers["phones"]
+            self.known = min(phones, key=lambda each: abs(math.log(each["ms"][measured] / milliseconds)))
+            self.known_by = "time"
+        self.ratio = milliseconds / self.known["ms"][measured]
+        best = self._best()
+        if best is not None and before is not None and best > before:
+            best = max(
+                (each for each in self._usable() if before <= each <= best and self._clearly(each)), default=before
+            )
+        self.tier, self.again = best, hot
+        if hot:
+            self.ratio = remembered
+        return self.tier
+
+    def ran(self, milliseconds: float, hot: bool = False) -> bool:
+        """Take the time of a run; True if the budget is missed and the tier is now a lower one.
+
+        The lower tier is kept for good, but on a hot phone only until the app starts again.
+        """
+        rules, self.times = self.tiers["rules"], [*self.times, milliseconds]
+        if self.tier is None or len(self.times) < rules["window"]:
+            return False
+        slow = sorted(self.times)[math.ceil(0.9 * len(self.times)) - 1] > rules["late"] * self.tiers["budget_ms"]
+        self.times = []
+        lower = [each for each in self._usable() if each < self.tier]
+        if not slow or not lower:
+            return False
+        self.tier = lower[-1]
+        self.again = self.again or hot
+        if not hot:
+            self.highest = self.tier
+        return True
+
+    def state(self) -> str:
+        """Return what to store: the choice is remembered until the files change."""
+        kept = {"id": self.tiers["id"], "ratio": self.ratio, "highest": self.highest, "failed": self.failed}
+        place = self.known["names"][0] if self.known is not None and self.known_by == "time" else ""
+        return json.dumps({**kept, "tier": None if self.again else self.tier, "placed": place})
+
+    def _restore(self, stored: str) -> bool:
+        try:
+            kept = json.loads(stored)
+            if kept["id"] != self.tiers["id"]:
+                return False
+            ratio, highest, failed, tier = kept["ratio"], int(kept["highest"]), list(kept["failed"]), kept["tier"]
+            if kept["placed"]:
+                self.known = next(each for each in self.tiers["phones"] if kept["placed"] in each["names"])
+                self.known_by = "time"
+        except (ValueError, KeyError, TypeError, StopIteration):
+            return False
+        self.ratio, self.highest, self.failed = ratio, highest, failed
+        self.again = tier is None and self._best() is not None
+        self.tier = self._best() if self.again else tier
+        return True
+
+    def _usable(self) -> list[int]:
+        memory, share = self.phone.get("memory_bytes"), self.tiers["rules"]["memory_share"]
+        least = self.tiers["requires"].get(self.phone.get("system", ""), 0)
+        rows = [each for each in range(len(self.tiers["tiers"])) if each <= self.highest or each == 0]
+        fits = [
+            each for each in rows if not memory or (self.tiers["tiers"][each]["memory_bytes"] or 0) <= share * memory
+        ]
+        fits = fits[:1] if self.phone.get("version", least) < least else fits
+        found = [each for each in fits if each not in self.failed]
+        return found or [each for each in range(len(self.tiers["tiers"])) if each not in self.failed][:1]
+
+    def _best(self) -> int | None:
+        usable = self._usable()
+        good = [each for each in usable if self.expected_ms(each) <= self.tiers["budget_ms"]]
+        return good[-1] if good else next(iter(usable), None)
+
+    def _clearly(self, tier: int) -> bool:
+        return bool(self.expected_ms(tier) <= self.tiers["rules"]["up"] * self.tiers["budget_ms"])
+
+    def passes(self, tier: int, run: Callable[[int, list[float]], list[float]]) -> bool:
+        """Return whether a file gives the expected values for every test vector."""
+        facts, vectors = self.tiers["tiers"][tier], self.tiers["vectors"]
+        for place, expected in enumerate(facts["expected"]):
+            try:
+                found = list(run(tier, self.inputs(tier, vectors["pixels"][place])))[:: vectors["stride"][tier]]
+            except Exception:
+                return False
+            if len(found) != len(expected):
+                return False
+            if not all(abs(found[at] - each) <= vectors["tolerance"][tier] for at, each in enumerate(expected)):
+                return False
+        return True
+
+    def inputs(self, tier: int, pixels: str) -> list[float]:
+        """Return a test vector as a file takes it: its pixels repeated up to the side of the input, normalised."""
+        facts, side, small = self.tiers["tiers"][tier]["input"], self.tiers["vectors"]["side"], base64.b64decode(pixels)
+        places = [place * side // facts["size"] for place in range(facts["size"])]
+        return [
+            (small[3 * (side * row + column) + channel] - facts["mean"]) / facts["std"]
+            for row in places
+            for column in places
+            for channel in range(3)
+        ]
+
+    def _recognise(self) -> tuple[dict[str, Any] | None, str]:
+        phones, names = self.tiers["phones"], [plain(name) for name in self.phone.get("names", [])]
+        for each in phones:
+            if any(name in each["names"] for name in names if name):
+                return each, "name"
+        gpu = plain(self.phone.get("gpu", ""))
+        for each in phones:  # the slowest phones are first
+            if each["gpu"] and each["gpu"] in gpu:
+                return each, "gpu"
+        speed = self._speed(self.phone.get("cores", []))
+        slower = [each for each in phones if 0 < each["speed"] <= NEARLY * speed]
+        near = [each for each in slower if each["speed"] >= speed / APART] or slower[-1:]
+        measured = self.tiers["measured_tier"]
+        return (max(near, key=lambda each: each["ms"][measured]), "cores") if near else (None, "")
+
+    def _speed(self, cores: list[dict[str, Any]]) -> float:
+        """Return 10^9 multiply-accumulates a second of the fastest cores; an unknown core counts as a small one."""
+        macs = self.tiers["core_macs"]
+        rates = sorted((macs.get(each.get("part", ""), 4) * each["mhz"] / 1000 for each in cores), reverse=True)
+        return float(sum(rates[:CORES]))

@@ -1,0 +1,321 @@
+"""Write what an app needs to choose its file on the phone: files, ``tiers.json``, selectors in four languages."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.resources import files as resources
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import Evaluation, Status, accuracy_of
+from advisor.core.forms import form_of
+from advisor.core.units import show_bytes
+from advisor.devices.prediction import CALIBRATED
+from advisor.devices.profiles import Profiles
+from advisor.devices.profiles.listing import known_devices
+from advisor.devices.profiles.measurements import Measurement
+from advisor.engine.targets.device_prediction import DevicePredictor
+from advisor.engine.targets.target_devices import TargetDevice
+from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, exported_model, runners
+from advisor.fleet.answer import FleetOption, fleet_answer, name_of
+from advisor.fleet.choice import Floats
+from advisor.fleet.phones import Fleet, cpu_target, known_socs, plain_name, read_fleet, speed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FOLDER, DOCUMENT = "tiers", "tiers.json"
+SCHEMA_VERSION = 1
+SELECTORS = ("selector.py", "selectors/selector.js", "selectors/TierSelector.kt", "selectors/TierSelector.swift")
+
+WINDOW_MS = 300
+"""Time for which an app runs the fastest file at its first start."""
+
+VECTORS, VECTOR_SIDE, OUTPUTS = 8, 16, 64
+"""Test vectors, the side of their pixels, which an app repeats up to a file's side, and values of an output at most."""
+
+LEAST_TOLERANCE, SEED = 0.05, 20
+
+RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
+"""Hysteresis: a better file is tried again only if it is expected below ``up`` times the budget; a file is left if the
+90th percentile of ``window`` runs exceeds the budget ``late`` times. A file may take ``memory_share`` of the memory."""
+
+ANDROID_API, IOS = 21, 15
+"""Least versions of the systems that LiteRT's current packages state."""
+
+CORES = {
+    "0xd03": 4, "0xd04": 2, "0xd05": 4, "0xd07": 4, "0xd08": 4, "0xd09": 4, "0xd0a": 4, "0xd0b": 8, "0xd0d": 8,
+    "0xd41": 8, "0xd44": 16, "0xd46": 4, "0xd47": 8, "0xd48": 16, "0xd4d": 8, "0xd4e": 16, "0xd80": 4, "0xd81": 8,
+    "0xd82": 16,
+}  # fmt: skip
+"""Float multiply-accumulates a cycle (``cores.yaml``) by the part number of a core in ``/proc/cpuinfo``, which is that
+of ``arch/arm64/include/asm/cputype.h`` in Linux: Cortex-A53, A35, A55, A57, A72, A73, A75, A76, A77, A78, X1, A510,
+A710, X2, A715, X3, A520, A720, X4."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """A phone that rules can recognise: its names, its GPU, its speed, and what predictions are made for."""
+
+    names: tuple[str, ...]
+    gpu: str
+    speed: float
+    device: TargetDevice
+
+
+def known_phones(fleet: Fleet, profiles: Profiles) -> tuple[Known, ...]:
+    """Return the phones of a fleet, then the shipped systems on chip, then the phones with a profile, each once."""
+    found: dict[str, Known] = {}
+    for device in _devices(fleet, profiles):
+        soc = known_socs().get(plain_name(device.profile.soc)) or known_socs().get(plain_name(device.label))
+        names = {plain_name(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
+        if not names & found.keys():
+            known = Known(tuple(sorted(names)), plain_name(soc.gpu) if soc else "", speed(device.profile), device)
+            found |= dict.fromkeys(names, known)
+    return tuple({id(each): each for each in found.values()}.values())
+
+
+def _devices(fleet: Fleet, profiles: Profiles) -> Iterator[TargetDevice]:
+    yield from (phone.device for phone in fleet.known if phone.device is not None)
+    socs = "\n".join(["soc,share", *(f"{soc.name},1" for soc in known_socs().values())])
+    yield from (phone.device for phone in read_fleet(socs).known if phone.device is not None)
+    for profile in profiles.values():
+        target = cpu_target(profile) if profile.kind == "phone" and profile.cores else None
+        if target is not None:
+            whole = profile if target in profile.targets else replace(profile, targets=(target,))
+            yield TargetDevice(profile.name, whole, target)
+
+
+def rules_document(
+    files: Sequence[Evaluation],
+    phones: Sequence[Known],
+    budget_ms: float,
+    confidence: float,
+    predictor: DevicePredictor,
+) -> dict[str, Any]:
+    """Return the part of ``tiers.json`` that selectors decide by.
+
+    ``files`` are ordered by accuracy, the floor first. A phone has the median of each file in ms, and the latency that
+    is not exceeded with the confidence; None where nothing can be predicted. ``measuring`` says how the measured file
+    moves the others: log ms of a file rise by ``gain`` times the log of the ratio, and ``factor`` times the median is
+    not exceeded with the confidence.
+    """
+    rows = [
+        (each, [_figures(one, confidence) for one in predictor.evaluate(files, each.device, None)]) for each in phones
+    ]
+    rows = [row for row in rows if all(figures is not None for figures in row[1])]
+    if not rows:
+        raise UsageError("--tiers: no known phone runs all files", "choose files of other forms with --compressions")
+    fastest = int(np.argmin(np.mean([[np.log(found[0]) for found in figures if found] for _, figures in rows], axis=0)))
+    return {
+        "budget_ms": budget_ms,
+        "confidence": confidence,
+        "measured_tier": fastest,
+        "window_ms": WINDOW_MS,
+        "measuring": _measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
+        "rules": RULES,
+        "core_macs": CORES,
+        "phones": [
+            {
+                "names": each.names,
+                "gpu": each.gpu,
+                "speed": _short(each.speed),
+                "ms": [_short(found[0]) for found in figures if found],
+                "sure_ms": [_short(found[1]) for found in figures if found],
+            }
+            for each, figures in sorted(rows, key=lambda row: row[0].speed)
+        ],
+    }
+
+
+def _figures(evaluation: Evaluation, confidence: float) -> tuple[float, float] | None:
+    distribution = evaluation.latency_distribution
+    if evaluation.status is not Status.OK or distribution is None or evaluation.latency is None:
+        return None
+    return evaluation.latency.value, distribution.at(confidence)
+
+
+def _both(files: Sequence[Evaluation], device: TargetDevice, confidence: float, predictor: DevicePredictor) -> Floats:
+    """Return the two figures (files, 2) of each file on a phone that runs them all."""
+    rows = (_figures(each, confidence) for each in predictor.evaluate(files, device, None))
+    return np.array([each for each in rows if each is not None])
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> TargetDevice:
+    """Return a device on which a file took some time, for the predictor."""
+    form = form_of(file.configuration.compression).like
+    row = Measurement(device.target.name, file.configuration.card, form, milliseconds, "median", source_repo=CALIBRATED)
+    profile = replace(device.profile, measurements=(*device.profile.measurements, row))
+    return replace(device, profile=profile)
+
+
+REFERENCES = 5
+RATIO = 1.25
+
+
+def _measuring(
+    files: Sequence[Evaluation], fastest: int, phones: Sequence[Known], confidence: float, predictor: DevicePredictor
+) -> list[dict[str, float]]:
+    """Return what a measurement of the fastest file says of each: by the predictor, on phones from slow to fast.
+
+    The gain is the mean, the factor the largest one. A file of a form that the measurement does not reach keeps the
+    factor of the prediction alone.
+    """
+    ordered = sorted(phones, key=lambda each: each.speed)
+    chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
+    gains, factors = [], []
+    for phone in chosen:
+        base = _both(files, phone.device, confidence, predictor)[fastest, 0]
+        low, high = (
+            _both(files, measured_on(phone.device, files[fastest], base * ratio), confidence, predictor)
+            for ratio in (1 / RATIO, RATIO)
+        )
+        gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
+        factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
+    gain, factor = np.clip(np.mean(gains, axis=0), 0.0, 1.0), np.max(factors, axis=0)
+    return [{"gain": _short(float(one)), "factor": _short(float(two))} for one, two in zip(gain, factor, strict=True)]
+
+
+# ---- the bundle ----
+
+
+class TiersPart:
+    """The files of a fleet in a bundle; see :class:`advisor.exporting.shipping.BundlePart`."""
+
+    CONTENT = "the files for a fleet of phones: tiers.json, selectors for apps, notes on delivery"
+    WITH_UNKNOWN_CLASS = False
+
+    def check(self, shipping: Shipping) -> None:
+        """Every task has files for a fleet."""
+
+    def files(self, exported: ExportedModel) -> Mapping[str, bytes]:
+        """Return the files for the fleet of the run's question; see the protocol."""
+        run, wanted = exported.run, exported.tiers or None
+        if not run.question.fleet:
+            raise UsageError(
+                "--tiers: the run has no fleet",
+                f"advisor reevaluate {run.folder.path} --fleet phones-2026 makes a run with one; export that",
+            )
+        found = fleet_answer(run.question, run.evaluations)
+        option = found.with_files(wanted)
+        models = [exported_model(run, evaluation, False).model for evaluation in option.files]
+        profiles = known_devices(run.question.profiles)
+        limits = run.question.limits
+        rules = rules_document(
+            option.files, known_phones(found.fleet, profiles), limits.latency_ms or 0.0, limits.confidence,
+            DevicePredictor(),
+        )  # fmt: skip
+        return bundle_files(option, models, rules, found.fleet.title)
+
+
+PART = TiersPart()
+
+
+def bundle_files(
+    option: FleetOption, models: Sequence[ShippedModel], rules: Mapping[str, Any], title: str
+) -> dict[str, bytes]:
+    """Return the files of the folder ``tiers`` by their paths in the bundle."""
+    vectors = _vectors(models)
+    tiers = [
+        {
+            "file": f"tier{place}.tflite",
+            "name": name_of(evaluation),
+            "accuracy": _short(accuracy_of(evaluation)),
+            "bytes": len(model.content),
+            "sha256": hashlib.sha256(model.content).hexdigest(),
+            "memory_bytes": round(evaluation.memory.value) if evaluation.memory else None,
+            "input": {"size": model.size, "mean": model.mean, "std": model.std},
+            "delivery": "with the app" if place == 0 else "on demand",
+            "expected": expected,
+        }
+        for place, (evaluation, model, expected) in enumerate(
+            zip(option.files, models, vectors["expected"], strict=True)
+        )
+    ]
+    content = json.dumps([rules, [each["sha256"] for each in tiers]], sort_keys=True)
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "id": hashlib.sha256(content.encode()).hexdigest()[:16],
+        "fleet": title,
+        "threads": 4,
+        "requires": {"android_api": ANDROID_API, "ios": IOS},
+        **rules,
+        "tiers": tiers,
+        "vectors": {
+            "side": VECTOR_SIDE,
+            "pixels": vectors["pixels"],
+            "stride": vectors["stride"],
+            "tolerance": vectors["tolerance"],
+        },
+    }
+    folder = resources("advisor.fleet")
+    texts = {path.rpartition("/")[2]: (folder / path).read_bytes() for path in SELECTORS}
+    return {
+        f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
+        f"{FOLDER}/README.md": _notes(option, document).encode(),
+        **{f"{FOLDER}/tier{place}.tflite": model.content for place, model in enumerate(models)},
+        **{f"{FOLDER}/{name}": text for name, text in texts.items()},
+    }
+
+
+def _vectors(models: Sequence[ShippedModel]) -> dict[str, Any]:
+    """Return eight small images as base64 RGB, and values of the first output of each model for them.
+
+    An app repeats each pixel up to the side of a file's input: pixel (x, y) is that of (16 x // side, 16 y // side).
+    Of a large output, every ``stride``-th value is kept. The tolerance is at least twice the difference between two
+    kernels of LiteRT here.
+    """
+    from advisor.compression.calibration import photograph_crops
+    from advisor.measurement.on_device.gpu import redirected_errors
+
+    crops = photograph_crops(VECTOR_SIDE, SEED)
+    chosen = [crops[place]() for place in np.linspace(0, len(crops) - 1, VECTORS).astype(int)]
+    expected, strides, tolerances = [], [], []
+    with redirected_errors():
+        for model in models:
+            run, other = runners(model, [partial(enlarged, image, model.size) for image in chosen])
+            outputs = [np.asarray(run(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            others = [np.asarray(other(place)[0], np.float32).ravel() for place in range(VECTORS)]
+            spread = max(float(np.ptp(each)) for each in outputs) or 1.0
+            apart = max(float(np.abs(one - two).max()) for one, two in zip(outputs, others, strict=True))
+            stride = -(-len(outputs[0]) // OUTPUTS)
+            expected.append([[_short(float(value)) for value in each[::stride]] for each in outputs])
+            strides.append(stride)
+            tolerances.append(_short(max(LEAST_TOLERANCE * spread, 2 * apart)))
+    pixels = [base64.b64encode(image.tobytes()).decode("ascii") for image in chosen]
+    return {"pixels": pixels, "expected": expected, "stride": strides, "tolerance": tolerances}
+
+
+def enlarged(image: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
+    """Return a small square image with its pixels repeated up to a side, as apps do it."""
+    places = np.arange(side) * len(image) // side
+    return np.asarray(image[places][:, places])
+
+
+def _notes(option: FleetOption, document: Mapping[str, Any]) -> str:
+    rows = "".join(
+        f"| {place} | `{tier['file']}` | {tier['name']} | {tier['accuracy']:.1f} % | {show_bytes(tier['bytes'])} "
+        f"| {tier['delivery']} |\n"
+        for place, tier in enumerate(document["tiers"])
+    )
+    later = [tier["file"] for tier in document["tiers"][1:]]
+    files = ", ".join(f"`{name}`" for name in later) or "no file"
+    certain = "".join(
+        f"| {place} | {each['gain']:.2f} | {each['factor']:.2f} |\n" for place, each in enumerate(document["measuring"])
+    )
+    template = (resources("advisor.fleet") / "selectors" / "README.md").read_text(encoding="utf-8")
+    return template.format(
+        sentence=option.sentence, rows=rows, files=files, certain=certain, window=document["window_ms"],
+        budget=document["budget_ms"], android=ANDROID_API, ios=IOS,
+    )  # fmt: skip
