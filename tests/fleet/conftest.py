@@ -1,0 +1,26 @@
+"""A run of a real search with a fleet, and its bundle."""
+
+import pytest
+
+import advisor
+from advisor.exporting.bundle import Bundle
+from advisor.store import RunFolder
+from tests.devices.conftest import own_ssh, ssh_server
+from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
+from tests.fleet.fleets import PHONES
+
+__all__ = ["own_ssh", "photos", "shared_folder", "ssh_server", "warm_cache", "with_images"]
+
+
+@pytest.fixture(scope="session")
+def with_fleet(with_images: Searched, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """The search answered again for a fleet."""
+    table = tmp_path_factory.mktemp("fleet") / "fleet.csv"
+    table.write_text(PHONES, encoding="utf-8")
+    return RunFolder.open(advisor.reevaluate_fleet(with_images.run.path, str(table)).run)
+
+
+@pytest.fixture(scope="session")
+def tiers(with_fleet: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
+    """Its bundle with the files for the fleet."""
+    return advisor.export(with_fleet.path, tmp_path_factory.mktemp("tiers") / "bundle", targets=["tiers"], web=False)

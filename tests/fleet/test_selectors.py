@@ -1,0 +1,364 @@
+"""The selectors of apps: the same choices in Python, JavaScript in Chromium, and Kotlin; Swift is parsed."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import tree_sitter
+import tree_sitter_kotlin
+import tree_sitter_swift
+
+from advisor.fleet.selector import TierSelector, plain
+from advisor.fleet.tiers import CORES, RULES, SELECTORS
+from tests.browsers import browser, new_context
+from tests.exporting.test_model import faults
+from tests.requirements import skip_or_fail
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+__all__ = ["browser"]
+
+PACKAGE = Path(str(files("advisor.fleet")))
+PIXELS = "AAAA" * 4  # 2 x 2 black pixels in RGB: 12 bytes
+GOOD = [0.25, 0.75]
+
+
+def document() -> dict[str, Any]:
+    """Three tiers of 5, 20 and 40 ms on the middle one of three phones, under a budget of 50 ms."""
+    phones = [
+        (["slow", "sc9863a"], "powervr", 40.0, [15.0, 60.0, 120.0]),
+        (["middle", "sm6225"], "adreno610", 70.0, [5.0, 20.0, 40.0]),
+        (["fast", "iphone14"], "appleagpu", 200.0, [1.0, 4.0, 8.0]),
+    ]
+    return {
+        "id": "first",
+        "budget_ms": 50.0,
+        "window_ms": 30.0,
+        "measured_tier": 0,
+        "requires": {"android_api": 21, "ios": 15},
+        "rules": {**RULES, "window": 5},
+        "core_macs": CORES,
+        "measuring": [{"gain": 1.0, "factor": 1.1}, {"gain": 1.0, "factor": 1.2}, {"gain": 0.9, "factor": 1.2}],
+        "phones": [
+            {"names": names, "gpu": gpu, "speed": speed, "ms": ms, "sure_ms": [1.5 * each for each in ms]}
+            for names, gpu, speed, ms in phones
+        ],
+        "tiers": [
+            {
+                "file": f"tier{tier}.tflite",
+                "memory_bytes": 50e6 * (tier + 1),
+                "input": {"size": 4, "mean": 127.5, "std": 127.5},
+                "expected": [GOOD],
+            }
+            for tier in range(3)
+        ],
+        "vectors": {"side": 2, "pixels": [PIXELS], "stride": [1, 1, 2], "tolerance": [0.05, 0.05, 0.05]},
+    }
+
+
+SAME = "the state of before"
+
+SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
+    # The steps of an app, and the tier after each of them; -1 is no file.
+    "rules by name, gpu, cores, nothing": (
+        [
+            ["start", {"names": ["SM6225"]}, ""],
+            ["start", {"names": ["iPhone14,5"]}, ""],
+            ["start", {"gpu": "Adreno (TM) 610"}, ""],
+            ["start", {"cores": [{"part": "0xd0b", "mhz": 2200}] * 2 + [{"part": "0xd05", "mhz": 2000}] * 6}, ""],
+            ["start", {"cores": [{"part": "0xd0b", "mhz": 2600}] * 4 + [{"part": "0xd05", "mhz": 2000}] * 4}, ""],
+            ["start", {"names": ["nobody's"], "gpu": "unheard of"}, ""],
+        ],
+        [1, 2, 1, 0, 1, 0],
+    ),
+    "memory and old systems": (
+        [
+            ["start", {"names": ["fast"], "memory_bytes": 450e6}, ""],
+            ["start", {"names": ["fast"], "memory_bytes": 100e6}, ""],
+            ["start", {"names": ["fast"], "system": "android_api", "version": 19}, ""],
+        ],
+        [1, 0, 0],
+    ),
+    "a measurement raises with a margin and lowers without": (
+        [
+            ["start", {"names": ["middle"]}, ""],
+            ["place", 4.3, False],
+            ["place", 2.0, False],
+            ["place", 5.2, False],
+            ["place", 30.0, False],
+        ],
+        [1, 1, 2, 2, 0],
+    ),
+    "an unknown phone is placed by its time": (
+        [["start", {}, ""], ["place", 1.1, False], ["restart", {}, SAME], ["place", 14.0, False]],
+        [0, 2, 2, 0],
+    ),
+    "late runs lower for good": (
+        [
+            ["start", {"names": ["fast"]}, ""],
+            ["ran", 60.0, 5, False],
+            ["ran", 10.0, 50, False],
+            ["place", 0.5, False],
+            ["restart", {"names": ["fast"]}, SAME],
+        ],
+        [2, 1, 1, 1, 1],
+    ),
+    "one late run in ten changes nothing": (
+        [["start", {"names": ["fast"]}, ""], ["ran", 54.0, 20, False], ["ran", 99.0, 4, False], ["ran", 9.0, 1, False]],
+        [2, 2, 2, 1],
+    ),
+    "heat lowers until the next start": (
+        [
+            ["start", {"names": ["fast"]}, ""],
+            ["place", 1.0, False],
+            ["ran", 90.0, 5, True],
+            ["restart", {"names": ["fast"]}, SAME],
+        ],
+        [2, 2, 1, 2],
+    ),
+    "a measurement of a hot phone is not remembered": (
+        [["start", {"names": ["fast"]}, ""], ["place", 30.0, True], ["restart", {"names": ["fast"]}, SAME]],
+        [2, 0, 2],
+    ),
+    "a file that computes something else is left for the next": (
+        [
+            ["start", {"names": ["fast"]}, ""],
+            ["test", [2]],
+            ["restart", {"names": ["fast"]}, SAME],
+            ["test", [0, 1, 2]],
+            ["restart", {"names": ["fast"]}, SAME],
+        ],
+        [2, 1, 1, -1, -1],
+    ),
+    "a floor that computes something else is left for a better file": (
+        [["start", {"names": ["slow"]}, ""], ["test", [0]]],
+        [0, 1],
+    ),
+    "what other files or damage left is ignored": (
+        [
+            [
+                "start",
+                {"names": ["fast"]},
+                '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}',
+            ],
+            ["start", {"names": ["fast"]}, '{"id": "first"'],
+            ["start", {"names": ["fast"]}, '{"id": "first"}'],
+        ],
+        [2, 2, 2],
+    ),
+}
+
+
+class Driver:
+    """Does the steps of a scenario with the Python selector."""
+
+    def __init__(self) -> None:
+        self.selector: TierSelector | None = None
+
+    def do(self, step: list[Any]) -> int:
+        name, *given = step
+        if name in ("start", "restart"):
+            stored = self.selector.state() if self.selector and given[1] == SAME else given[1]
+            self.selector = TierSelector(document(), given[0], stored)
+        assert self.selector is not None
+        if name == "place":
+            self.selector.place(*given)
+        elif name == "ran":
+            for _ in range(given[1]):
+                self.selector.ran(given[0], given[2])
+        elif name == "test":
+            self.selector.self_test(lambda tier, _: output(tier, given[0]))
+        return -1 if self.selector.tier is None else self.selector.tier
+
+
+def output(tier: int, failing: list[int]) -> list[float]:
+    """The outputs of a file; of the third one every second value counts."""
+    if tier in failing:
+        return [float("nan")] * (4 if tier == 2 else 2)
+    return [0.25, 9.0, 0.76, 9.0] if tier == 2 else [0.26, 0.74]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_python_chooses(name: str) -> None:
+    steps, expected = SCENARIOS[name]
+    driver = Driver()
+    assert [driver.do(step) for step in steps] == expected
+
+
+def test_the_fastest_file_is_timed_for_the_window() -> None:
+    asked: list[int] = []
+    selector = TierSelector(document(), {"names": ["middle"]})
+    selector.measure(lambda tier: asked.append(tier) or 2.0)
+    assert asked == [0] * 16, "the first run does not count; then 30 ms in runs of 2 ms"
+    assert selector.ratio == pytest.approx(0.4)
+
+
+def test_inputs_repeat_pixels_and_normalise() -> None:
+    import base64
+
+    selector, small = TierSelector(document(), {}), bytes(range(12))
+    values = selector.inputs(0, base64.b64encode(small).decode())
+    rows = [values[12 * row : 12 * row + 12] for row in range(4)]
+    assert rows[0] == rows[1]
+    assert rows[0][:3] == rows[0][3:6] == pytest.approx([(each - 127.5) / 127.5 for each in (0, 1, 2)])
+    assert rows[3][9:] == pytest.approx([(each - 127.5) / 127.5 for each in (9, 10, 11)])
+
+
+def test_a_file_that_cannot_run_or_gives_other_sizes_fails() -> None:
+    def broken(tier: int, _: list[float]) -> list[float]:
+        if tier == 2:
+            raise RuntimeError("no delegate")
+        return [0.25]
+
+    selector = TierSelector(document(), {"names": ["fast"]})
+    assert selector.self_test(broken) is None
+    assert selector.file is None
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [("Qualcomm SM6225", "sm6225"), ("iPhone14,5", "iphone14"), ("Dimensity 6100+", "dimensity6100+"), ("", "")],
+)
+def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -> None:
+    assert plain(name) == expected
+
+
+def test_each_selector_is_short() -> None:
+    assert {path.rpartition("/")[2]: True for path in SELECTORS} == {
+        path.rpartition("/")[2]: len((PACKAGE / path).read_text(encoding="utf-8").splitlines()) <= 300
+        for path in SELECTORS
+    }
+
+
+DRIVE = """
+async ([document, scenarios, same]) => {
+  const output = (tier, failing) => {
+    if (failing.includes(tier)) return Array(tier === 2 ? 4 : 2).fill(NaN);
+    return tier === 2 ? [0.25, 9, 0.76, 9] : [0.26, 0.74];
+  };
+  const found = {};
+  for (const [name, steps] of Object.entries(scenarios)) {
+    let selector = null;
+    found[name] = [];
+    for (const [kind, ...given] of steps) {
+      if (kind === 'start' || kind === 'restart') {
+        selector = new TierSelector(document, given[0], given[1] === same ? selector.state() : given[1]);
+      }
+      if (kind === 'place') selector.place(given[0], given[1]);
+      if (kind === 'ran') for (let run = 0; run < given[1]; run++) selector.ran(given[0], given[2]);
+      if (kind === 'test') await selector.selfTest((tier) => output(tier, given[0]));
+      found[name].push(selector.tier ?? -1);
+    }
+  }
+  return found;
+}
+"""
+
+
+def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
+    page = new_context(browser).new_page()
+    page.add_script_tag(content=(PACKAGE / "selectors" / "selector.js").read_text(encoding="utf-8"))
+    steps = {name: each for name, (each, _) in SCENARIOS.items()}
+    found = page.evaluate(DRIVE, [document(), steps, SAME])
+    assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}
+
+
+@pytest.mark.parametrize(
+    ("file", "grammar"), [("TierSelector.kt", tree_sitter_kotlin), ("TierSelector.swift", tree_sitter_swift)]
+)
+def test_kotlin_and_swift_are_valid(file: str, grammar: Any) -> None:
+    parser = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
+    source = (PACKAGE / "selectors" / file).read_bytes()
+    assert list(faults(parser.parse(source).root_node)) == []
+
+
+BASE64 = """package android.util
+object Base64 {
+    const val DEFAULT = 0
+    fun decode(text: String, flags: Int): ByteArray = java.util.Base64.getDecoder().decode(text)
+}
+"""
+
+MAIN = """import com.example.tiers.Core
+import com.example.tiers.Phone
+import com.example.tiers.TierSelector
+import java.io.File
+import org.json.JSONArray
+import org.json.JSONObject
+
+fun texts(array: JSONArray?) = List(array?.length() ?: 0) { array!!.getString(it) }
+
+fun phone(facts: JSONObject): Phone {
+    val cores = facts.optJSONArray("cores")
+    val rows = List(cores?.length() ?: 0) { cores!!.getJSONObject(it) }
+    return Phone(
+        texts(facts.optJSONArray("names")),
+        facts.optString("gpu", ""),
+        rows.map { Core(it.getString("part"), it.getDouble("mhz")) },
+        facts.optLong("memory_bytes", 0),
+        if (facts.optString("system") == "android_api") facts.getInt("version") else Int.MAX_VALUE
+    )
+}
+
+fun output(tier: Int, failing: JSONArray): FloatArray {
+    val fails = List(failing.length()) { failing.getInt(it) }.contains(tier)
+    if (fails) return FloatArray(if (tier == 2) 4 else 2) { Float.NaN }
+    return if (tier == 2) floatArrayOf(0.25f, 9f, 0.76f, 9f) else floatArrayOf(0.26f, 0.74f)
+}
+
+fun main(args: Array<String>) {
+    val tiers = JSONObject(File(args[0]).readText())
+    val scenarios = JSONObject(File(args[1]).readText())
+    val found = JSONObject()
+    for (name in scenarios.keys()) {
+        val steps = scenarios.getJSONArray(name)
+        var selector: TierSelector? = null
+        val chosen = JSONArray()
+        for (place in 0 until steps.length()) {
+            val step = steps.getJSONArray(place)
+            when (step.getString(0)) {
+                "place" -> selector!!.place(step.getDouble(1), step.getBoolean(2))
+                "ran" -> for (run in 0 until step.getInt(2)) selector!!.ran(step.getDouble(1), step.getBoolean(3))
+                "test" -> selector!!.selfTest { tier, _ -> output(tier, step.getJSONArray(1)) }
+                else -> {
+                    val stored = if (step.getString(2) == args[2]) selector!!.state() else step.getString(2)
+                    selector = TierSelector(tiers, phone(step.getJSONObject(1)), stored)
+                }
+            }
+            chosen.put(selector!!.tier ?: -1)
+        }
+        found.put(name, chosen)
+    }
+    println(found)
+}
+"""
+
+JSON_JAR = Path("/usr/share/java/com.android.json.jar")
+"""Android's own org.json, from Debian's package libandroid-json-java."""
+
+
+@pytest.mark.slow
+def test_kotlin_compiles_and_chooses_the_same(starts_processes: None, tmp_path: Path) -> None:
+    if shutil.which("kotlinc") is None or not JSON_JAR.is_file():
+        skip_or_fail("no Kotlin compiler: install Debian's packages kotlin and libandroid-json-java")
+    (tmp_path / "Base64.kt").write_text(BASE64, encoding="utf-8")
+    (tmp_path / "Main.kt").write_text(MAIN, encoding="utf-8")
+    (tmp_path / "tiers.json").write_text(json.dumps(document()), encoding="utf-8")
+    steps = {name: each for name, (each, _) in SCENARIOS.items()}
+    (tmp_path / "steps.json").write_text(json.dumps(steps), encoding="utf-8")
+    sources = [str(tmp_path / "Base64.kt"), str(PACKAGE / "selectors" / "TierSelector.kt"), str(tmp_path / "Main.kt")]
+    jar = tmp_path / "selector.jar"
+    command = ["kotlinc", "-cp", str(JSON_JAR), *sources, "-include-runtime", "-d", str(jar)]
+    made = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
+    assert jar.is_file(), made.stderr
+    classes = f"{jar}:{JSON_JAR}"
+    ran = ["java", "-cp", classes, "MainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
+    found = json.loads(subprocess.run(ran, capture_output=True, text=True, timeout=100, check=True).stdout)
+    assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}
