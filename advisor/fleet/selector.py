@@ -29,7 +29,7 @@ APART = 1.5  # of the phones whose cores are slower by up to this factor, the sl
 
 def plain(name: str) -> str:
     """Return a name for comparison: small letters, digits and plus, without the maker; of iPhones the first number."""
-    return MAKERS.sub("", re.sub(r"[^a-z0-9+]", "", name.split(",")[0].lower()))
+    return MAKERS.sub("", re.sub(r"\((?:tm|r)\)|[^a-z0-9+]", "", name.split(",")[0].lower()))
 
 
 class TierSelector:

@@ -162,6 +162,7 @@ def measured_on(device: TargetDevice, file: Evaluation, milliseconds: float) -> 
 
 REFERENCES = 5
 RATIO = 1.25
+LEAST_GAIN = 0.05
 
 
 def _measuring(
@@ -169,8 +170,8 @@ def _measuring(
 ) -> list[dict[str, float]]:
     """Return what a measurement of the fastest file says of each: by the predictor, on phones from slow to fast.
 
-    The gain is the mean, the factor the largest one. A file of a form that the measurement does not reach keeps the
-    factor of the prediction alone.
+    The gain is the mean, the factor the largest one. The predictor keeps forms apart that compute otherwise. So a file
+    whose form the measurement does not reach is moved in full, and keeps the factor of the prediction alone.
     """
     ordered = sorted(phones, key=lambda each: each.speed)
     chosen = [ordered[round(place)] for place in np.linspace(0, len(ordered) - 1, min(REFERENCES, len(ordered)))]
@@ -184,6 +185,7 @@ def _measuring(
         gains.append(np.log(high[:, 0] / low[:, 0]) / (2 * np.log(RATIO)))
         factors.append(np.sqrt(low[:, 1] / low[:, 0] * (high[:, 1] / high[:, 0])))
     gain, factor = np.clip(np.mean(gains, axis=0), 0.0, 1.0), np.max(factors, axis=0)
+    gain = np.where(gain < LEAST_GAIN, 1.0, gain)
     return [{"gain": _short(float(one)), "factor": _short(float(two))} for one, two in zip(gain, factor, strict=True)]
 
 

@@ -251,7 +251,7 @@ class TierSelector(private val tiers: JSONObject, private val phone: Phone, stor
         /** A name for comparison: small letters, digits and plus, without the maker. */
         fun plain(name: String): String {
             val small = name.substringBefore(",").map { if (it in 'A'..'Z') it + 32 else it }.joinToString("")
-            return small.replace(Regex("[^a-z0-9+]"), "").replace(MAKERS, "")
+            return small.replace(Regex("\\((?:tm|r)\\)|[^a-z0-9+]"), "").replace(MAKERS, "")
         }
     }
 }

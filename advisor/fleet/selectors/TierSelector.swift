@@ -277,7 +277,7 @@ final class TierSelector {
   static func plain(_ name: String) -> String {
     let first = name.split(separator: ",").first.map(String.init) ?? ""
     return first.lowercased()
-      .replacingOccurrences(of: "[^a-z0-9+]", with: "", options: .regularExpression)
+      .replacingOccurrences(of: "\\((?:tm|r)\\)|[^a-z0-9+]", with: "", options: .regularExpression)
       .replacingOccurrences(of: makers, with: "", options: .regularExpression)
   }
 }

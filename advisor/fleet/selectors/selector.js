@@ -19,7 +19,7 @@ class TierSelector {
 
   // A name for comparison: small letters, digits and plus, without the maker; of iPhones the first number.
   static plain(name) {
-    return name.split(',')[0].toLowerCase().replace(/[^a-z0-9+]/g, '').replace(TierSelector.MAKERS, '');
+    return name.split(',')[0].toLowerCase().replace(/\((?:tm|r)\)|[^a-z0-9+]/g, '').replace(TierSelector.MAKERS, '');
   }
 
   constructor(tiers, phone, stored = '') {
