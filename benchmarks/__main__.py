@@ -31,6 +31,7 @@ NAMES = (
     "confidence",
     "trashnet_table",
     "trashnet_climb",
+    "fleet",
     "first_answer",
     "search_cost",
     "tuning_promotion",

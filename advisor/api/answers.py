@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from advisor.exporting.bundle import Bundle
     from advisor.exporting.photograph import PhotographAnswer
     from advisor.fleet.changes import FleetChange
-    from advisor.fleet.verify import Verified
+    from advisor.fleet.verify import VerifiedFiles
     from advisor.reporting.runs import RunRow
     from advisor.reporting.view import RunView
 
@@ -345,7 +345,7 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
     return found
 
 
-def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> Verified:
+def verify(device: str, bundle: str | Path, *, connection: ConnectionSettings | None = None) -> VerifiedFiles:
     """Run the test vectors of a bundle with the files of a fleet on a device, and time each file there.
 
     Args:

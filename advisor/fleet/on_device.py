@@ -1,7 +1,7 @@
 """Run the test vectors of a fleet's files on this device, and print one JSON document.
 
-Lies beside ``tiers.json``, the files and ``selector.py``. Needs numpy and one of ai-edge-litert, tflite-runtime,
-tensorflow.
+Lies beside ``tiers.json``, the files, ``selector.py`` and the ``check.py`` of bundles. Needs numpy and one of
+ai-edge-litert, tflite-runtime, tensorflow.
 """
 
 from __future__ import annotations
@@ -13,21 +13,10 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 
 
-def interpreter_class() -> Any:
-    """Return the first interpreter that is installed."""
-    try:
-        from ai_edge_litert.interpreter import Interpreter
-    except ImportError:
-        try:
-            from tflite_runtime.interpreter import Interpreter
-        except ImportError:
-            from tensorflow.lite.python.interpreter import Interpreter
-    return Interpreter
-
-
 def main() -> None:
     """Print whether each file gives the expected values."""
     import numpy as np
+    from check import interpreter_class  # type: ignore[import-not-found]
     from selector import TierSelector  # type: ignore[import-not-found]
 
     tiers = json.loads((HERE / "tiers.json").read_text(encoding="utf-8"))

@@ -28,9 +28,9 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     lines += [blocks.Labelled("The files change if", flip) for flip in found.flips]
     lines += [blocks.Labelled("Note", note) for note in found.notes]
     return (
-        blocks.Labelled("Fleet", found.reason, "lead"),
         blocks.Heading("The fleet", "fleet"),
         blocks.Paragraph(f"{found.fleet.title}: {_known(found)}", "lead"),
+        blocks.Labelled("Fleet", found.reason, "lead"),
         _chart(found),
         _options(found),
         *lines,
@@ -124,7 +124,7 @@ def _steps(option: FleetOption) -> list[tuple[float, float]]:
 
 def _options(found: FleetAnswer) -> blocks.Block:
     titles = blocks.columns(
-        "files", "mean accuracy, %", "phones sure to meet the budget", "expected within the budget", "worst phone",
+        "files", "mean accuracy %", "phones sure to meet the budget", "expected within the budget", "worst phone",
         "size of all", "kept of a file for each phone", left=("files", "worst phone"),
     )  # fmt: skip
     rows, looks = list[Sequence[blocks.Words]](), list[str]()
@@ -140,9 +140,10 @@ def _options(found: FleetAnswer) -> blocks.Block:
 
 
 def _files(option: FleetOption) -> blocks.Block:
-    titles = blocks.columns("tier", "file", "accuracy, %", "size", "share of the phones", left=("tier", "file"))
+    titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
     rows = [
-        (f"{tier}{' (floor)' if not tier else ''}", file.configuration.key, f"{accuracy_of(file):.1f}",
+        (f"{tier}{' (floor)' if not tier else ''}",
+         f"{file.configuration.card} {file.configuration.variant_name}", f"{accuracy_of(file):.1f}",
          show_bytes(size_of(file)), whole_percent(option.share_of(tier)))
         for tier, file in enumerate(option.files)
     ]  # fmt: skip

@@ -61,7 +61,7 @@ A710, X2, A715, X3, A520, A720, X4."""
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownPhone:
     """A phone that rules can recognise: its names, its GPU, its speed, and what predictions are made for."""
 
     names: tuple[str, ...]
@@ -70,14 +70,14 @@ class Known:
     device: TargetDevice
 
 
-def known_phones(fleet: Fleet, profiles: Profiles) -> tuple[Known, ...]:
+def known_phones(fleet: Fleet, profiles: Profiles) -> tuple[KnownPhone, ...]:
     """Return the phones of a fleet, then the shipped systems on chip, then the phones with a profile, each once."""
-    found: dict[str, Known] = {}
+    found: dict[str, KnownPhone] = {}
     for device in _devices(fleet, profiles):
         soc = known_socs().get(plain_name(device.profile.soc)) or known_socs().get(plain_name(device.label))
         names = {plain_name(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
         if not names & found.keys():
-            known = Known(tuple(sorted(names)), plain_name(soc.gpu) if soc else "", speed(device.profile), device)
+            known = KnownPhone(tuple(sorted(names)), plain_name(soc.gpu) if soc else "", speed(device.profile), device)
             found |= dict.fromkeys(names, known)
     return tuple({id(each): each for each in found.values()}.values())
 
@@ -95,7 +95,7 @@ def _devices(fleet: Fleet, profiles: Profiles) -> Iterator[TargetDevice]:
 
 def rules_document(
     files: Sequence[Evaluation],
-    phones: Sequence[Known],
+    phones: Sequence[KnownPhone],
     budget_ms: float,
     confidence: float,
     predictor: DevicePredictor,
@@ -166,7 +166,11 @@ LEAST_GAIN = 0.05
 
 
 def _measuring(
-    files: Sequence[Evaluation], fastest: int, phones: Sequence[Known], confidence: float, predictor: DevicePredictor
+    files: Sequence[Evaluation],
+    fastest: int,
+    phones: Sequence[KnownPhone],
+    confidence: float,
+    predictor: DevicePredictor,
 ) -> list[dict[str, float]]:
     """Return what a measurement of the fastest file says of each: by the predictor, on phones from slow to fast.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from importlib.resources import as_file, files as resources
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +13,14 @@ from advisor.devices.connections.agent import SshConnection, read_document
 from advisor.devices.connections.protocol import MeasurementJob, exclusive
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.values import ConnectionSettings
+from advisor.exporting import check
 from advisor.fleet.selector import TierSelector
 from advisor.fleet.tiers import DOCUMENT, FOLDER
 from advisor.store.files import sha256_file
 from advisor.store.jsonfile import read_json
+
+TIMEOUT_S = 600
+"""Seconds for the test vectors of all files."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class VerifiedTier:
 
 
 @dataclass(frozen=True)
-class Verified:
+class VerifiedFiles:
     """The files of a bundle on a device, and the tier that the selector chooses there."""
 
     device: str
@@ -62,7 +65,7 @@ class Verified:
         return {"schema_version": 1, **asdict(self), "good": self.good}
 
 
-def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Verified:
+def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> VerifiedFiles:
     """Run the test vectors of a bundle over ssh, and time its files over ssh or adb.
 
     UsageError: no bundle with tiers, a file that was changed, an unknown device, or no connection. StageError: the
@@ -84,7 +87,7 @@ def verify(device: str, bundle: Path, settings: ConnectionSettings | None) -> Ve
     tiers = tuple(VerifiedTier(name, right, ms, ms <= budget) for name, right, ms in rows)
     selector = TierSelector(document, {"names": [profile.soc, profile.name]})
     selector.failed = [place for place, right in enumerate(passed) if right is False]
-    return Verified(device, tiers, selector.place(times[document["measured_tier"]]), budget)
+    return VerifiedFiles(device, tiers, selector.place(times[document["measured_tier"]]), budget)
 
 
 def _document(folder: Path) -> dict[str, Any]:
@@ -103,10 +106,10 @@ def _document(folder: Path) -> dict[str, Any]:
 
 
 def _passed(connection: SshConnection, folder: Path, names: list[str]) -> list[bool | None]:
-    package = resources("advisor.fleet")
-    with as_file(package / "on_device.py") as program, as_file(package / "selector.py") as selector:
-        sent = {program.name: program, selector.name: selector, DOCUMENT: folder / DOCUMENT}
-        finished = connection.run(sent | {name: folder / name for name in names}, [program.name], 600)
+    here = Path(__file__).parent
+    programs = (here / "on_device.py", here / "selector.py", Path(check.__file__))
+    sent = {path.name: path for path in programs} | {name: folder / name for name in (DOCUMENT, *names)}
+    finished = connection.run(sent, [programs[0].name], TIMEOUT_S)
     found = read_document(finished).get("passed")
     if not isinstance(found, list) or len(found) != len(names):
         raise StageError(f"{connection.label}: the test vectors gave no answer: {json.dumps(found)}")

@@ -99,7 +99,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     if decision.why_not_faster:
         yield Labelled("Why not the faster tie", decision.why_not_faster)
     for part in report_parts().values():
-        yield from part.blocks(view)[:1]
+        yield from [each for each in part.blocks(view) if isinstance(each, Labelled)][:1]
     yield from threshold_blocks(view)
     yield from warned(view)
     yield from alternatives(view, MAX_FLIPS)

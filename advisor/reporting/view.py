@@ -233,7 +233,7 @@ class ReportPart(Protocol):
     """Title of the section."""
 
     def blocks(self, view: RunView) -> Sequence[Block]:
-        """Return the content of the section, the first block with the answer; nothing if the run has none."""
+        """Return the content of the section; nothing if the run has none. A terminal shows the first label only."""
 
     def document(self, view: RunView) -> object:
         """Return the content for programs, plain JSON values; None if the run has none."""
