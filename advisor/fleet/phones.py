@@ -27,6 +27,7 @@ THREADS = 4
 """CPU threads with which an app runs a file, or as many as the phone has cores."""
 
 MOST_PHONES = 2000
+MOST_USERS = 1e10  # largest share, which may be a number of users
 
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
 _MAKERS = re.compile(r"^(qualcomm|mediatek|samsung|hisilicon|google|unisoc|spreadtrum|apple)")
@@ -161,7 +162,10 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
 def _rows(text: str) -> list[dict[str, str]]:
     """Return the rows of a table; lines that begin with ``#`` are comments."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    cells = csv.DictReader(lines, skipinitialspace=True)
+    try:
+        cells = list(csv.DictReader(lines, skipinitialspace=True))
+    except csv.Error as error:
+        raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
     return [{str(k).strip().casefold(): (v or "").strip() for k, v in row.items() if k} for row in cells]
 
 
@@ -187,7 +191,7 @@ def _share(text: str, name: str, number: int) -> float:
         share = float(text.rstrip("% "))
     except ValueError:
         share = math.nan
-    if not name or not 0 <= share < math.inf:
+    if not name or not 0 <= share <= MOST_USERS:
         what = f"'{text}' is no share" if name else "names no device and no soc"
         raise UsageError(f"--fleet, row {number}: {what}", "write for example Helio G99,12.5")
     return share
