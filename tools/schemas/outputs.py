@@ -150,6 +150,7 @@ ENTRIES: Mapping[type, Entries] = {
         "labels": "labels",
         "remarks": (tuple[str, ...], "what of the run folder does not prove itself, and what limits the figures"),
         "devices": "by_device",
+        "fleet": (Mapping[str, object] | None, "the files for a fleet of phones (docs/fleet.md); null without --fleet"),
     },
     Budget: own(Budget),
     Incumbent: {"evaluation": "evaluation", "picked": "picked", "switching_points": "points", "switching_part": "part"},
