@@ -168,6 +168,7 @@ ARGUMENTS = {
     "runs": ("nowhere",),
     "compare": ("nowhere", "nowhere"),
     "reevaluate": ("nowhere",),
+    "verify": ("raspberry-pi-4", "nowhere"),
     "explain": ("p90",),
     "serve": ("--runs", "nowhere"),
     "mcp": ("--folder", "nowhere"),
