@@ -30,11 +30,13 @@ def total(values: Floats, files: tuple[int, ...]) -> float:
 
 def _undominated(values: Floats) -> NDArray[np.intp]:
     """Return the files that no other one beats; of equal ones the first."""
-    kept: list[int] = []
-    for i in np.argsort(-values.sum(axis=0), kind="stable"):
-        if not (values[:, kept] >= values[:, [i]]).all(axis=0).any():
+    files = np.arange(values.shape[1])
+    kept = list[int]()
+    for i in files:
+        beats, beaten = ((values >= values[:, [i]]).all(axis=0), (values <= values[:, [i]]).all(axis=0))
+        if not (beats & (~beaten | (files < i))).any():  # better somewhere, or equal and before
             kept.append(int(i))
-    return np.array(sorted(kept), dtype=np.intp)
+    return np.array(kept, dtype=np.intp)
 
 
 def _best(values: Floats, count: int) -> tuple[int, ...]:
