@@ -256,12 +256,16 @@ class VariantStages:
         """
         if not self.workload.judged(self.training):
             return ()
-        card, images = self.card, self.workload.images
-        scoring_s = cost.scoring_s(card, self.compression, images[Role.HOLDOUT])
-        network, judging_s = Scope(card.name, self.training), cost.judging_s(card, images[Role.CAPTURED])
+        card, images, task = self.card, self.workload.images, self.workload.question.of_task
+        scoring_s, network = (
+            cost.scoring_s(card, self.compression, images[Role.HOLDOUT]),
+            Scope(card.name, self.training),
+        )
         scored = self.scoring(network, self.ships, Role.HOLDOUT, scoring_s)
-        tried = self.workload.question.of_task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
-        return (scored, tried) if self.workload.question.robust else (scored,)
+        if not self.workload.question.robust:
+            return (scored,)
+        judging_s = cost.judging_s(card, images[Role.CAPTURED])
+        return scored, task.capture(network, input_spec(card), self.ships, Role.CAPTURED, judging_s)
 
     def scoring(self, scope: Scope, source: Source, role: Role, seconds: float) -> Stage[Path]:
         """Return the stage that runs a file of the card over images."""
