@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from advisor.store.cache import ArtifactCache, cache_root, require_cache
+from advisor.store.cache import ArtifactCache, cache_root, limited_cache, require_cache
 
 if TYPE_CHECKING:
     from advisor.store.run_folder import RunFolder, answers_file
 
-__all__ = ["ArtifactCache", "RunFolder", "answers_file", "cache_root", "require_cache"]
+__all__ = ["ArtifactCache", "RunFolder", "answers_file", "cache_root", "limited_cache", "require_cache"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,10 +1,12 @@
 """Cache the results of stages by the hash of their inputs, and packages that do not fit this environment."""
 
 import contextlib
+import logging
 import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from glob import escape
@@ -16,7 +18,11 @@ from platformdirs import user_cache_path
 from advisor.core.errors import StageError, UsageError
 from advisor.isolation.process import TimedOut, run_program
 from advisor.store.files import changed_file, full_disk, is_full_disk, is_unchanged, sha256_json, write_hashes
+from advisor.store.limit import RESULTS, Hold, evict, hold_of_process, limit_bytes, warn_if_too_small
 
+_log = logging.getLogger(__name__)
+
+_TRIM_EVERY_S = 60.0  # Least seconds between two looks at the size of the cache: one takes about 0.1 s
 _MAKING = ".making-"  # Begin of the name of an unfinished result, followed by its key
 
 
@@ -43,14 +49,27 @@ def require_cache() -> None:
 
 
 class ArtifactCache:
-    """Stores each stage result as a folder of files below ``root``, which is written once and never changed."""
+    """Stores each stage result as a folder of files below ``root``, which is written once and never changed.
 
-    def __init__(self, root: Path | None = None) -> None:
-        self.root = root or cache_root() / "artifacts"
+    The results that it returns stay until its ``hold`` is released, or until this process ends. New results make the
+    cache remove the least recently used ones beyond ``most_bytes``, if there is such a limit.
+    """
+
+    def __init__(self, root: Path | None = None, hold: Hold | None = None, most_bytes: int | None = None) -> None:
+        self.root = root or cache_root() / RESULTS
+        self._hold = hold or (hold_of_process(self.root.parent, os.getpid()) if root is None else None)
+        self._most_bytes = most_bytes
+        self._trimmed_s = time.monotonic()
 
     def folder(self, stage: str, inputs: Mapping[str, object]) -> Path:
         """Return the folder for the result of ``stage`` with ``inputs``; it may not exist."""
         return self.root / stage / sha256_json(dict(inputs))
+
+    def has(self, folder: Path) -> bool:
+        """Return whether a result is there with the content that was written; it then stays."""
+        if self._hold is not None:
+            self._hold.add(f"{RESULTS}/{folder.relative_to(self.root).as_posix()}")
+        return is_unchanged(folder)
 
     def get(
         self,
@@ -67,12 +86,46 @@ class ArtifactCache:
         full.
         """
         folder = self.folder(stage, inputs)
+        if self.has(folder):
+            return folder
         try:
-            return filled(folder, make, waits)
+            made = filled(folder, make, waits)
+            self._trim()
+            return made
         except (OSError, StageError) as error:
             if is_full_disk(error):
                 raise full_disk(self.root) from error
             raise
+
+    def _trim(self) -> None:
+        if self._most_bytes is not None and time.monotonic() - self._trimmed_s > _TRIM_EVERY_S:
+            self._trimmed_s = time.monotonic()
+            evict(self.root.parent, self._most_bytes)
+
+
+@contextlib.contextmanager
+def limited_cache(size_bytes: int | None, run: Path | None = None) -> Iterator[ArtifactCache]:
+    """Give a cache that keeps its results for the block, and has at most ``size_bytes`` before and after it.
+
+    ``run`` is the folder of the run that uses it; ``size_bytes`` of None is :func:`limit_bytes`'s default.
+    """
+    root = cache_root()
+    root.mkdir(parents=True, exist_ok=True)
+    hold, most = Hold(root, run), limit_bytes(root, size_bytes)
+    _evict(root, most)
+    try:
+        yield ArtifactCache(root / RESULTS, hold, most)
+    finally:
+        hold.release()
+        warn_if_too_small(root, hold, most)
+        _evict(root, most)
+
+
+def _evict(root: Path, most_bytes: int) -> None:
+    try:
+        evict(root, most_bytes)
+    except OSError as error:  # the search itself can go on
+        _log.warning("the cache '%s' could not be brought within its limit: %s", root, error.strerror or error)
 
 
 def filled(folder: Path, make: Callable[[Path], None], waits: Callable[[str], None] = lambda _: None) -> Path:

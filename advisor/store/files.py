@@ -141,6 +141,8 @@ def is_unchanged(folder: Path) -> bool:
     if not _hashes(folder).exists():
         with contextlib.suppress(OSError):  # a full disk, or a cache that is read only
             write_hashes(folder, folder)
+    with contextlib.suppress(OSError):
+        os.utime(folder)  # the least recently used result goes first
     return True
 
 

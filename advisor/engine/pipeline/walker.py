@@ -36,7 +36,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.isolation import Children, Pause, Scratch
 from advisor.isolation.process import UNWANTED
-from advisor.store.files import changed_file, is_unchanged
+from advisor.store.files import changed_file
 
 Result = TypeVar("Result")
 Spent = Callable[[], dict[str, float]]  # Returns the seconds and the CPU seconds of a job so far
@@ -124,7 +124,7 @@ class _StageRun:
         for cached in cached_folders(self.stage, self.materials, self.results):
             if again:
                 shutil.rmtree(cached, ignore_errors=True)
-            if await asyncio.to_thread(is_unchanged, cached):
+            if await asyncio.to_thread(self.materials.cache.has, cached):
                 with contextlib.suppress(*DAMAGED):
                     made = await self._read(cached)
                     self._tell(EventKind.CACHED)

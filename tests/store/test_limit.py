@@ -1,0 +1,275 @@
+"""The cache has a limit: the least recently used results go, and what is in use or kept stays."""
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.store import ArtifactCache, limited_cache
+from advisor.store.files import changed_file
+from advisor.store.limit import Hold, entries_of, evict, hold_of_process, keep_run, limit_bytes, uses_of
+
+MEGABYTE = 1_000_000
+HOUR_S = 3600
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    folder = tmp_path / "cache"
+    folder.mkdir()
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder))
+    monkeypatch.delenv("ADVISOR_CACHE_SIZE", raising=False)
+    yield folder
+    hold_of_process(folder, os.getpid()).release()
+
+
+def filler(size: int) -> Callable[[Path], None]:
+    def fill(folder: Path) -> None:
+        (folder / "model.tflite").write_bytes(os.urandom(size))
+
+    return fill
+
+
+def make(root: Path, number: int, hold: Hold | None = None, size: int = MEGABYTE, age_s: float = 0.0) -> Path:
+    """Make a result as a search does, and let it be as old as asked."""
+    folder = ArtifactCache(root / "artifacts", hold).get("head-5", {"number": number}, filler(size))
+    then = time.time() - age_s
+    os.utime(folder, (then, then))
+    return folder
+
+
+def numbers(root: Path, folders: list[Path]) -> list[int]:
+    return [number for number, folder in enumerate(folders) if folder.is_dir()]
+
+
+def test_the_least_recently_used_results_go_until_the_cache_is_within_its_limit(root: Path) -> None:
+    folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in reversed(range(5))][::-1]
+    done = evict(root, 2_500_000)
+    assert numbers(root, folders) == [3, 4]
+    assert done.count == 3
+    assert done.left_bytes <= 2_500_000
+    assert sum(entry.size_bytes for entry in entries_of(root)) == done.left_bytes
+
+
+def test_a_result_that_is_used_again_is_no_longer_the_oldest(root: Path) -> None:
+    folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(3)]
+    ArtifactCache(root / "artifacts").get("head-5", {"number": 0}, filler(1))
+    evict(root, 2_500_000)
+    assert numbers(root, folders) == [0, 2]
+
+
+def test_what_a_running_process_uses_stays_although_the_limit_is_passed_and_the_sentence_says_so(root: Path) -> None:
+    hold = Hold(root)
+    folders = [make(root, number, hold, age_s=HOUR_S * (5 - number)) for number in range(3)]
+    done = evict(root, MEGABYTE)
+    assert numbers(root, folders) == [0, 1, 2]
+    assert "more than its limit of 1.0 MB: running searches and kept runs hold 3.0 MB" in done.sentence
+    hold.release()
+    evict(root, 1_500_000)
+    assert numbers(root, folders) == [2]
+
+
+def test_checkpoints_of_a_running_search_stay_and_others_go_with_their_hashes(root: Path) -> None:
+    hold, cache = Hold(root), ArtifactCache(root / "artifacts")
+    for number, kept in enumerate((True, False)):
+        folder = cache.folder("finetune_cached-2", {"number": number})
+        if kept:
+            hold.add(f"artifacts/finetune_cached-2/{folder.name}")
+        folder.with_suffix(".checkpoints").mkdir(parents=True)
+        (folder.with_suffix(".checkpoints") / "weights").write_bytes(bytes(MEGABYTE))
+    gone = make(root, 7)
+    evict(root, 0)
+    assert [path.name[-12:] for path in (root / "artifacts" / "finetune_cached-2").iterdir()] == [".checkpoints"]
+    assert not Path(f"{gone}.sha256").exists()
+    hold.release()
+
+
+def test_a_kept_run_stays_until_it_is_let_go(root: Path, tmp_path: Path) -> None:
+    run = tmp_path / "runs" / "one"
+    run.mkdir(parents=True)
+    hold = Hold(root, run)
+    folder = make(root, 1, hold)
+    hold.release()
+    assert keep_run(root, run).kept
+    evict(root, 0)
+    assert folder.is_dir()
+    assert not keep_run(root, run, keep=False).kept
+    evict(root, 0)
+    assert not folder.exists()
+
+
+def test_a_run_that_the_cache_does_not_know_cannot_be_kept(root: Path) -> None:
+    with pytest.raises(UsageError, match="does not know what 'runs/other' used"):
+        keep_run(root, Path("runs/other"))
+
+
+def test_a_run_that_is_deleted_holds_nothing(root: Path, tmp_path: Path) -> None:
+    hold = Hold(root, tmp_path / "gone")
+    hold.add("artifacts/head-5/1")
+    hold.release()
+    assert uses_of(root) == ()
+    assert [file.name for file in (root / "uses").iterdir()] == [".lock"]
+
+
+def test_downloads_go_only_by_name_and_never_while_something_runs(root: Path) -> None:
+    for kind in ("weights", "packages"):
+        (root / kind / "one").mkdir(parents=True)
+        (root / kind / "one" / "file").write_bytes(bytes(MEGABYTE))
+    assert evict(root, 0).count == 0
+    hold = Hold(root)
+    hold.add("artifacts/head-5/1")
+    assert evict(root, 0, ["weights"]).count == 0
+    hold.release()
+    assert evict(root, 0, ["weights"]).count == 1
+    assert [entry.kind for entry in entries_of(root)] == ["packages"]
+
+
+def test_a_cache_for_a_block_is_within_its_limit_afterwards_and_says_what_the_search_needs(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with limited_cache(2_500_000) as cache:
+        folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
+        assert all(folder.is_dir() for folder in folders)
+    assert sum(entry.size_bytes for entry in entries_of(root)) <= 2_500_000
+    assert "this search needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
+
+
+def test_twenty_searches_leave_no_more_than_the_limit(root: Path) -> None:
+    for search in range(20):
+        with limited_cache(3_500_000) as cache:
+            for number in range(2):
+                cache.get("head-5", {"search": search, "number": number}, filler(MEGABYTE))
+        assert sum(entry.size_bytes for entry in entries_of(root)) <= 3_500_000
+
+
+def test_the_default_limit_is_a_tenth_of_a_small_disk_or_what_the_environment_says(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert 0 < limit_bytes(root) <= 20_000_000_000
+    monkeypatch.setenv("ADVISOR_CACHE_SIZE", "3GB")
+    assert limit_bytes(root) == 3_000_000_000
+    assert limit_bytes(root, 5) == 5
+    monkeypatch.setenv("ADVISOR_CACHE_SIZE", "much")
+    with pytest.raises(UsageError, match="ADVISOR_CACHE_SIZE: 'much' is not a number with a unit"):
+        limit_bytes(root)
+
+
+USER = """
+import sys
+from pathlib import Path
+from advisor.store import ArtifactCache
+from advisor.store.limit import Hold, evict
+
+root, seed = Path(sys.argv[1]), int(sys.argv[2])
+for turn in range(60):
+    hold = Hold(root)
+    cache = ArtifactCache(root / "artifacts", hold)
+    for number in range(5):
+        text = str(number) * 1000
+        folder = cache.get("head-5", {"number": number}, lambda place: (place / "a").write_text(text) and None)
+        assert (folder / "a").read_text() == text
+    evict(root, 2500)
+    for number in range(5):
+        assert (cache.folder("head-5", {"number": number}) / "a").read_text() == str(number) * 1000
+    hold.release()
+    if turn % 3 == seed % 3:
+        evict(root, 0)
+print("done")
+"""
+
+
+@pytest.mark.integration
+def test_two_processes_that_use_and_clean_one_cache_never_lose_what_they_use(root: Path) -> None:
+    users = [
+        subprocess.Popen([sys.executable, "-c", USER, str(root), str(seed)], stdout=subprocess.PIPE, text=True)
+        for seed in range(2)
+    ]
+    assert [user.communicate(timeout=120)[0] for user in users] == ["done\n", "done\n"]
+
+
+CLEANER = """
+import os, signal, sys
+from pathlib import Path
+from advisor.store import limit
+
+left = int(sys.argv[2])
+for name in ("rename", "unlink", "rmdir"):
+    def counted(*arguments, act=getattr(os, name), **more):
+        global left
+        left -= 1
+        if left < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return act(*arguments, **more)
+    setattr(os, name, counted)
+limit.evict(Path(sys.argv[1]), 1_500_000)
+"""
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("after", range(8))
+def test_a_cleaner_that_is_killed_at_any_moment_leaves_whole_results_and_the_next_one_ends_its_work(
+    root: Path, after: int
+) -> None:
+    folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(4)]
+    cleaner = subprocess.run([sys.executable, "-c", CLEANER, str(root), str(after)], check=False)
+    assert cleaner.returncode == -signal.SIGKILL
+    assert all(changed_file(folder) is None for folder in folders if folder.is_dir())
+    assert folders[3].is_dir()
+    evict(root, 1_500_000)
+    assert numbers(root, folders) == [3]
+    assert not [path for path in (root / "artifacts" / "head-5").iterdir() if path.name.startswith(".going")]
+    make(root, 0)
+    assert changed_file(folders[0]) is None
+
+
+def test_a_cleaner_removes_what_a_killed_one_left(root: Path) -> None:
+    (root / "artifacts" / "head-5" / ".going-1-x").mkdir(parents=True)
+    (root / "artifacts" / "head-5" / ".going-1-x" / "file").write_bytes(bytes(10))
+    evict(root, MEGABYTE)
+    assert list((root / "artifacts" / "head-5").iterdir()) == []
+
+
+@contextmanager
+def no_room() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_can_be_cleaned(root: Path) -> None:
+    folders = [make(root, number, age_s=HOUR_S * (5 - number)) for number in range(3)]
+    with no_room():
+        done = evict(root, 1_500_000)
+    assert numbers(root, folders) == [2]
+    assert done.count == 2
+
+
+def test_on_a_full_disk_a_cached_result_is_still_used(root: Path) -> None:
+    folder, hold = make(root, 1), Hold(root)
+    with no_room():
+        assert ArtifactCache(root / "artifacts", hold).get("head-5", {"number": 1}, filler(1)) == folder
+    hold.release()
+
+
+def test_many_threads_share_a_hold(root: Path) -> None:
+    hold = Hold(root)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: hold.add(f"artifacts/head-5/{number % 20}"), range(200)))
+    (use,) = uses_of(root)
+    assert len(use.keys) == 20
+    assert use.live
+    hold.release()
