@@ -14,6 +14,7 @@ from advisor.api.answers import (
     report,
     verify,
 )
+from advisor.api.caches import cache, clean_cache, keep_run
 from advisor.api.models import benchmark, benchmark_device, card_front, check_data, compress, diagnose, profile
 from advisor.api.runs import Check, Run, State, doctor, plan, search
 
@@ -24,15 +25,18 @@ __all__ = [
     "State",
     "benchmark",
     "benchmark_device",
+    "cache",
     "card_front",
     "check_data",
     "check_run",
+    "clean_cache",
     "compare",
     "compress",
     "diagnose",
     "doctor",
     "export",
     "exportable",
+    "keep_run",
     "list_runs",
     "log_to",
     "plan",

@@ -15,6 +15,7 @@ from advisor.core.options import (
     DeviceBenchmarkKeywords,
     bounded,
 )
+from advisor.core.units import size_bytes
 
 Tell = Callable[[str], None]
 
@@ -57,7 +58,8 @@ def compress(
     from advisor.engine.compress.compress import compress as made
     from advisor.engine.compress.question import ask
 
-    return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency)
+    size = cache_bytes(options.pop("cache_size"))
+    return made(ask(Path(model), recipes, **options), tell or (lambda _text: None), latency, size)
 
 
 def judge(
@@ -147,7 +149,10 @@ def check_data(
     manifest, checker = writable(Path(options["fix"])) if options["fix"] else None, None
     if options["labels"]:
         catalog = tuple(Path(path) for path in options["catalog"])
-        checker = data_check.LabelChecker(options["card"], catalog, options["offline"], options["mirror"])
+        checker = data_check.LabelChecker(
+            options["card"], catalog, options["offline"], options["mirror"],
+            cache_size=cache_bytes(options["cache_size"]),
+        )  # fmt: skip
     checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None), options["task"])
     if manifest:
         checked.write_manifest(manifest)
@@ -274,6 +279,11 @@ def card_front(
 
     chosen = catalog.list_cards() if rows is None else rows
     return front.card_front(chosen, device, profiles, tell or (lambda _text: None))
+
+
+def cache_bytes(size: str | None) -> int | None:
+    """Return the limit of the cache in bytes; None for the usual. UsageError if the text is no size."""
+    return None if size is None else size_bytes(size, "--cache-size")
 
 
 def thread_counts(threads: Iterable[int | str]) -> tuple[int, ...]:

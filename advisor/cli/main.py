@@ -14,6 +14,7 @@ import typer
 
 from advisor.cli import options
 from advisor.cli.answers import compare, export, predict, reevaluate, report, runs, verify
+from advisor.cli.cache import cache_app
 from advisor.cli.catalog import cards_app, devices_app
 from advisor.cli.files import benchmark, compress, profile
 from advisor.cli.options import AllCommands, AsJson, Commands, Filter, GroupedCommand, SearchCommand, Sort, argument
@@ -146,7 +147,7 @@ app.command(cls=SearchCommand, short_help="Show what a search would do, and its 
 app.command(short_help="Time .tflite files, here or on a device.")(benchmark)
 app.command(short_help="Show where the time of a .tflite file goes.")(profile)
 app.command(short_help="Compress a .tflite file and measure what it costs.")(compress)
-for group in (cards_app, devices_app, data_app):
+for group in (cards_app, devices_app, data_app, cache_app):
     app.add_typer(group)
 app.command(short_help="Decide again with other limits, and write the report.")(report)
 app.command(short_help="Show what the pick answers to photographs.")(predict)

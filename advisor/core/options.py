@@ -56,6 +56,13 @@ class Option:
         return f"{self.text} Default: {usual}." if usual else self.text
 
 
+_CACHE_SIZE = Option(
+    RUNNING, "SIZE", "Limit of the cache, such as 5GB. The least recently used results go first.",
+    usual="20GB, or a tenth of the disk", parse=units.size_bytes, free=True,
+)  # fmt: skip
+"""The limit of the cache, for every command that writes many results."""
+
+
 def _path(text: Any, _: str) -> Path:
     return Path(text)
 
@@ -192,6 +199,7 @@ class PlanOptions(_Task, LimitOptions, total=False):
     remeasure: Annotated[Flag, Option(
         RUNNING, "", "Time models again that were timed on this machine before.", free=True)]
     offline: Annotated[Flag, Option(RUNNING, "", "Open no connection.", free=True)]
+    cache_size: Annotated[Text, _CACHE_SIZE]
     out: Annotated[Place, Option(
         OUTPUT, "DIR", "Folder that takes the run.", "runs", parse=_path, first=True, free=True)]
 
@@ -228,6 +236,7 @@ class CompressKeywords(TypedDict, total=False):
         DEVICES, "NAME", "Accelerator whose operators are counted: xnnpack (the CPU), edgetpu, nnapi, ...", "xnnpack")]
     learn_s: Annotated[float, Option(
         RUNNING, "SECONDS", "Time limit of a recipe that trains; the best result so far is used.", 600.0)]
+    cache_size: Annotated[Text, _CACHE_SIZE]
     requantize: Annotated[bool, Option(
         QUESTION, "", "Start from a quantized file: its weights become floats, with the errors that they have.", False)]
     force: Annotated[bool, Option(OUTPUT, "", "Replace files that exist.", False)]
@@ -290,6 +299,7 @@ class CheckDataKeywords(TypedDict, total=False):
     fix: Annotated[Place, Option(OUTPUT, "FILE", "Manifest (CSV) to write without the suspects.")]
     card: Annotated[str, Option(
         CANDIDATES, "NAME", "Model card whose features judge the labels. Default: the best on this machine.", "")]
+    cache_size: Annotated[Text, _CACHE_SIZE]
     labels: Annotated[bool, Option(
         QUESTION, "", "Look for wrong labels and crops with a network.", True, usual="")]
     mirror: Annotated[str, Option(CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", "")]

@@ -28,7 +28,7 @@ from advisor.datasets.division import Overview
 from advisor.datasets.duplicates import Pair
 from advisor.datasets.split import Split, group_numbers
 from advisor.datasets.survey import Progress, Survey
-from advisor.downloads.files import FetchOptions, WeightsFile
+from advisor.downloads.files import FetchOptions
 from advisor.engine.execution import Machine
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.materials import Images, Materials, Part, Role, versions
@@ -39,7 +39,7 @@ from advisor.engine.question import Question
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
-from advisor.store import ArtifactCache
+from advisor.store import limited_cache
 from advisor.store.files import sha256_json
 from advisor.training.labels import LANDMARKS, Suspect
 
@@ -219,6 +219,7 @@ class LabelChecker:
     offline: bool = False
     mirror: str = ""
     landmarks: int = LANDMARKS
+    cache_size: int | None = None  # limit of the cache in bytes; None for the usual
 
     def check(self, dataset: Dataset, pairs: Sequence[Pair], say: Say) -> LabelCheck:
         """Check a data set, of which ``pairs`` are near duplicates. Features and result are cached.
@@ -233,12 +234,17 @@ class LabelChecker:
         images = Images(dataset, Split(tuple(range(len(dataset.images))), (), (), SEED), groups=groups)
         stage = label_stage(card, images.part(Role.LEARNT), self.landmarks)
         say(f"fetching weights of {card.name}")
-        return _run(stage, card, fetch(card, options), images, say)
+        weights = fetch(card, options)
+        with limited_cache(self.cache_size) as cache:
+            return _run(stage, card, Materials(cache, images, {card.name: weights}, host.describe(), QUESTION), say)
 
 
-def _run(stage: Stage[Faults], card: Card, weights: WeightsFile, images: Images, say: Say) -> LabelCheck:
+QUESTION = Question(seed=SEED)
+"""What the check of labels asks of the stages."""
+
+
+def _run(stage: Stage[Faults], card: Card, materials: Materials, say: Say) -> LabelCheck:
     """Run the stage and those that it needs, or look them up in the cache."""
-    materials = Materials(ArtifactCache(), images, {card.name: weights}, host.describe(), Question(seed=SEED))
     with Scratch() as folder, ChildPool(folder / "log.txt") as heavy, ChildPool(folder / "log.txt") as light:
         workers = Workers(Machine(usable_cores()), {Pool.HEAVY: heavy, Pool.LIGHT: light})
         walker = Walker(materials, workers, lambda event: say(event.stage.subject))

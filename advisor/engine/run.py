@@ -37,7 +37,7 @@ from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
 from advisor.isolation.resources import sweep
-from advisor.store import RunFolder, require_cache
+from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
 
 THREADS = 32
 """Threads that wait for child processes; more jobs than cores never run."""
@@ -77,17 +77,19 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
         run.write_request(request.written)
     with contextlib.closing(executor), contextlib.ExitStack() as held:
         held.callback(run.hold().release)
+        cache = held.enter_context(limited_cache(request.execution.cache_size, run.path))
         held.enter_context(progress.kept_in(run))
-        return _Search(resolved, run, executor, progress, started, load.result()).result(held.pop_all())
+        return _Search(resolved, run, cache, executor, progress, started, load.result()).result(held.pop_all())
 
 
 class _Search:
     """One search while it runs."""
 
     def __init__(
-        self, resolved: Resolved, run: RunFolder, executor: Executor, progress: Progress, started: float,
-        load: LoadReading,
+        self, resolved: Resolved, run: RunFolder, cache: ArtifactCache, executor: Executor, progress: Progress,
+        started: float, load: LoadReading,
     ) -> None:  # fmt: skip
+        self._cache = cache
         self._resolved, self._run, self._executor, self._progress = resolved, run, executor, progress
         self._started, self._stop = started, COMPLETE
         self._calibration = CostCalibration(others=(load["others_cores"] or 0.0) / load["cores"])
@@ -194,7 +196,7 @@ class _Search:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
         materials = resolved.materials(candidates, plan, executor.host)
-        materials = replace(materials, training_left_s=self._search_loop.training_left_s)
+        materials = replace(materials, cache=self._cache, training_left_s=self._search_loop.training_left_s)
 
         def listen(event: StageEvent) -> None:
             self._progress.stage(event)

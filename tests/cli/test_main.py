@@ -32,7 +32,7 @@ def test_the_version_is_told(advisor: Advisor) -> None:
     assert advisor("--version").out.strip() == f"advisor {__version__}"
 
 
-@pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",)])
+@pytest.mark.parametrize("group", [(), ("catalog",), ("devices",), ("data",), ("cache",)])
 def test_help_names_every_command_in_a_whole_sentence(advisor: Advisor, group: tuple[str, ...]) -> None:
     commands = advisor(*group, "--help", COLUMNS="80").out.partition("Commands:")[2].partition("Exit codes")[0]
     assert all(line.endswith(".") and not line.endswith("...") for line in commands.split("\n") if line.strip())
@@ -173,6 +173,8 @@ ARGUMENTS = {
     "serve": ("--runs", "nowhere"),
     "mcp": ("--folder", "nowhere"),
     "doctor": ("--sort", "nothing"),
+    "cache clean": ("nothing",),
+    "cache keep": ("nowhere",),
 }
 """Arguments with which each command ends soon, with an answer or with an error."""
 

@@ -37,7 +37,7 @@ from advisor.isolation.pool import trainers
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.delegation import delegate
 from advisor.measurement.latency.session import FileBenchmark, benchmark
-from advisor.store import ArtifactCache, require_cache
+from advisor.store import limited_cache, require_cache
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import read
@@ -104,14 +104,17 @@ FEW = 200
 ALIKE = f"as float: samples in which every output has an SNR of {ALIKE_DB:.0f} dB; SNR: that of the worst output"
 
 
-def compress(asked: CompressionQuestion, tell: Tell, latency: bool = True) -> Compression:
+def compress(
+    asked: CompressionQuestion, tell: Tell, latency: bool = True, cache_size: int | None = None
+) -> Compression:
     """Apply every recipe of the question, checked by :func:`.question.ask`; a failure becomes the row of that recipe.
 
-    With ``latency``, the files are also timed, block by block in turn. A float file that cannot be run is a UsageError.
+    ``cache_size`` is the limit of the cache in bytes, None for the usual. With ``latency``, the files are also timed,
+    block by block in turn. A float file that cannot be run is a UsageError.
     """
     require_cache()
     with Scratch() as folder:
-        forms = _made(asked, folder / "log.txt", tell)
+        forms = _made(asked, folder / "log.txt", tell, cache_size)
         with trainers(folder / "log.txt") as pool:
             forms = _scored(pool, asked, forms, tell)
     forms, notes = time_forms(forms, tell) if latency else (forms, ())
@@ -137,11 +140,11 @@ def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     return form.agreement
 
 
-def _made(asked: CompressionQuestion, log: Path, tell: Tell) -> list[RecipeResult]:
+def _made(asked: CompressionQuestion, log: Path, tell: Tell, cache_size: int | None) -> list[RecipeResult]:
     """Make each form of the question, in child processes that write to ``log``."""
     executor = executor_for(Execution(), lambda: log)
-    with contextlib.closing(executor):
-        materials = Materials(ArtifactCache(), None, {}, executor.host, asked.question)
+    with contextlib.closing(executor), limited_cache(cache_size) as cache:
+        materials = Materials(cache, None, {}, executor.host, asked.question)
         walker = Walker(materials, Workers(executor.machine, executor.pools))
 
         async def rows() -> list[RecipeResult]:

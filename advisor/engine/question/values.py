@@ -103,6 +103,7 @@ class Execution:
         cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
         workers: most jobs at the same time; 0 for one for each core.
         shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.
+        cache_size: limit of the cache in bytes; None for the usual.
     """
 
     sampler: str = ADVISOR
@@ -120,6 +121,7 @@ class Execution:
     cluster: str = ""
     workers: int = 0
     shared_folder: Path | None = None
+    cache_size: int | None = None
 
     def least_gain(self, question: Question) -> float:
         """Return the points of accuracy that a CPU hour more must be expected to gain; 0 to evaluate everything.
