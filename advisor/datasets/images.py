@@ -4,6 +4,7 @@ The whole image is resized to the model's square without keeping its aspect rati
 be at the border.
 """
 
+import hashlib
 import stat
 import struct
 import warnings
@@ -19,13 +20,15 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
-from advisor.core.errors import StageError, install_extra
+from advisor.core.errors import StageError, UsageError, install_extra
+from advisor.datasets.sources import Stamp, address_of, stamp_of
+from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
 SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
 FOREIGN_SUFFIXES = frozenset({".avif", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
-MAX_FILE_BYTES = 256 * 2**20
+MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
 MIN_SIDE = 8
 _ORIENTATION_TAG = 0x0112
@@ -48,8 +51,8 @@ def is_candidate(path: Path) -> bool:
     return head.startswith(_MAGIC) or (head[:4] == b"RIFF" and head[8:] == b"WEBP")
 
 
-def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
-    """Return a file's bytes with its stamp (size in bytes, time of change in ns).
+def read_bytes(path: Path) -> tuple[bytes, Stamp]:
+    """Return an image's bytes with the stamp of its file, or of the file that it is in.
 
     Raises ValueError if the file has another format, is above the size limit, or is empty, and OSError.
     """
@@ -57,6 +60,11 @@ def read_bytes(path: Path) -> tuple[bytes, tuple[int, int]]:
         raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
     if path.suffix.lower() in HEIC_SUFFIXES and formats() == FORMATS:
         raise ValueError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
+    if (inside := address_of(path)) is not None:
+        try:
+            return inside.read(), inside.stamp
+        except UsageError as error:  # the file around it is gone or was written again
+            raise ValueError(error.message) from None
     facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
         raise ValueError("not a regular file")
@@ -86,6 +94,8 @@ def open_image(source: Path | BytesIO) -> Image.Image:
     Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
     file is not an image in one of :func:`formats`.
     """
+    if isinstance(source, Path) and address_of(source) is not None:
+        source = BytesIO(read_bytes(source)[0])
     if isinstance(source, Path) and source.exists() and not source.is_file():
         raise ValueError("not a regular file")
     try:
@@ -129,7 +139,7 @@ def reason(error: Exception) -> str:
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
 
 
-def require_unchanged(paths: Sequence[Path], stamps: Sequence[tuple[int, int]]) -> None:
+def require_unchanged(paths: Sequence[Path], stamps: Sequence[Stamp]) -> None:
     """Check that files still have the stamp of :func:`read_bytes`: a search may take long.
 
     Raises StageError if some changed or are missing. Results from them must not be cached under the old hashes.
@@ -143,12 +153,17 @@ def require_unchanged(paths: Sequence[Path], stamps: Sequence[tuple[int, int]]) 
         )
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of an image's bytes; errors as of :func:`read_bytes`."""
+    return hashlib.sha256(read_bytes(path)[0]).hexdigest()
+
+
+def _stamp(path: Path) -> Stamp | None:
     try:
-        facts = path.stat()
+        inside = address_of(path)
+        return inside.stamp if inside else stamp_of(path)
     except OSError:
         return None
-    return facts.st_size, facts.st_mtime_ns
 
 
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
@@ -209,15 +224,11 @@ def decoded(images: Sequence[Path], size: int) -> Iterable[NDArray[np.uint8]]:
     """Return the decoded images, kept for the next file if they are few, as forms of one side come in a row."""
     if len(images) * size * size * 3 > KEPT_BYTES:
         return (load(path, size) for path in images)
-    try:
-        stamps = tuple((file.st_mtime_ns, file.st_size) for file in map(Path.stat, images))
-    except OSError:
-        stamps = ()  # reading the image says what is wrong
-    return _kept(tuple(images), size, stamps)
+    return _kept(tuple(images), size, tuple(map(_stamp, images)))  # reading says what is wrong with a missing one
 
 
 @lru_cache(maxsize=1)
-def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[tuple[int, int], ...]) -> list[NDArray[np.uint8]]:
+def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]) -> list[NDArray[np.uint8]]:
     return [load(path, size) for path in images]
 
 

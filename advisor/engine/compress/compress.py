@@ -23,7 +23,7 @@ from advisor.compression.user_model.values import (
     answer,
 )
 from advisor.core.errors import AdvisorError, RuntimeRefusal, StageError, UnsupportedRecipe, UsageError
-from advisor.datasets.images import InputSpec
+from advisor.datasets.images import InputSpec, sha256_of
 from advisor.engine.compress.question import FLOAT, CompressionQuestion
 from advisor.engine.execution import executor_for
 from advisor.engine.pipeline.materials import Artefact, FloatModel, Materials
@@ -75,7 +75,7 @@ class FileForms(FormInputs):
             return ["samples", sha256_file(samples.calibration.path), samples.calibration.rows]
         if not paths:
             return ["photographs", PHOTOGRAPHS_VERSION, self.asked.question.seed]
-        return ["images", *map(sha256_file, paths)]
+        return ["images", *map(sha256_of, paths)]
 
     def metadata(self, _materials: Materials) -> Metadata | None:
         """See :class:`FormInputs`."""
@@ -90,7 +90,7 @@ class FileForms(FormInputs):
         """See :class:`FormInputs`."""
         given, images, own = self.for_recipe(materials), self.asked.images.training, list[Any]()
         if images is not None:
-            hashes = [list(map(sha256_file, paths)) for paths in (images.paths, images.validation_paths)]
+            hashes = [list(map(sha256_of, paths)) for paths in (images.paths, images.validation_paths)]
             own = [*hashes, images.labels, images.validation_labels, images.classes, images.seed]
         return {"max_drop": given.max_drop_points, "seconds": given.seconds, "images": own}
 

@@ -29,6 +29,7 @@ from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
 from advisor.core.units import show_seconds
+from advisor.datasets.images import sha256_of
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
 from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run, section
@@ -372,7 +373,7 @@ def _training_images(run: LoadedRun) -> tuple[Path, ...]:
 
 
 def _diagnosis(model: Path, origin: Path, images: Sequence[Path], row: Evaluation) -> object:
-    spec, pictures = input_spec(row), [sha256_file(path) for path in images]
+    spec, pictures = input_spec(row), [sha256_of(path) for path in images]
     source = f"{len(images)} training images" if images else "bundled photographs"
 
     def make(folder: Path) -> None:

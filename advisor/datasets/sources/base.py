@@ -1,0 +1,72 @@
+"""What a kind of file that holds images is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Protocol
+
+from advisor.core.errors import UsageError
+
+MAX_IMAGE_BYTES = 256 * 2**20
+"""Largest image that is read, as a file or from one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One image inside a file."""
+
+    name: str  # its address below the file, such as ``cat/1.jpg``
+    label: str | None = None  # its class as written; None if the file does not say it, so that its folder does
+    fault: str = ""  # why it is left out; empty for an image
+
+
+class Archive(Protocol):
+    """A file that holds images: a zip of folders, a shard, a table.
+
+    To add a kind, write a class in a module of this folder, and add a line to ``SOURCES``. Its constructor takes the
+    path, and raises UsageError if the file cannot be read as its kind. Nothing is ever unpacked.
+    """
+
+    def members(self) -> Iterator[Member]:
+        """Yield the images in their order in the file, with their labels; what cannot be read has a fault."""
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of one image by its address below the file.
+
+        Threads may read at the same time. Raises OSError or ValueError if there is no such image, it is damaged, or it
+        is larger than :data:`MAX_IMAGE_BYTES`.
+        """
+
+
+def name_fault(name: str) -> str:
+    """Return why a name inside an archive is not used; empty if it is a path below the archive."""
+    if not name or "\0" in name or name.startswith("/") or "\\" in name or ".." in PurePosixPath(name).parts:
+        return "its name leads out of the archive"
+    return ""
+
+
+def is_hidden(name: str) -> bool:
+    """Return whether a part of a path is hidden, or belongs to macOS."""
+    return any((part[0] == "." and part != "..") or part == "__MACOSX" for part in PurePosixPath(name).parts)
+
+
+def plain_name(name: str) -> str:
+    """Return a name as a path has it: without ``./`` and repeated slashes."""
+    return str(PurePosixPath(name))
+
+
+def within_limit(size: int) -> int:
+    """Return a size in bytes; ValueError if it is above :data:`MAX_IMAGE_BYTES`, or zero."""
+    if size > MAX_IMAGE_BYTES:
+        raise ValueError(f"the image has {size / 1e6:.0f} MB, above the limit of {MAX_IMAGE_BYTES / 1e6:.0f} MB")
+    if size == 0:
+        raise ValueError("the image is empty")
+    return size
+
+
+def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:
+    """Return the error of a file that cannot be read as its kind."""
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+    return UsageError(f"--data: '{file}' cannot be read as {kind}: {why}", hint or "fetch or write the file again")

@@ -1,0 +1,115 @@
+"""Shards of WebDataset: tar files in which the files of one sample have one name.
+
+Their extensions say what they are: ``000017.jpg`` and ``000017.cls`` are one sample. Format:
+https://github.com/webdataset/webdataset#the-webdataset-format.
+"""
+
+from __future__ import annotations
+
+import json
+import tarfile
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from advisor.datasets.sources.base import Member, is_hidden, name_fault, plain_name, unreadable, within_limit
+
+LABELS = ("cls", "txt", "json")
+"""Extensions of what may say a sample's class: a number or name, twice, and a JSON object with one of :data:`KEYS`."""
+
+KEYS = ("label", "cls", "class", "class_name", "label_name")
+_MOST_LABEL_BYTES = 100_000
+_MOST_MEMBERS = 20_000_000
+
+
+class Shard:
+    """Reads images of a tar file by their places in it, which one pass over the headers finds."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._fault = ""
+        self._places: dict[str, tuple[int, int]] = {}  # offset and size in bytes by name
+        self._faults: list[Member] = []
+        try:
+            with tarfile.open(file, "r:") as tar:
+                self._index(tar)
+                if not self._has_end(tar.offset):
+                    raise EOFError("no end mark")
+        except (tarfile.TarError, OSError, EOFError, ValueError) as error:
+            if not self._places:
+                hint = "a compressed tar cannot be read in any order: store it uncompressed"
+                raise unreadable(file, "a tar file", error, hint) from None
+            self._fault = f"the file ends in the middle, after {len(self._places)} files: {error}"
+
+    def _index(self, tar: tarfile.TarFile) -> None:
+        while (info := tar.next()) is not None:
+            tar.members = []  # type: ignore[attr-defined]  # it would keep every header
+            if info.isdir() or is_hidden(info.name):
+                continue
+            fault = name_fault(info.name) or ("" if info.isreg() else "a link or device, and no file")
+            if fault:
+                self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
+            elif len(self._places) < _MOST_MEMBERS:
+                self._places[plain_name(info.name)] = info.offset_data, info.size
+
+    def _has_end(self, offset: int) -> bool:
+        """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1, ustar)."""
+        with self._file.open("rb") as file:
+            file.seek(offset)
+            return file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
+
+    @cached_property
+    def _samples(self) -> dict[str, dict[str, str]]:
+        """The names of each sample's files by extension."""
+        found: dict[str, dict[str, str]] = {}
+        for name in self._places:
+            path = PurePosixPath(name)
+            stem, _, extension = path.name.partition(".")
+            found.setdefault(str(path.parent / stem), {})[extension.lower()] = name
+        return found
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. A shard without labels of its own has the classes in the folders of the names."""
+        labelled = any(extension in LABELS for files in self._samples.values() for extension in files)
+        for files in self._samples.values():
+            for extension, name in files.items():
+                if extension not in LABELS:
+                    yield self._labelled(name, files) if labelled else Member(name)
+        yield from self._faults
+        if self._fault:
+            yield Member("the end", fault=self._fault)
+
+    def _labelled(self, name: str, files: dict[str, str]) -> Member:
+        for extension in (extension for extension in LABELS if extension in files):
+            if self._places[files[extension]][1] > _MOST_LABEL_BYTES:
+                return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
+            try:
+                label = _label(extension, self.read(files[extension]))
+            except (OSError, ValueError, RecursionError):
+                label = ""
+            if label:
+                return Member(name, label)
+        return Member(name, fault="no label")
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        if name not in self._places:
+            raise FileNotFoundError(f"the shard has no '{name}'")
+        offset, size = self._places[name]
+        within_limit(size)
+        with self._file.open("rb") as file:
+            file.seek(offset)
+            data = file.read(size)
+        if len(data) != size:
+            raise ValueError("damaged: the shard ends in the middle of the image")
+        return data
+
+
+def _label(extension: str, data: bytes) -> str:
+    text = data.decode()
+    if extension != "json":
+        return text.strip()
+    said: Any = json.loads(text)
+    found = next((said[key] for key in KEYS if key in said), "") if isinstance(said, dict) else ""
+    return str(found).strip() if isinstance(found, str | int) and not isinstance(found, bool) else ""

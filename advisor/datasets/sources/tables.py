@@ -1,0 +1,222 @@
+"""Tables with the bytes of images: Parquet and Arrow, as the folders of Hugging Face ``datasets`` have them.
+
+The column ``image`` is a struct of ``bytes`` and ``path``, or bytes. The names of integer labels are in the metadata of
+the schema, as the feature ``ClassLabel``: https://huggingface.co/docs/datasets/about_dataset_features.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from advisor.core.errors import UsageError, require_extra
+from advisor.core.units import listed, show_bytes
+from advisor.datasets.sources.base import Member, unreadable, within_limit
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+IMAGES = ("image", "img", "jpg", "png", "picture", "photo")
+LABELS = ("label", "labels", "class", "cls")
+MOST_GROUP_BYTES = 2**30
+"""Largest row group that is read: as much stays in memory for each process that reads the table."""
+
+_METADATA = b"huggingface"
+_EXTRA = "is a table with images, which pyarrow reads, and it is not installed"
+
+
+class _Table:
+    """What Parquet and Arrow share: the columns of images and labels, and the names of the classes."""
+
+    kind = ""
+
+    def __init__(self, file: Path) -> None:
+        require_extra("pyarrow", "arrow", f"--data: '{file}' {_EXTRA}")
+        self._file = file
+        try:
+            schema = self._open()
+        except UsageError:
+            raise
+        except Exception as error:  # a damaged file fails in many ways
+            raise unreadable(file, self.kind, error) from None
+        self._image = image_column(schema)
+        if not self._image:
+            raise UsageError(
+                f"--data: '{file}' has no column with the bytes of images, but {_columns(schema)}",
+                "name it 'image': bytes, or a struct of bytes and path",
+            )
+        self._label, self._names = label_column(file, schema)
+
+    def _open(self) -> pa.Schema:
+        """Open the file and return its schema."""
+        raise NotImplementedError
+
+    def _labels(self) -> Iterator[object]:
+        """Yield the label of each row."""
+        raise NotImplementedError
+
+    def _cell(self, row: int) -> Any:
+        """Return the image of a row as Python values; IndexError if there is no such row."""
+        raise NotImplementedError
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
+        try:
+            for row, value in enumerate(self._labels()):
+                label = self._named(value)
+                yield Member(f"{row:07d}", label, "" if label else "no label")
+        except Exception as error:
+            raise unreadable(self._file, self.kind, error) from None
+
+    def _named(self, value: object) -> str:
+        if value is None or (isinstance(value, int) and value < 0):  # -1 is no label, as in parts for tests
+            return ""
+        if not self._names:
+            return str(value).strip()
+        return self._names[value] if isinstance(value, int) and value < len(self._names) else ""
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        try:
+            cell = self._cell(int(name))
+        except (ValueError, IndexError):
+            raise FileNotFoundError(f"the table has no row '{name}'") from None
+        except Exception as error:
+            raise ValueError(f"damaged: {error}") from None
+        data = cell.get("bytes") if isinstance(cell, dict) else cell
+        if data is None:
+            raise ValueError("the table has no bytes of it")
+        within_limit(len(data))
+        return bytes(data)
+
+
+class ParquetTable(_Table):
+    """Reads the images of a Parquet file, one row group at a time."""
+
+    kind = "Parquet"
+
+    def _open(self) -> pa.Schema:
+        import pyarrow.parquet as pq
+
+        self._parquet = pq.ParquetFile(self._file, memory_map=True)
+        facts = self._parquet.metadata
+        groups = [facts.row_group(number) for number in range(facts.num_row_groups)]
+        if groups and (largest := max(group.total_byte_size for group in groups)) > MOST_GROUP_BYTES:
+            raise UsageError(
+                f"--data: '{self._file}' has a row group of {show_bytes(largest)}, which must be in memory at once",
+                f"write it again with row groups below {show_bytes(MOST_GROUP_BYTES)}, such as row_group_size=1000",
+            )
+        self._starts = [0]
+        for group in groups:
+            self._starts.append(self._starts[-1] + group.num_rows)
+        self._lock = threading.Lock()
+        self._group = lru_cache(maxsize=2)(self._read_group)
+        return self._parquet.schema_arrow
+
+    def _labels(self) -> Iterator[object]:
+        for batch in self._parquet.iter_batches(columns=[self._label]):
+            yield from batch.column(0).to_pylist()
+
+    def _read_group(self, number: int) -> pa.ChunkedArray:
+        return self._parquet.read_row_group(number, columns=[self._image], use_threads=False).column(0)
+
+    def _cell(self, row: int) -> Any:
+        from bisect import bisect_right
+
+        if not 0 <= row < self._starts[-1]:
+            raise IndexError(row)
+        number = bisect_right(self._starts, row) - 1
+        with self._lock:  # another thread may want the same group, which is read once
+            return self._group(number)[row - self._starts[number]].as_py()
+
+
+class ArrowTable(_Table):
+    """Reads the images of an Arrow file or stream, which is mapped into memory."""
+
+    kind = "Arrow"
+
+    def _open(self) -> pa.Schema:
+        import pyarrow as pa
+
+        mapped = pa.memory_map(str(self._file))
+        try:
+            self._table = pa.ipc.open_stream(mapped).read_all()
+        except pa.ArrowInvalid:
+            mapped.seek(0)
+            self._table = pa.ipc.open_file(mapped).read_all()
+        return self._table.schema
+
+    def _labels(self) -> Iterator[object]:
+        for chunk in self._table.column(self._label).chunks:
+            yield from chunk.to_pylist()
+
+    def _cell(self, row: int) -> Any:
+        return self._table.column(self._image)[row].as_py()
+
+
+def holds_images(file: Path) -> bool:
+    """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
+    from importlib.util import find_spec
+
+    if find_spec("pyarrow") is None:
+        return False
+    import pyarrow.parquet as pq
+
+    try:
+        return bool(image_column(pq.read_schema(file)))
+    except Exception:  # the reader of manifests says what is wrong
+        return False
+
+
+def image_column(schema: pa.Schema) -> str:
+    """Return the column with the bytes of images: one with a usual name, or the only one; empty if there is none."""
+    import pyarrow as pa
+
+    def has_bytes(kind: pa.DataType) -> bool:
+        if pa.types.is_struct(kind):
+            fields = (kind.field(place) for place in range(kind.num_fields))
+            return any(field.name == "bytes" and has_bytes(field.type) for field in fields)
+        return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+
+    found = [field.name for field in schema if has_bytes(field.type)]
+    usual = [name for name in IMAGES if name in found]
+    return usual[0] if usual else found[0] if len(found) == 1 else ""
+
+
+def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
+    """Return the column with the labels, and the names of its classes if the metadata has them."""
+    import pyarrow as pa
+
+    features = _features(schema)
+    named = [name for name, feature in features.items() if feature.get("_type") == "ClassLabel"]
+    candidates = [name for name in LABELS if name in schema.names] or [name for name in named if name in schema.names]
+    if len(candidates) != 1 and not any(name in LABELS for name in candidates):
+        raise UsageError(
+            f"--data: '{file}' has no column 'label', but {_columns(schema)}", "rename the column with the classes"
+        )
+    label, kind = candidates[0], schema.field(candidates[0]).type
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if not (pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        raise UsageError(
+            f"--data: the column '{label}' of '{file}' has the type {kind}", "write one name or number for each image"
+        )
+    names = features.get(label, {}).get("names", ())
+    return label, [str(name) for name in names] if isinstance(names, list) else ()
+
+
+def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
+    """Return the features of the columns that ``datasets`` wrote into the metadata of a schema."""
+    try:
+        found = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
+
+
+def _columns(schema: pa.Schema) -> str:
+    return listed([f"'{field.name[:80]}' ({str(field.type)[:80]})" for field in schema]) or "no column"

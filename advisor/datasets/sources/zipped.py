@@ -1,0 +1,44 @@
+"""A zip file of class folders."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from advisor.datasets.sources.base import Member, is_hidden, name_fault, plain_name, unreadable, within_limit
+from advisor.store.files import UNREADABLE_ZIP
+
+
+class ZipFile:
+    """Reads images of a zip file by their names. The directory at its end says where each is."""
+
+    def __init__(self, file: Path) -> None:
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except UNREADABLE_ZIP as error:
+            raise unreadable(file, "a zip file", error) from None
+        self._infos = {plain_name(info.filename): info for info in self._zip.infolist()}
+
+    def members(self) -> Iterator[Member]:
+        """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
+        for name, info in self._infos.items():
+            kind = info.external_attr >> 28
+            if not info.is_dir() and not is_hidden(info.filename) and kind in (0, 8):
+                fault = name_fault(info.filename) or ("it is encrypted" if info.flag_bits & 1 else "")
+                yield Member(name, fault=fault)
+
+    def read(self, name: str) -> bytes:
+        """See :class:`.base.Archive`."""
+        try:
+            info = self._infos[name]
+            size = within_limit(info.file_size)
+            with self._zip.open(info) as stream:
+                data = stream.read(size + 1)
+        except KeyError:
+            raise FileNotFoundError(f"the zip file has no '{name}'") from None
+        except UNREADABLE_ZIP as error:
+            raise ValueError(f"damaged: {error}") from None
+        if len(data) != size:
+            raise ValueError("damaged: its size is not the one in the directory of the zip file")
+        return data
