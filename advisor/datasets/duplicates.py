@@ -45,8 +45,24 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     A perceptual hash compares the low frequencies of a small grey version with their median (pHash; Zauner,
     "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression and mild
     changes of brightness keep it; crops and rotations do not. A match is confirmed on the small grey versions. All
-    pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block.
+    pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block. Of equal images,
+    the first one stands for all: each other one is paired with it, and with the first of those that are similar.
     """
+    copies = list(members_of(thumbnail.tobytes() for thumbnail in thumbnails).values())
+    found = [(members[0], each, 1.0) for members in copies for each in members[1:]]
+    for pair in _near(thumbnails[[members[0] for members in copies]]):
+        one, two = copies[pair.first], copies[pair.second]
+        found += [(one[0], each, pair.similarity) for each in two]
+        found += [(each, two[0], pair.similarity) for each in one[1:]]
+    return tuple(sorted((Pair(min(a, b), max(a, b), alike) for a, b, alike in found), key=_ends))
+
+
+def _ends(pair: Pair) -> tuple[int, int]:
+    return pair.first, pair.second
+
+
+def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
+    """Return every pair of similar images, sorted."""
     starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
     hashes = np.concatenate([np.zeros(0, np.uint64), *(perceptual_hashes(thumbnails[i : i + _BLOCK]) for i in starts)])
     pairs = []

@@ -322,3 +322,19 @@ def test_silhouettes_of_two_clear_clusters_are_near_one() -> None:
     found = silhouettes(np.abs(places[:, None] - places), np.array([0, 0, 1, 1]))
     assert (found > 0.98).all()
     assert (silhouettes(np.abs(places[:, None] - places), np.array([0, 1, 0, 1])) < 0).all()
+
+
+def test_the_same_image_ten_thousand_times_is_one_group_of_as_many_pairs() -> None:
+    one, other = _thumbnails([image(1), image(2)])
+    thumbnails = np.concatenate([np.repeat(one[None], 10_000, 0), other[None]])
+    found = near_duplicates(thumbnails)
+    assert len(found) == 9_999
+    assert groups(found, len(thumbnails)) == (tuple(range(10_000)),)
+
+
+def test_copies_of_similar_images_are_one_group(tmp_path: Path) -> None:
+    (one,) = _thumbnails([image(1)])
+    near = np.clip(one.astype(int) + np.arange(32) % 2, 0, 255).astype(np.uint8)
+    found = near_duplicates(np.stack([one, near, one, near]))
+    assert groups(found, 4) == ((0, 1, 2, 3),)
+    assert (0, 3) in {(pair.first, pair.second) for pair in found}
