@@ -5,16 +5,19 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 from advisor.datasets.images import is_candidate
+from advisor.datasets.sources import SOURCES, archive_of
+from advisor.datasets.sources.tables import holds_images
 from advisor.store.yamlfile import open_file
 
 if TYPE_CHECKING:
@@ -27,7 +30,8 @@ MAX_TABLE_BYTES = 2**30
 
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
-    "val/ and test/, or a CSV or Parquet manifest with the columns path and label"
+    "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
+    ".parquet, .arrow)"
 )
 
 
@@ -40,6 +44,8 @@ def list_class_folders(path: Path, depth: str = "") -> Listing:
     folders = folders_in(path)
     _refuse_mixed(path, folders)
     found = [(file, folder) for folder in folders for file in images_in(folder)]
+    if not found and (archives := archives_in(path)):
+        return list_archives(path, archives)
     if not found:
         loose = any(is_candidate(entry) for entry in path.iterdir() if entry.is_file())
         tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
@@ -62,6 +68,8 @@ def list_split_folders(path: Path, depth: str = "") -> Listing:
     folders = folders_in(path)
     inner = [(one, folder) for folder in folders for one in folders_in(folder)]
     found = [(file, one) for one, _ in inner for file in images_in(one)]
+    if not found and (archives := archives_in(path)):
+        return list_archives(path, archives)
     if not found:
         raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
     entries, classes = _labelled(path, found, [one for one, _ in inner], depth)
@@ -186,6 +194,7 @@ SUFFIXES = CSV | PARQUET
 LONGEST_LABEL = 1000
 SHOWN = 80  # Characters of a column's name in an error
 _DELIMITERS = ",;\t"
+_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 Row = dict[str, str]  # The cells of a row by the names of the columns here
 
 
@@ -344,9 +353,77 @@ def list_files(path: Path) -> Listing:
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
+    if path.is_file() and path.suffix.lower() in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
+        return list_archives(path, [path])
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return list_manifest(path)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
+
+
+def archives_in(folder: Path) -> list[Path]:
+    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests."""
+    found = []
+    for place, inner, names in os.walk(folder):
+        inner[:] = [name for name in inner if not _ignored(name)]
+        found += [Path(place, name) for name in names if not _ignored(name) and Path(name).suffix.lower() in SOURCES]
+    return sorted(file for file in found if file.suffix.lower() not in PARQUET or holds_images(file))
+
+
+def list_archives(path: Path, files: Sequence[Path]) -> Listing:
+    """List the images inside files: zips of class folders, shards, and tables.
+
+    The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
+    ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
+    """
+    entries: list[Entry] = []
+    rejected: list[Rejected] = []
+    several = len({part for file in files if (part := _part_of(file, path))}) > 1
+    for file in files:
+        part, in_folders = _part_of(file, path) if several else "", list[str]()
+        for member in archive_of(file).members():
+            if member.fault:
+                rejected.append(Rejected(file / member.name, member.fault))
+            elif member.label is not None:
+                entries.append(Entry(file / member.name, member.label, part))
+            elif is_candidate(Path(member.name)):
+                in_folders.append(member.name)
+        entries += _by_folder(file, in_folders, part)
+    labels = {entry.label for entry in entries}
+    if not labels:
+        why = f"; the first: {rejected[0].reason}" if rejected else ""
+        raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
+    if len(labels) == 1:
+        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
+    return Listing(path, entries, (), rejected)
+
+
+def _part_of(file: Path, root: Path) -> str:
+    words = [*_WORD.split(file.stem)[:1], *(file.relative_to(root).parts[:-1] if file != root else ())]
+    return next((PARTS[word.casefold()] for word in words if word.casefold() in PARTS), "")
+
+
+def _by_folder(file: Path, names: Sequence[str], part: str) -> list[Entry]:
+    """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
+    found = [PurePosixPath(name).parts for name in names]
+    while found and len({parts[0] for parts in found}) == 1 and all(len(parts) > 2 for parts in found):
+        found = [parts[1:] for parts in found]
+    own = {parts[0].casefold() for parts in found if len(parts) > 2}
+    split = bool(own) and own <= PARTS.keys() and all(len(parts) > 2 for parts in found)
+    places = [file / name for name in names]
+    if not split:
+        _refuse_nested(
+            file,
+            [
+                (place, Path(*place.parts[: len(place.parts) - len(parts) + 1]))
+                for place, parts in zip(places, found, strict=True)
+                if len(parts) > 1
+            ],
+        )
+    return [
+        Entry(place, parts[1] if split else parts[0], PARTS[parts[0].casefold()] if split and len(own) > 1 else part)
+        for place, parts in zip(places, found, strict=True)
+        if len(parts) > 1
+    ]
 
 
 def missing_hint(path: Path, layouts: str) -> str:

@@ -145,6 +145,6 @@ def root() -> Any:
 def test_the_command_takes_it(page: str, line: str) -> None:
     words = shlex.split(re.split(r"[|>&;]", line)[0], comments=True)[1:]
     command = root()
-    while hasattr(command, "commands"):
+    while hasattr(command, "commands") and (words or not command.invoke_without_command):
         command = command.commands[words.pop(0)]
     command.make_context(command.name, words)

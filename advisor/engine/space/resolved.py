@@ -17,11 +17,12 @@ from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, WeightsError, install_extra, nearest
 from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP
-from advisor.core.names import GP
+from advisor.core.names import GP, LOCAL
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset, class_order
 from advisor.datasets.division import Division
+from advisor.datasets.sources import address_of
 from advisor.datasets.split import Split
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.engine.pipeline.materials import SUBSET_IMAGES, Images, Materials, Role, Workload
@@ -138,7 +139,21 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     found = resolve_cards(request)
     images = read_images(request.question, say)
     require_known_classes(request.question, found.cards, images)
+    if images is not None:
+        _require_sendable(request.execution, images)
     return replace(found, images=images)
+
+
+def _require_sendable(execution: Execution, images: Images) -> None:
+    """Refuse images inside other files for other machines that do not see these files: only whole files are sent."""
+    if execution.executor == LOCAL or execution.shared_folder is not None:
+        return
+    inside = next(filter(None, (address_of(image.path) for image in images.dataset.images)), None)
+    if inside is not None:
+        raise UsageError(
+            f"--executor: images inside '{inside.file}' cannot be sent to other machines",
+            "put the file where all machines see it, and name the folder with --shared-folder",
+        )
 
 
 def resolve_cards(request: Request) -> Resolved:

@@ -60,6 +60,7 @@ OTHER_VALUES: dict[str, Any] = {
     "stop_below": "never",
     "capture": "all",
     "offline": True,
+    "cache_size": "5GB",
     "mirror": "weights",
     "remeasure": True,
     "storage": "sqlite",

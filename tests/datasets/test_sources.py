@@ -1,0 +1,336 @@
+"""Images inside zip files, shards and tables are read where they are, and never unpacked."""
+
+import hashlib
+import io
+import json
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.core.errors import StageError, UsageError
+from advisor.datasets.checks.findings import write_manifest
+from advisor.datasets.dataset import Listing
+from advisor.datasets.images import load, open_image, require_unchanged, sha256_of
+from advisor.datasets.layouts import list_files
+from advisor.datasets.sources import address_of
+from advisor.datasets.sources.tables import ParquetTable
+from advisor.datasets.survey import survey
+from tests.datasets.folders import image, make
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
+
+CLASSES = ("cat", "dog")
+Pictures = Sequence[tuple[str, bytes]]
+
+
+def jpeg(seed: int) -> bytes:
+    stored = io.BytesIO()
+    image(seed).save(stored, "JPEG")
+    return stored.getvalue()
+
+
+PICTURES: Pictures = [(CLASSES[number % 2], jpeg(number)) for number in range(6)]
+
+
+def zipped(path: Path, pictures: Iterable[tuple[str, bytes]], below: str = "") -> Path:
+    with zipfile.ZipFile(path, "w") as file:
+        for number, (label, data) in enumerate(pictures):
+            file.writestr(f"{below}{label}/{number}.jpg", data)
+    return path
+
+
+def tarred(path: Path, files: Iterable[tuple[str, bytes]]) -> Path:
+    with tarfile.open(path, "w") as file:
+        for name, data in files:
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+    return path
+
+
+def shard(path: Path, pictures: Pictures) -> Path:
+    files = [
+        (f"{number:06d}.{extension}", data)
+        for number, (label, picture) in enumerate(pictures)
+        for extension, data in (("jpg", picture), ("cls", str(CLASSES.index(label)).encode()))
+    ]
+    return tarred(path, files)
+
+
+def table(pictures: Pictures, classes: Sequence[str] = CLASSES) -> Any:
+    """What ``datasets`` writes: a struct of bytes and path, and the class names in the metadata."""
+    features = {"image": {"_type": "Image"}, "label": {"names": list(classes), "_type": "ClassLabel"}}
+    schema = pa.schema(
+        [("image", pa.struct([("bytes", pa.binary()), ("path", pa.string())])), ("label", pa.int64())],
+        {"huggingface": json.dumps({"info": {"features": features}})},
+    )
+    rows = [{"bytes": data, "path": f"{number}.jpg"} for number, (_, data) in enumerate(pictures)]
+    return pa.Table.from_arrays(
+        [pa.array(rows, schema.field("image").type), pa.array([classes.index(label) for label, _ in pictures])],
+        schema=schema,
+    )
+
+
+def parquet(path: Path, pictures: Pictures) -> Path:
+    pq.write_table(table(pictures), path, row_group_size=2)
+    return path
+
+
+def arrow_stream(path: Path, pictures: Pictures) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, table(pictures).schema) as writer:
+        writer.write_table(table(pictures), max_chunksize=4)
+    return path
+
+
+def arrow_file(path: Path, pictures: Pictures) -> Path:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table(pictures).schema) as writer:
+        writer.write_table(table(pictures))
+    return path
+
+
+WRITERS: dict[str, tuple[str, Callable[[Path, Pictures], Path]]] = {
+    "zip": ("photos.zip", zipped),
+    "shard": ("photos-000.tar", shard),
+    "parquet": ("photos.parquet", parquet),
+    "arrow stream": ("photos.arrow", arrow_stream),
+    "arrow file": ("photos.arrow", arrow_file),
+}
+
+
+def labels(listing: Listing) -> list[str]:
+    return [entry.label for entry in listing.entries]
+
+
+@pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
+def test_images_in_a_file_are_those_of_a_folder(
+    tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]
+) -> None:
+    file = write(tmp_path / name, PICTURES)
+    read = survey(file).dataset
+    named = {"0": "cat", "1": "dog"} if name.endswith(".tar") else {}
+    assert [named.get(read.classes[each.label], read.classes[each.label]) for each in read.images] == [
+        label for label, _ in PICTURES
+    ]
+    for each, (_, data) in zip(read.images, PICTURES, strict=True):
+        (tmp_path / "plain.jpg").write_bytes(data)
+        assert each.sha256 == sha256_of(tmp_path / "plain.jpg")
+        np.testing.assert_array_equal(load(each.path, 24), load(tmp_path / "plain.jpg", 24))
+        with open_image(each.path) as opened:
+            assert opened.size == (48, 36)
+    assert [path.name for path in tmp_path.iterdir() if path.name != "plain.jpg"] == [name]
+
+
+@pytest.mark.parametrize(("name", "write"), WRITERS.values(), ids=WRITERS)
+def test_a_file_that_is_written_again_is_read_again_and_earlier_results_are_not_kept(
+    tmp_path: Path, name: str, write: Callable[[Path, Pictures], Path]
+) -> None:
+    file = write(tmp_path / name, PICTURES)
+    images = survey(file).dataset.images
+    paths, stamps = [each.path for each in images], [each.stamp for each in images]
+    require_unchanged(paths, stamps)
+    write(file, [(label, jpeg(90 + number)) for number, (label, _) in enumerate(PICTURES)])
+    with pytest.raises(StageError, match="6 images changed or disappeared"):
+        require_unchanged(paths, stamps)
+    assert sha256_of(paths[0]) != images[0].sha256
+    file.unlink()
+    with pytest.raises(StageError, match="cannot be read"):
+        load(paths[0], 24)
+
+
+def test_a_manifest_may_name_images_inside_files(tmp_path: Path) -> None:
+    read = survey(zipped(tmp_path / "photos.zip", PICTURES)).dataset
+    write_manifest(tmp_path / "cleaned.csv", read, {read.images[0].path})
+    again = survey(tmp_path / "cleaned.csv").dataset
+    assert [each.sha256 for each in again.images] == [each.sha256 for each in read.images[1:]]
+
+
+def test_a_zip_may_have_a_folder_around_the_classes(tmp_path: Path) -> None:
+    listing = list_files(zipped(tmp_path / "photos.zip", PICTURES, below="photos/all/"))
+    assert labels(listing) == [label for label, _ in PICTURES]
+
+
+def test_a_zip_may_have_a_split(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as file:
+        for number, (label, data) in enumerate(PICTURES):
+            file.writestr(f"photos/{'train' if number < 4 else 'test'}/{label}/{number}.jpg", data)
+    listing = list_files(tmp_path / "photos.zip")
+    assert [entry.part for entry in listing.entries] == ["train"] * 4 + ["holdout"] * 2
+    assert set(labels(listing)) == set(CLASSES)
+
+
+def test_the_folders_of_hugging_face_name_the_parts(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    parquet(tmp_path / "data" / "train-00000-of-00001.parquet", PICTURES[:4])
+    parquet(tmp_path / "data" / "test-00000-of-00001.parquet", PICTURES[4:])
+    (tmp_path / "README.md").write_text("a card")
+    assert {(entry.part, entry.label) for entry in list_files(tmp_path).entries} == {
+        (part, label) for part in ("train", "holdout") for label in CLASSES
+    }
+
+
+def test_a_folder_that_datasets_saved_is_read(tmp_path: Path) -> None:
+    for part in ("train", "validation"):
+        (tmp_path / part).mkdir()
+        arrow_stream(tmp_path / part / "data-00000-of-00001.arrow", PICTURES)
+        (tmp_path / part / "dataset_info.json").write_text("{}")
+    assert [entry.part for entry in list_files(tmp_path).entries] == ["train"] * 6 + ["validation"] * 6
+
+
+def test_several_shards_are_one_set(tmp_path: Path) -> None:
+    shard(tmp_path / "train-000.tar", PICTURES[:4])
+    shard(tmp_path / "train-001.tar", PICTURES[4:])
+    assert len(list_files(tmp_path).entries) == 6
+    assert {entry.part for entry in list_files(tmp_path).entries} == {""}
+
+
+def test_a_shard_may_have_names_in_json_or_classes_as_folders(tmp_path: Path) -> None:
+    said = [(f"{n}.json", json.dumps({"label": label, "more": 1}).encode()) for n, (label, _) in enumerate(PICTURES)]
+    images = [(f"{n}.png", data) for n, (_, data) in enumerate(PICTURES)]
+    in_json = tarred(tmp_path / "json.tar", [file for pair in zip(images, said, strict=True) for file in pair])
+    places = [(f"./{label}/{n}.jpg", data) for n, (label, data) in enumerate(PICTURES)]
+    in_folders = tarred(tmp_path / "folders.tar", places)
+    assert labels(list_files(in_json)) == labels(list_files(in_folders)) == [label for label, _ in PICTURES]
+    assert len(survey(in_folders).dataset.images) == 6
+
+
+@pytest.mark.parametrize("lost", [1, 300, 700, 1200, 1536, 2200])
+def test_a_shard_that_ends_in_the_middle_gives_its_whole_images_and_says_so(tmp_path: Path, lost: int) -> None:
+    file = shard(tmp_path / "a.tar", PICTURES)
+    end = file.read_bytes().rstrip(b"\0")
+    file.write_bytes(end[: len(end) - lost])
+    read = survey(file).dataset
+    assert [each.sha256 for each in read.images] == [hashlib.sha256(data).hexdigest() for _, data in PICTURES][:5]
+    assert any("the file ends in the middle" in row.reason for row in read.rejected)
+
+
+def test_links_and_names_that_lead_out_of_a_tar_are_left_out(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.jpg"
+    secret.write_bytes(jpeg(50))
+    with tarfile.open(tmp_path / "a.tar", "w") as file:
+        for number, (label, data) in enumerate(PICTURES):
+            info = tarfile.TarInfo(f"{label}/{number}.jpg")
+            info.size = len(data)
+            file.addfile(info, io.BytesIO(data))
+        for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+            link = tarfile.TarInfo("cat/link.jpg")
+            link.type, link.linkname = kind, str(secret)
+            file.addfile(link)
+        for name in (str(secret), "../secret.jpg"):
+            info = tarfile.TarInfo(name)
+            info.size = 5
+            file.addfile(info, io.BytesIO(b"12345"))
+    listing = list_files(tmp_path / "a.tar")
+    assert len(listing.entries) == 6
+    assert [row.reason for row in listing.rejected] == ["a link or device, and no file"] * 2 + [
+        "its name leads out of the archive"
+    ] * 2
+
+
+def test_names_that_lead_out_of_a_zip_and_encrypted_members_are_left_out(tmp_path: Path) -> None:
+    file = zipped(tmp_path / "a.zip", PICTURES)
+    with zipfile.ZipFile(file, "a") as more:
+        more.writestr("../cat/9.jpg", PICTURES[0][1])
+        more.writestr("/etc/cat/9.jpg", PICTURES[0][1])
+    listing = list_files(file)
+    assert len(listing.entries) == 6
+    assert [row.reason for row in listing.rejected] == ["its name leads out of the archive"] * 2
+
+
+def test_an_image_that_claims_to_be_huge_is_not_read(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "a.zip", "w", zipfile.ZIP_DEFLATED) as file:
+        for label, data in PICTURES:
+            file.writestr(f"{label}/{len(file.namelist())}.jpg", data)
+        file.writestr("cat/bomb.jpg", bytes(300 * 2**20))
+    rejected = survey(tmp_path / "a.zip").dataset.rejected
+    assert [row.reason for row in rejected] == ["the image has 315 MB, above the limit of 268 MB"]
+
+
+@pytest.mark.parametrize("name", ["photos.zip", "photos.tar", "photos.arrow"])
+def test_a_file_that_is_none_of_its_kind_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"no such thing" * 100)
+    with pytest.raises(UsageError, match=f"'{tmp_path / name}' cannot be read as"):
+        list_files(tmp_path / name)
+
+
+def test_a_compressed_tar_says_what_to_do(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "a.tar", "w:gz") as file:
+        file.addfile(tarfile.TarInfo("cat/1.jpg"))
+    with pytest.raises(UsageError, match="cannot be read as a tar file") as caught:
+        list_files(tmp_path / "a.tar")
+    assert "store it uncompressed" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["photos.zip", "photos.parquet", "photos.arrow"])
+def test_a_file_that_is_cut_is_refused(tmp_path: Path, name: str) -> None:
+    write = dict(WRITERS.values())[name]
+    data = write(tmp_path / name, PICTURES).read_bytes()
+    (tmp_path / name).write_bytes(data[: len(data) // 2])
+    with pytest.raises(UsageError, match="cannot be read as"):
+        list_files(tmp_path / name)
+
+
+def test_a_parquet_column_of_another_type_is_named(tmp_path: Path) -> None:
+    wrong = table(PICTURES).set_column(1, "label", pa.array([[0]] * 6))
+    pq.write_table(wrong, tmp_path / "a.parquet")
+    with pytest.raises(UsageError, match=r"the column 'label' of .* has the type list"):
+        list_files(tmp_path / "a.parquet")
+    feather = pa.table({"image": [1.5] * 6, "label": [0, 1] * 3})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as sink, pa.ipc.new_file(sink, feather.schema) as writer:
+        writer.write_table(feather)
+    with pytest.raises(UsageError, match=r"no column with the bytes of images, but 'image' \(double\)"):
+        list_files(tmp_path / "a.arrow")
+
+
+def test_a_table_without_labels_names_its_columns(tmp_path: Path) -> None:
+    pq.write_table(table(PICTURES).rename_columns(["image", "kind_of_animal"]), tmp_path / "a.parquet")
+    with pytest.raises(UsageError, match=r"no column 'label', but .*'kind_of_animal' \(int64\)"):
+        list_files(tmp_path / "a.parquet")
+
+
+def test_rows_without_label_or_bytes_are_left_out(tmp_path: Path) -> None:
+    rows = [{"bytes": data, "path": ""} for _, data in PICTURES] + [{"bytes": None, "path": "elsewhere.jpg"}]
+    found = pa.table({"image": rows, "label": ["cat", "dog", "cat", None, "dog", "cat", "dog"]})
+    pq.write_table(found, tmp_path / "a.parquet")
+    rejected = survey(tmp_path / "a.parquet").dataset.rejected
+    assert [(row.path.name, row.reason) for row in rejected] == [
+        ("0000003", "no label"),
+        ("0000006", "the table has no bytes of it"),
+    ]
+
+
+def test_a_manifest_in_parquet_stays_a_manifest(tmp_path: Path) -> None:
+    folder = make(tmp_path / "photos", cat=2, dog=2)
+    paths = sorted(str(path.relative_to(tmp_path)) for path in folder.rglob("*.jpg"))
+    pq.write_table(pa.table({"path": paths, "label": ["cat", "cat", "dog", "dog"]}), tmp_path / "m.parquet")
+    assert [entry.path for entry in list_files(tmp_path / "m.parquet").entries] == [tmp_path / path for path in paths]
+
+
+def test_a_row_group_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.datasets.sources.tables.MOST_GROUP_BYTES", 1000)
+    with pytest.raises(UsageError, match="has a row group of .* kB, which must be in memory at once"):
+        ParquetTable(parquet(tmp_path / "a.parquet", PICTURES))
+
+
+def test_a_folder_with_class_folders_ignores_a_zip_beside_them(tmp_path: Path) -> None:
+    folder = make(tmp_path / "photos", cat=2, dog=2)
+    zipped(folder / "old.zip", PICTURES)
+    assert len(list_files(folder).entries) == 4
+
+
+def test_the_path_of_a_plain_file_is_no_address_inside_one(tmp_path: Path) -> None:
+    folder = make(tmp_path / "photos.zip", cat=2)  # a folder with such a name
+    assert address_of(next(folder.rglob("*.jpg"))) is None
+
+
+def test_a_hundred_thousand_classes_are_listed_and_refused_as_too_small(tmp_path: Path) -> None:
+    names = [str(number) for number in range(100_000)]
+    pq.write_table(pa.table({"image": [b"x"] * 100_000, "label": names}), tmp_path / "a.parquet")
+    read = survey(tmp_path / "a.parquet").dataset
+    assert len(read.classes) == 100_000
+    assert len(read.rejected) == 100_000
