@@ -57,7 +57,11 @@ def clean_cache(*kinds: str, size: str | None = None, everything: bool = False) 
 
 
 def keep_run(run: str | Path, *, keep: bool = True) -> CacheUse:
-    """Keep the results that a run used until you say otherwise; with ``keep`` False, they may go again.
+    """Keep the results that a run used until you say otherwise.
+
+    Args:
+        run: the run folder.
+        keep: False if the results may go again.
 
     Raises:
         UsageError: the cache has no record of the run.

@@ -77,8 +77,8 @@ class _Task(TypedDict, total=False):
         QUESTION, "TASK", f"Task; {needs()}.", DEFAULT_TASK,
         parse=lambda name, option: names.require_known(option, name, tuple(TASKS)), first=True)]
     data: Annotated[Place, Option(
-        QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet manifest, or a "
-        "zip, tar, Parquet or Arrow file with images.",
+        QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet manifest, or "
+        "a zip, tar, Parquet or Arrow file with images.",
         parse=_path, first=True)]
     unknown: Annotated[Place, Option(
         QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them.",

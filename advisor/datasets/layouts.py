@@ -6,7 +6,7 @@ import csv
 import io
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -17,7 +17,7 @@ from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 from advisor.datasets.images import is_candidate
 from advisor.datasets.sources import SOURCES, archive_of
-from advisor.datasets.sources.tables import holds_images
+from advisor.datasets.sources.tables import NEEDS_PYARROW, holds_images
 from advisor.store.yamlfile import open_file
 
 if TYPE_CHECKING:
@@ -195,6 +195,9 @@ LONGEST_LABEL = 1000
 SHOWN = 80  # Characters of a column's name in an error
 _DELIMITERS = ",;\t"
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
+_STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
+LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
+Listed = Callable[[int], None]
 Row = dict[str, str]  # The cells of a row by the names of the columns here
 
 
@@ -216,12 +219,17 @@ LABELLED = ManifestColumns(
 )
 
 
-def list_manifest(path: Path) -> Listing:
-    """List the files of a CSV or Parquet table. Rows without a label and repeated rows are rejected."""
+def list_manifest(path: Path, listed: Listed = lambda _count: None) -> Listing:
+    """List the files of a CSV or Parquet table. Rows without a label and repeated rows are rejected.
+
+    ``listed`` is called now and then with the number of rows so far.
+    """
     entries: dict[tuple[Path, str], Entry] = {}
     rejected: list[Rejected] = []
     for number, row in read_rows(path, LABELLED):
         entry = entry_of(path, number, row, LABELLED)
+        if number % LISTED_EVERY == 0:
+            listed(number)
         fault = "" if entry.label.strip() else "no label"
         if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
             rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
@@ -240,6 +248,8 @@ def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
     else:
         with _csv_reader(path) as reader:
             found = list(reader.fieldnames or [])
+    if path.suffix.lower() in PARQUET and any(name.endswith(".bytes") for name in found):
+        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
     plain = {name.strip().casefold(): name for name in found}
     known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     for name in wanted.needed:
@@ -279,7 +289,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
             "write train, validation or test, or leave it empty",
         )
-    path = Path(os.path.normpath(manifest.parent / name))
+    path = Path(os.path.normpath(os.path.join(manifest.parent, name)))  # noqa: PTH118 -- a third of the time of paths
     return Entry(path, row["label"], PARTS.get(written.casefold(), ""), row.get("group", "").strip())
 
 
@@ -340,8 +350,10 @@ def _unreadable(path: Path, error: Exception) -> UsageError:
     return UsageError(f"--data: '{path}' cannot be read as {kind}: {why}", "write the manifest again")
 
 
-def list_files(path: Path) -> Listing:
+def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     """List the labelled files of a manifest or a folder, whatever its layout.
+
+    ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 
     ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
     one. Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
@@ -350,13 +362,16 @@ def list_files(path: Path) -> Listing:
     if depth:
         path = path.parent
     if not path.exists():
+        if _STORE.match(str(path)):
+            hint = "mount the store, or copy its files here; zip, tar, Parquet and Arrow files need no unpacking"
+            raise UsageError(f"--data: '{path}' is in an object store, which is not read directly", hint)
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
     if path.is_file() and path.suffix.lower() in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
-        return list_archives(path, [path])
+        return list_archives(path, [path], listed)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
-        return list_manifest(path)
+        return list_manifest(path, listed)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
 
@@ -369,7 +384,7 @@ def archives_in(folder: Path) -> list[Path]:
     return sorted(file for file in found if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
-def list_archives(path: Path, files: Sequence[Path]) -> Listing:
+def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None) -> Listing:
     """List the images inside files: zips of class folders, shards, and tables.
 
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
@@ -380,7 +395,9 @@ def list_archives(path: Path, files: Sequence[Path]) -> Listing:
     several = len({part for file in files if (part := _part_of(file, path))}) > 1
     for file in files:
         part, in_folders = _part_of(file, path) if several else "", list[str]()
-        for member in archive_of(file).members():
+        for count, member in enumerate(archive_of(file).members()):
+            if count % LISTED_EVERY == 0:
+                listed(len(entries) + len(in_folders))
             if member.fault:
                 rejected.append(Rejected(file / member.name, member.fault))
             elif member.label is not None:

@@ -181,10 +181,11 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
-    ``progress`` is called with (files done, files listed). Raises UsageError if the path does not exist, is not a data
-    set, or has only one class.
+    ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
+    Raises UsageError if the path does not exist, is not a data set, or has only one class.
     """
-    listing = source if isinstance(source, Listing) else list_files(Path(source))
+    tell = progress or (lambda _done, _total: None)
+    listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
     names = canonical([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     number = {name: place for place, name in enumerate(classes)}
@@ -202,8 +203,7 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
             colours[len(images)], histograms[len(images)] = found.colours, found.histogram
             images.append(image)
             shots.append(found.shot)
-        if progress:
-            progress(done, len(listing.entries))
+        tell(done, len(listing.entries))
     dataset = Dataset(
         root=listing.root,
         classes=classes,

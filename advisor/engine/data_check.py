@@ -183,10 +183,12 @@ def checked(
 
 
 def advance(say: Say) -> Progress:
-    """Return a function that says how many images were read."""
+    """Return a function that says how many images were listed, and then read."""
 
     def count(done: int, total: int) -> None:
-        if done % 100 == 0 or done == total:
+        if not total:
+            say(f"listing images: {done:,}")
+        elif done % 100 == 0 or done == total:
             say(f"reading images: {done:,} of {total:,}")
 
     return count

@@ -39,11 +39,11 @@ def test_every_argument_reaches_the_question(monkeypatch: pytest.MonkeyPatch) ->
     options = {"max_drop_points": 0.5, "mean": (1.0,), "std": (2.0,), "seed": 3, "learn_s": 4.0, "force": True}
     compress(
         "net.tflite", ["int8"], calibration="c", data="d", samples="s.npz", to="t", latency=False,
-        accelerator="edgetpu", tell=print, requantize=True, **options,
+        accelerator="edgetpu", tell=print, requantize=True, cache_size="5GB", **options,
     )  # fmt: skip
     places = {"calibration": "c", "data": "d", "samples": "s.npz", "to": "t", "requantize": True}
     assert asked == [((Path("net.tflite"), ["int8"]), {**options, **places, "accelerator": "edgetpu"})]
-    assert made == [("question", print, False)]
+    assert made == [("question", print, False, 5_000_000_000)]
 
 
 @pytest.mark.parametrize(

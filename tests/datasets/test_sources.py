@@ -1,6 +1,7 @@
 """Images inside zip files, shards and tables are read where they are, and never unpacked."""
 
 import hashlib
+import importlib.util
 import io
 import json
 import tarfile
@@ -12,7 +13,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from advisor.core import errors
 from advisor.core.errors import StageError, UsageError
+from advisor.datasets import layouts
 from advisor.datasets.checks.findings import write_manifest
 from advisor.datasets.dataset import Listing
 from advisor.datasets.images import load, open_image, require_unchanged, sha256_of
@@ -334,3 +337,38 @@ def test_a_hundred_thousand_classes_are_listed_and_refused_as_too_small(tmp_path
     read = survey(tmp_path / "a.parquet").dataset
     assert len(read.classes) == 100_000
     assert len(read.rejected) == 100_000
+
+
+@pytest.mark.parametrize("name", ["photos.parquet", "photos.arrow"])
+def test_without_pyarrow_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    file = dict(WRITERS.values())[name](tmp_path / name, PICTURES)
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda package: None if package == "pyarrow" else found(package))
+    monkeypatch.setattr(errors, "find_spec", importlib.util.find_spec)
+    with pytest.raises(UsageError, match="is a table with images, which pyarrow reads") as caught:
+        list_files(file)
+    assert "ondevice-advisor[arrow]" in caught.value.hint
+
+
+@pytest.mark.parametrize(("name", "write"), [WRITERS["zip"], WRITERS["parquet"]], ids=["zip", "parquet"])
+def test_a_listing_says_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, write: Callable[[Path, Pictures], Path]
+) -> None:
+    monkeypatch.setattr(layouts, "LISTED_EVERY", 2)
+    told: list[tuple[int, int]] = []
+    survey(write(tmp_path / name, PICTURES), lambda done, total: told.append((done, total)))
+    assert told == [(0, 0), (2, 0), (4, 0), *((done, 6) for done in range(1, 7))]
+
+
+def test_a_manifest_says_how_far_it_is(tmp_path: Path) -> None:
+    told: list[int] = []
+    (tmp_path / "m.csv").write_text("path,label\n" + "".join(f"{row}.jpg,{row % 2}\n" for row in range(25_000)))
+    list_files(tmp_path / "m.csv", told.append)
+    assert told == [10_000, 20_000]
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/photos", "gs://bucket/train.tar"])
+def test_an_object_store_says_what_to_do(place: str) -> None:
+    with pytest.raises(UsageError, match="is in an object store, which is not read directly") as caught:
+        list_files(Path(place))
+    assert "mount the store" in caught.value.hint

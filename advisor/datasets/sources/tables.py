@@ -26,7 +26,7 @@ MOST_GROUP_BYTES = 2**30
 """Largest row group that is read: as much stays in memory for each process that reads the table."""
 
 _METADATA = b"huggingface"
-_EXTRA = "is a table with images, which pyarrow reads, and it is not installed"
+NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
 
 
 class _Table:
@@ -35,7 +35,7 @@ class _Table:
     kind = ""
 
     def __init__(self, file: Path) -> None:
-        require_extra("pyarrow", "arrow", f"--data: '{file}' {_EXTRA}")
+        require_extra("pyarrow", "arrow", f"--data: '{file}' {NEEDS_PYARROW}")
         self._file = file
         try:
             schema = self._open()

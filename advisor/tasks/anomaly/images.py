@@ -92,7 +92,7 @@ def _good(kinds: set[str], path: Path) -> str:
 
 def read(question: Question, say: Say) -> Images:
     """Return images of which good ones are learnt from; UsageError if they cannot be read, or are too few."""
-    found, masks = survey_faults(question.require_data())
+    found, masks = survey_faults(question.require_data(), advance(say))
     division, lost = divided_faults(found, question.seed)
     dataset = found.dataset
     notes = division.notes(replace(dataset, classes=dataset.classes[:1]))

@@ -47,7 +47,7 @@ class MaskedImages(Images):
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
-    read = survey_masks(question.require_data())
+    read = survey_masks(question.require_data(), advance(say))
     dataset, seed = read.images.dataset, question.seed
     if question.judged_whole:
         plain = undivided(dataset, seed)
