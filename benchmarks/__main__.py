@@ -16,6 +16,7 @@ NAMES = (
     "whole_catalogue",
     "data_check",
     "data_check_large",
+    "growth",
     "compression",
     "answers",
     "micro_arena",

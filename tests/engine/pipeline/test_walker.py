@@ -25,6 +25,7 @@ from advisor.engine.pipeline.walker import Lookup, Walker, Workers, run_coroutin
 from advisor.isolation import ChildPool
 from advisor.isolation.process import run_program
 from advisor.store import ArtifactCache
+from advisor.store.limit import Hold, evict
 from tests.engine.pipeline.walking import InThisProcess, materials, walk
 from tests.processes import PATIENCE_S, has_ended, until
 
@@ -105,6 +106,18 @@ def test_a_damaged_result_counts_as_missing_and_is_made_again(tmp_path: Path, co
     events: list[StageEvent] = []
     assert walk(CUT, materials(tmp_path), listen=events.append) == "converted cut"
     assert kinds(events) == [("convert", "cached"), ("cut", "started"), ("cut", "done")]
+
+
+def test_results_that_a_search_found_or_made_stay_until_it_ends_and_others_go(tmp_path: Path) -> None:
+    root = tmp_path / "artifacts"
+    walk(CUT, materials(root))
+    walk(text_stage(StageName.CONVERT, "of another search"), materials(root))
+    hold = Hold(tmp_path)
+    walk(JOIN, replace(materials(root), cache=ArtifactCache(root, hold)))
+    assert evict(tmp_path, 0).count == 1
+    assert Lookup(materials(root)).find(JOIN) == "converted cut converted joined"
+    hold.release()
+    assert evict(tmp_path, 0).count == 3
 
 
 def test_other_inputs_make_another_result(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ and nothing is spent.
 """
 
 import sys
+import zipfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from advisor.engine.question import resolve
 from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, most_promising_first, prior_accuracy
 from advisor.engine.space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
+from tests.datasets.folders import make
 from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.plans import changed, planned
 
@@ -172,6 +174,19 @@ def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> Non
     assert list(found.recipes) == ["float32", "int8"]
     assert found.images is None
     assert not (tmp_path / "runs").exists()
+
+
+def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> None:
+    folder, file = make(tmp_path / "photos", cat=20, dog=20), tmp_path / "photos.zip"
+    with zipfile.ZipFile(file, "w") as archive:
+        for path in sorted(folder.rglob("*.jpg")):
+            archive.write(path, path.relative_to(folder))
+    asked = {"data": str(file), "candidates": ["squeezenet_1.1_227"], "executor": "ray"}
+    with pytest.raises(UsageError, match=f"images inside '{file}' cannot be sent to other machines"):
+        resolve_parts(resolve(asked), lambda _: None)
+    shared = resolve_parts(resolve({**asked, "shared_folder": str(tmp_path)}), lambda _: None)
+    assert shared.images is not None
+    assert len(shared.images.dataset.images) == 40
 
 
 def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
