@@ -33,7 +33,7 @@ def cache_root() -> Path:
 
 
 def require_cache() -> None:
-    """Make the folder of all caches; UsageError if it cannot be made, or files cannot be written to it."""
+    """Make the folder of all caches; UsageError if it or files in it cannot be made, or its limit is no size."""
     root = cache_root()
     hint = "set ADVISOR_CACHE_DIR to a folder that you can write to"
     try:
@@ -42,6 +42,7 @@ def require_cache() -> None:
         raise UsageError(f"the cache '{root}' cannot be made ({error.strerror or error})", hint) from None
     if not os.access(root, os.W_OK | os.X_OK):
         raise UsageError(f"the cache '{root}' cannot be written to", hint)
+    limit_bytes(root)
     for left in root.glob(f"artifacts/*/{_MAKING}*"):  # nobody makes them any more if their makers were killed
         key = left.name.removeprefix(_MAKING).rpartition("-")[0]
         with contextlib.suppress(Timeout, OSError), FileLock(left.with_name(f"{key}.lock"), timeout=0):

@@ -309,12 +309,12 @@ def sum_bytes(entries: Iterable[CacheEntry]) -> int:
 
 
 def warn_if_too_small(root: Path, hold: Hold, most_bytes: int) -> None:
-    """Log what the limit must be for a search to find all its results again, if it is below that."""
+    """Log what the limit must be for the same command to find all its results again, if it is below that."""
     entries = entries_of(root)
     needed = sum_bytes(each for each in entries if each.key in hold.keys or not each.key.startswith(f"{RESULTS}/"))
     if needed > most_bytes:
         _log.warning(
-            "this search needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "
-            "the next search computes them again; set --cache-size to %s or more",
+            "this command needs %s of the cache, downloads included, and the limit is %s: some of its results go, and "
+            "the next one computes them again; set --cache-size to %s or more",
             *map(show_bytes, (needed, most_bytes, needed)),
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.store import ArtifactCache, limited_cache
+from advisor.store import ArtifactCache, limited_cache, require_cache
 from advisor.store.files import changed_file
 from advisor.store.limit import Hold, entries_of, evict, hold_of_process, keep_run, limit_bytes, uses_of
 
@@ -140,7 +140,7 @@ def test_a_cache_for_a_block_is_within_its_limit_afterwards_and_says_what_the_se
         folders = [cache.get("head-5", {"number": number}, filler(MEGABYTE)) for number in range(4)]
         assert all(folder.is_dir() for folder in folders)
     assert sum(entry.size_bytes for entry in entries_of(root)) <= 2_500_000
-    assert "this search needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
+    assert "this command needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
 
 
 def test_twenty_searches_leave_no_more_than_the_limit(root: Path) -> None:
@@ -160,7 +160,7 @@ def test_the_default_limit_is_a_tenth_of_a_small_disk_or_what_the_environment_sa
     assert limit_bytes(root, 5) == 5
     monkeypatch.setenv("ADVISOR_CACHE_SIZE", "much")
     with pytest.raises(UsageError, match="ADVISOR_CACHE_SIZE: 'much' is not a number with a unit"):
-        limit_bytes(root)
+        require_cache()
 
 
 USER = """
