@@ -141,7 +141,13 @@ def decoding(folder: Path, _count: int, _classes: int) -> int:
 
 def read_survey(folder: Path) -> Any:
     """Return what :func:`decoding` found."""
-    return pickle.loads((folder / "survey.pickle").read_bytes())
+    return unpickled(folder / "survey.pickle")
+
+
+def unpickled(path: Path) -> Any:
+    """Return what an earlier stage of this benchmark wrote."""
+    with path.open("rb") as file:
+        return pickle.load(file)
 
 
 def near_duplicate_search(folder: Path, _count: int, _classes: int) -> int:
@@ -157,8 +163,7 @@ def splitting(folder: Path, _count: int, _classes: int) -> int:
     """Look for groups, and divide the images."""
     from advisor.datasets.division import divide
 
-    pairs = pickle.loads((folder / "pairs.pickle").read_bytes())
-    divide(read_survey(folder), 0, pairs)
+    divide(read_survey(folder), 0, unpickled(folder / "pairs.pickle"))
     return 0
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -48,9 +49,10 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block. Of equal images,
     the first one stands for all: each other one is paired with it, and with the first of those that are similar.
     """
-    copies = list(members_of(thumbnail.tobytes() for thumbnail in thumbnails).values())
+    copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
     found = [(members[0], each, 1.0) for members in copies for each in members[1:]]
-    for pair in _near(thumbnails[[members[0] for members in copies]]):
+    firsts = [members[0] for members in copies]
+    for pair in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
         one, two = copies[pair.first], copies[pair.second]
         found += [(one[0], each, pair.similarity) for each in two]
         found += [(each, two[0], pair.similarity) for each in one[1:]]

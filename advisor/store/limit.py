@@ -23,9 +23,11 @@ from advisor.core.units import plural, show_bytes, size_bytes
 from advisor.store.files import sha256_json, write_atomically
 
 RESULTS = "artifacts"
-"""The folder of results, which can be computed again; the other folders are downloads, which may not come back."""
+"""The folder of results, which can be computed again."""
 
-DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial")
+DOWNLOADS = ("weights", "packages", "runtimes", "shipped", "partial", "catalogues", "runs")
+"""The folders of what may not come back without a network, and two small indexes."""
+
 MOST_BYTES = 20_000_000_000
 _DISK_SHARE = 10  # The default limit is at most this part of the disk
 _GOING = ".going-"  # Begin of the name of a result that an eviction removes
