@@ -136,7 +136,7 @@ def check_data(
         print([finding.message for finding in checked.findings])
 
     Args:
-        data: a folder, or a CSV or Parquet manifest; for boxes also a COCO file.
+        data: a folder, a CSV or Parquet manifest, or a file with images (zip, tar, ...); for boxes also a COCO file.
         tell: called with a line about each step.
 
     Raises:

@@ -181,7 +181,9 @@ def _only_group() -> None:
 @data_app.command("check", short_help="Find faults and write a manifest without them.")
 @takes(annotations_of(options_of(CheckDataKeywords)))
 def check(
-    data: Annotated[str, argument("DATA", "Folder of images, a CSV or Parquet manifest, or a COCO file.")],
+    data: Annotated[
+        str, argument("DATA", "Folder of images, a manifest, a zip, tar or table of images, or a COCO file.")
+    ],
     *,
     html: Annotated[str, option("FILE", "File for the contact sheet of the suspects.")] = "data-check.html",
     sort: Sort = "",
