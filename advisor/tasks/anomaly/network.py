@@ -1,7 +1,8 @@
 """What is usual at each place of an image: a Gaussian of a backbone's maps, and the file with the distances from it.
 
 T. Defard et al., "PaDiM: a Patch Distribution Modeling Framework for Anomaly Detection and Localization" (2021). Here
-an image is evened first, and the file has the whole computation.
+an image is evened first, ways in which whole good images differ are taken out of the maps, and the file has the whole
+computation.
 """
 
 from __future__ import annotations
@@ -35,44 +36,69 @@ if TYPE_CHECKING:
 
 Floats = NDArray[np.float32]
 STRIDE = 16  # Pixels of the input to a cell of the maps
-CHANNELS = 64  # Channels that the maps are projected to: 96 gain 0.3 to 0.9 points of AUROC, and 4 MB
-OWN, RIDGE = 0.95, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
+CHANNELS = 96  # Channels that the maps are projected to
+WHOLE, IMAGES_EACH = 64, 8  # Ways in which whole images differ, at most; good images that are needed for each
+OWN, RIDGE = 0.8, 0.03  # Shares of a place's own covariance, and of the mean variance that is added to it
 EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
 MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each
-REACH = 3  # Cells that the blur reaches; its standard deviation is one cell
+REACH, BLUR = 3, 1.25  # Cells that the blur reaches; its standard deviation
 FOLDS, ALARMS, SURE = 4, 0.05, 0.95
 """Folds of the good images; the share of them that may be a false alarm, and how sure that is."""
 
 
 @dataclass(frozen=True, eq=False)
 class Usual:
-    """The Gaussian at each place."""
+    """The Gaussian at each place, of what is left of the maps without the ways in which whole images differ."""
 
     projection: Floats  # of the channels of the maps, (C, D)
     means: Floats  # (rows, columns, D)
-    whitening: Floats  # (rows, columns, D, D): of a difference from the mean, it makes one of variance 1
+    whole: Floats  # (coarse rows x coarse columns x D, K): orthonormal ways in which whole good images differ
+    whitening: Floats  # (rows, columns, D, D): it makes variance 1 of what is left
 
     @classmethod
     def of(cls, maps: Floats, projection: Floats) -> Usual:
-        """Return the Gaussians of the maps of good images, (N, rows, columns, C)."""
+        """Return the Gaussians of the maps of good images, (N, rows, columns, C).
+
+        The ways are principal components of coarse maps: light and grain change in all places at once, a fault in few.
+        """
         values = maps @ projection
         means = values.mean(axis=0)
-        rest = np.ascontiguousarray((values - means).transpose(1, 2, 3, 0))
+        coarse = _coarse(values - means).reshape(len(maps), -1)
+        count = min(WHOLE, *(size // IMAGES_EACH for size in coarse.shape))
+        energy, axes = (each[..., len(maps) - count :] for each in np.linalg.eigh(coarse @ coarse.T))
+        whole = coarse.T @ (axes / np.sqrt(np.maximum(energy, 1e-9)))
+        rest = np.ascontiguousarray(_without(values - means, whole).transpose(1, 2, 3, 0))
         own = rest @ rest.transpose(0, 1, 3, 2) / max(len(maps) - 1, 1)
         shared = own.mean(axis=(0, 1))
         noise = RIDGE * float(np.trace(shared)) / len(shared) * np.eye(len(shared))
         spread, axes = np.linalg.eigh(OWN * own + (1 - OWN) * shared + noise)
-        return cls(projection, means, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
+        return cls(projection, means, whole, np.asarray(axes / np.sqrt(spread)[..., None, :], np.float32))
 
     def heat(self, maps: Floats) -> Floats:
         """Return the blurred distances from the means, (N, rows, columns)."""
-        apart = np.einsum("nhwd,hwde->nhwe", maps @ self.projection - self.means, self.whitening, optimize=True)
+        rest = _without(maps @ self.projection - self.means, self.whole)
+        apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
         return _blurred(np.sqrt((apart**2).sum(axis=-1)))
+
+
+def _coarse(maps: Floats) -> Floats:
+    """Return means of 2 x 2 cells, (N, rows / 2, columns / 2, D), rounded up: the last ones may have fewer cells."""
+    maps = np.pad(maps, ((0, 0), (0, maps.shape[1] % 2), (0, maps.shape[2] % 2), (0, 0)), "edge")
+    cells = maps.reshape(len(maps), maps.shape[1] // 2, 2, maps.shape[2] // 2, 2, -1)
+    return np.asarray(cells.mean(axis=(2, 4)), np.float32)
+
+
+def _without(apart: Floats, whole: Floats) -> Floats:
+    """Return differences from the means without the ways in which whole images differ, (N, rows, columns, D)."""
+    coarse = _coarse(apart)
+    known = (coarse.reshape(len(apart), -1) @ whole @ whole.T).reshape(coarse.shape)
+    fine = known.repeat(2, axis=1).repeat(2, axis=2)[:, : apart.shape[1], : apart.shape[2]]
+    return np.asarray(apart - fine, np.float32)
 
 
 @cache
 def _kernel() -> Floats:
-    line = np.exp(-0.5 * np.arange(-REACH, REACH + 1) ** 2)
+    line = np.exp(-0.5 * (np.arange(-REACH, REACH + 1) / BLUR) ** 2)
     return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
 
 
@@ -160,13 +186,19 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     rows, columns, width = usual.means.shape
     places = rows * columns
     reduced = keras.layers.Conv2D(width, 1, use_bias=False)
-    values = ops.reshape(reduced(maps.output), (places, width, 1)) - usual.means.reshape(places, width, 1)
-    apart = ops.sum(values * usual.whitening.reshape(places, width, width), axis=1)  # BATCH_MATMUL is wrong in int8
+    values = reduced(maps.output) - usual.means
+    coarse = keras.layers.AveragePooling2D(2, padding="same")(values)
+    known, back = (keras.layers.Dense(size, use_bias=False) for size in usual.whole.shape[::-1])
+    whole = ops.reshape(back(known(keras.layers.Flatten()(coarse))), coarse.shape)
+    rest = values - keras.layers.UpSampling2D(2)(whole)[:, :rows, :columns]
+    towards = usual.whitening.reshape(places, width, width)
+    apart = ops.sum(ops.reshape(rest, (places, width, 1)) * towards, axis=1)  # BATCH_MATMUL is wrong in int8
     distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
     blur = keras.layers.Conv2D(1, 2 * REACH + 1, padding="same", use_bias=False)
     away = blur(distances) * (1.0 / _inside(rows, columns))[None, :, :, None]
     over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
-    reduced.set_weights([usual.projection[None, None]])
+    for layer, weights in ((reduced, usual.projection[None, None]), (known, usual.whole), (back, usual.whole.T)):
+        layer.set_weights([weights])
     blur.set_weights([_kernel()[:, :, None, None]])
     return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(over / (over + 1.0))})
 
@@ -193,7 +225,7 @@ def learn(
         keras.backend.clear_session()
 
 
-VERSION = "5"  # Raised when equal images and weights give another file
+VERSION = "6"  # Raised when equal images and weights give another file
 
 
 def learnt(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:

@@ -23,7 +23,7 @@ from advisor.exporting.photograph import Answerer, predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks.anomaly.files import Marked, Marker, heat_png, pixel_auroc, spoiled
-from advisor.tasks.anomaly.network import Scale, Usual
+from advisor.tasks.anomaly.network import Scale, Usual, with_distances
 from tests.browsers import browser, new_context, require_runtime
 from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
 from tests.tasks.anomaly.parts import part, parts
@@ -54,6 +54,29 @@ def test_a_place_that_is_unlike_itself_is_the_hottest() -> None:
     odd = gaussians(1, 2)
     odd[0, 2, 3] += 20
     assert np.unravel_index(usual.heat(odd)[0].argmax(), (4, 5)) == (2, 3)
+
+
+def test_what_changes_in_all_places_at_once_is_usual() -> None:
+    light = np.random.default_rng(5).normal(0, 3, (400, 1, 1, 1)).astype(np.float32)
+    usual = Usual.of(gaussians(400) + light, np.eye(3, dtype=np.float32))
+    plain, bright, odd = (gaussians(1, 2) for _ in range(3))
+    bright += 9
+    odd[0, 2, 3] += 9
+    plain_heat, bright_heat, odd_heat = (usual.heat(each).max() for each in (plain, bright, odd))
+    assert bright_heat < 1.5 * plain_heat
+    assert odd_heat > 2 * plain_heat
+
+
+@pytest.mark.integration
+def test_a_file_computes_the_same_as_the_gaussians() -> None:
+    import keras
+
+    usual = Usual.of(gaussians(), np.eye(3, dtype=np.float32))
+    image = keras.Input((4, 5, 3), batch_size=1)
+    file = with_distances(keras.Model(image, keras.layers.Activation("linear")(image)), usual, Scale(0.5, 2.0))
+    new = gaussians(1, 4)
+    over = np.maximum(usual.heat(new) - 0.5, 0) / 1.5
+    np.testing.assert_allclose(file(new)["heat"][..., 0], over / (over + 1), rtol=1e-3)
 
 
 def test_at_most_five_in_a_hundred_new_good_images_are_above_the_threshold() -> None:
