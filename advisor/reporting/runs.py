@@ -245,7 +245,9 @@ class RunIndex:
         return row if known["stamp"] == repr(stamp) else None
 
     def keep(self, name: str, stamp: object, row: RunRow) -> None:
-        """Remember the row of a run."""
+        """Remember the row of a run, unless its name is no text."""
+        if name.encode(errors="replace").decode() != name:
+            return
         self._rows[name], self._changed = {"stamp": repr(stamp), "row": to_json(row)}, True
 
     def write(self) -> None:

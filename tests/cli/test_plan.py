@@ -292,7 +292,7 @@ def commands(group: Any, *names: str) -> Iterator[Any]:
 
 WITHOUT_TABLE = {
     "init", "catalog show", "catalog fetch", "catalog check", "catalog add", "devices show", "devices add",
-    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep",
+    "devices remove", "devices calibrate", "explain", "predict", "serve", "mcp", "cache clean", "cache keep", "verify",
 }  # fmt: skip
 
 

@@ -135,6 +135,7 @@ def _question(written: Options) -> Question:
     return replace(
         plain,
         devices=tuple(dict.fromkeys(filter(None, devices))) or (HOST,),
+        fleet=written["fleet"] or "",
         limits=limits,
         metric=metric,
         costs=parse_costs(written["costs"]) if written["costs"] else None,
