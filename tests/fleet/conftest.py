@@ -1,5 +1,7 @@
 """A run of a real search with a fleet, and its bundle."""
 
+import shutil
+
 import pytest
 
 import advisor
@@ -14,10 +16,11 @@ __all__ = ["own_ssh", "photos", "shared_folder", "ssh_server", "warm_cache", "wi
 
 @pytest.fixture(scope="session")
 def with_fleet(with_images: Searched, tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    """The search answered again for a fleet."""
-    table = tmp_path_factory.mktemp("fleet") / "fleet.csv"
-    table.write_text(PHONES, encoding="utf-8")
-    return RunFolder.open(advisor.reevaluate_fleet(with_images.run.path, str(table)).run)
+    """A copy of the search, answered again for a fleet: the new run lies beside its parent."""
+    folder = tmp_path_factory.mktemp("fleet")
+    (folder / "fleet.csv").write_text(PHONES, encoding="utf-8")
+    run = shutil.copytree(with_images.run.path, folder / "runs" / with_images.run.path.name, symlinks=True)
+    return RunFolder.open(advisor.reevaluate_fleet(run, str(folder / "fleet.csv")).run)
 
 
 @pytest.fixture(scope="session")
