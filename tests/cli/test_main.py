@@ -19,7 +19,7 @@ import typer
 from advisor import __version__
 from advisor.cli import options as completion
 from advisor.cli.main import app
-from advisor.cli.output import QUIET, SlowSteps, download_bars, note, progress
+from advisor.cli.output import BEGAN, QUIET, SlowSteps, download_bars, note, progress
 from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
 from tests.cli.conftest import Advisor
 from tests.cli.test_plan import commands
@@ -188,6 +188,7 @@ def wait_for(said: Callable[[], bool]) -> None:
 
 
 def test_a_short_step_is_not_shown_in_a_log(capsys: pytest.CaptureFixture[str]) -> None:
+    BEGAN.set(None)  # no command began, whatever another test ran in this process
     with progress("the first") as tell:
         tell("a step")
     assert capsys.readouterr() == ("", "")
