@@ -18,6 +18,7 @@ from advisor.engine.question.values import Question
 from advisor.engine.targets.device_prediction import DevicePredictor, one_each
 from advisor.fleet.choice import Floats, choose, total
 from advisor.fleet.phones import Fleet, Phone, read_fleet
+from advisor.reporting import text
 
 MOST_FILES = 3
 
@@ -301,7 +302,7 @@ def _flips(
             values = matrix.values(scale)
             found = max((choose(values, len(s)) for s in sets), key=lambda s: total(values, s) - POINTS_A_FILE * len(s))
             if set(found) != set(sets[best]):
-                names = listed([name_of(matrix.files[file]) for file in found], MOST_FILES)
+                names = listed([text.file(matrix.files[file]) for file in found], MOST_FILES)
                 flips.append(f"the latency budget is {show_ms(scale * limit)}: {names}")
                 break
     return tuple(flips)
@@ -315,14 +316,9 @@ def _floor_note(matrix: Matrix, option: FleetOption) -> str:
     slow = f"; its slowest phone needs a budget of {show_ms(max(needed))}" if needed else ""
     budget = show_ms(matrix.limits.latency_ms or 0)
     return (
-        f"no file is sure to meet {budget} on any phone: the floor is {name_of(option.files[0])}, "
+        f"no file is sure to meet {budget} on any phone: the floor is {text.file(option.files[0])}, "
         f"which meets it on {percent(option.met_share)} of the phones by expectation{slow}"
     )
-
-
-def name_of(file: Evaluation) -> str:
-    """Return the name of a file for people: card and variant."""
-    return f"{file.configuration.card} {file.configuration.variant_name}"
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from advisor.devices.profiles.loading import SOCS_FILE, shipped_fleets
 from advisor.devices.profiles.runtimes import core_named
 from advisor.devices.profiles.values import TFLITE_RUNTIMES, Cluster
 from advisor.engine.targets.target_devices import TargetDevice
+from advisor.fleet.selector import plain
 
 COLUMNS = ("device", "soc", "share", "os", "runtime", "cores", "memory")
 """Columns of a fleet: ``device`` or ``soc`` and ``share`` are needed."""
@@ -30,7 +31,6 @@ MOST_PHONES = 2000
 MOST_USERS = 1e10  # largest share, which may be a number of users
 
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
-_MAKERS = re.compile(r"^(qualcomm|mediatek|samsung|hisilicon|google|unisoc|spreadtrum|apple)")
 
 
 @dataclass(frozen=True)
@@ -81,19 +81,14 @@ class Fleet:
         return sum(phone.share for phone in self.phones if phone.device is None)
 
 
-def plain_name(name: str) -> str:
-    """Return a name of a SoC for comparison: small letters and digits, without its maker."""
-    return _MAKERS.sub("", re.sub(r"[^a-z0-9+]", "", name.casefold()))
-
-
 @cache
 def known_socs() -> Mapping[str, Soc]:
-    """Return the shipped systems on chip by each of their names, see :func:`plain_name`."""
+    """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
     path = shipped_profiles() / "fleets" / SOCS_FILE
     found: dict[str, Soc] = {}
     for row in _rows(path.read_text(encoding="utf-8")):
         soc = Soc(row["soc"], tuple(row["names"].split("|")), row["gpu"], clusters_of(row["cores"]))
-        found |= {plain_name(name): soc for name in (soc.name, *soc.names)}
+        found |= {plain(name): soc for name in (soc.name, *soc.names)}
     return found
 
 
@@ -231,12 +226,12 @@ def _profile(
     profile = profiles.get(device or name) or titles.get(name.casefold())
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
-    by_soc = {plain_name(each.soc): each for each in profiles.values() if each.kind == "phone"}
-    soc, same = known_socs().get(plain_name(name)), by_soc.get(plain_name(name))
+    by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
+    soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
     if cores or soc is not None:
         known = cores or (soc.cores if soc else ())
         phone = DeviceProfile(
-            plain_name(name), name, "phone", same.soc if same else name, (), "", isa="armv8.2-a", cores=known
+            plain(name), name, "phone", same.soc if same else name, (), "", isa="armv8.2-a", cores=known
         )
         near, times = nearest_device(phone, profiles)
         return phone, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None

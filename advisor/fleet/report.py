@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from advisor.core.evaluation import accuracy_of, size_of
 from advisor.core.quantity import percent, whole_percent
 from advisor.core.units import listed, show_bytes, show_ms, show_ms_interval
-from advisor.reporting import blocks
+from advisor.reporting import blocks, text
 
 if TYPE_CHECKING:
     from advisor.fleet.answer import Assigned, FleetAnswer, FleetOption
@@ -143,7 +143,7 @@ def _files(option: FleetOption) -> blocks.Block:
     titles = blocks.columns("tier", "file", "accuracy %", "size", "share of the phones", left=("tier", "file"))
     rows = [
         (f"{tier}{' (floor)' if not tier else ''}",
-         f"{file.configuration.card} {file.configuration.variant_name}", f"{accuracy_of(file):.1f}",
+         text.file(file), f"{accuracy_of(file):.1f}",
          show_bytes(size_of(file)), whole_percent(option.share_of(tier)))
         for tier, file in enumerate(option.files)
     ]  # fmt: skip

@@ -21,12 +21,15 @@ from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import Profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.runtimes import core_named
 from advisor.engine.targets.device_prediction import DevicePredictor
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, exported_model, runners
-from advisor.fleet.answer import FleetOption, fleet_answer, name_of
+from advisor.fleet.answer import FleetOption, fleet_answer
 from advisor.fleet.choice import Floats
-from advisor.fleet.phones import Fleet, cpu_target, known_socs, plain_name, read_fleet, speed
+from advisor.fleet.phones import THREADS, Fleet, cpu_target, known_socs, read_fleet, speed
+from advisor.fleet.selector import plain
+from advisor.reporting import text
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,14 +53,17 @@ RULES = {"up": 0.8, "late": 1.1, "window": 20, "memory_share": 0.25}
 ANDROID_API, IOS = 21, 15
 """Least versions of the systems that LiteRT's current packages state."""
 
-CORES = {
-    "0xd03": 4, "0xd04": 2, "0xd05": 4, "0xd07": 4, "0xd08": 4, "0xd09": 4, "0xd0a": 4, "0xd0b": 8, "0xd0d": 8,
-    "0xd41": 8, "0xd44": 16, "0xd46": 4, "0xd47": 8, "0xd48": 16, "0xd4d": 8, "0xd4e": 16, "0xd80": 4, "0xd81": 8,
-    "0xd82": 16,
+PARTS = {
+    "0xd03": "A53", "0xd04": "A35", "0xd05": "A55", "0xd07": "A57", "0xd08": "A72", "0xd09": "A73", "0xd0a": "A75",
+    "0xd0b": "A76", "0xd0d": "A77", "0xd41": "A78", "0xd44": "X1", "0xd46": "A510", "0xd47": "A710", "0xd48": "X2",
+    "0xd4d": "A715", "0xd4e": "X3", "0xd80": "A520", "0xd81": "A720", "0xd82": "X4",
 }  # fmt: skip
-"""Float multiply-accumulates a cycle (``cores.yaml``) by the part number of a core in ``/proc/cpuinfo``, which is that
-of ``arch/arm64/include/asm/cputype.h`` in Linux: Cortex-A53, A35, A55, A57, A72, A73, A75, A76, A77, A78, X1, A510,
-A710, X2, A715, X3, A520, A720, X4."""
+"""The Cortex core of each part number in ``/proc/cpuinfo``: ``arch/arm64/include/asm/cputype.h`` in Linux."""
+
+
+def core_macs() -> dict[str, int]:
+    """Return the float32 multiply-accumulates a cycle of cores by their part numbers."""
+    return {part: round(core_named(f"Cortex-{name}").macs) for part, name in PARTS.items()}
 
 
 @dataclass(frozen=True)
@@ -74,10 +80,10 @@ def known_phones(fleet: Fleet, profiles: Profiles) -> tuple[KnownPhone, ...]:
     """Return the phones of a fleet, then the shipped systems on chip, then the phones with a profile, each once."""
     found: dict[str, KnownPhone] = {}
     for device in _devices(fleet, profiles):
-        soc = known_socs().get(plain_name(device.profile.soc)) or known_socs().get(plain_name(device.label))
-        names = {plain_name(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
+        soc = known_socs().get(plain(device.profile.soc)) or known_socs().get(plain(device.label))
+        names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
         if not names & found.keys():
-            known = KnownPhone(tuple(sorted(names)), plain_name(soc.gpu) if soc else "", speed(device.profile), device)
+            known = KnownPhone(tuple(sorted(names)), plain(soc.gpu) if soc else "", speed(device.profile), device)
             found |= dict.fromkeys(names, known)
     return tuple({id(each): each for each in found.values()}.values())
 
@@ -121,7 +127,7 @@ def rules_document(
         "window_ms": WINDOW_MS,
         "measuring": _measuring(files, fastest, [each for each, _ in rows], confidence, predictor),
         "rules": RULES,
-        "core_macs": CORES,
+        "core_macs": core_macs(),
         "phones": [
             {
                 "names": each.names,
@@ -236,7 +242,7 @@ def bundle_files(
     tiers = [
         {
             "file": f"tier{place}.tflite",
-            "name": name_of(evaluation),
+            "name": text.file(evaluation),
             "accuracy": _short(accuracy_of(evaluation)),
             "bytes": len(model.content),
             "sha256": hashlib.sha256(model.content).hexdigest(),
@@ -254,7 +260,7 @@ def bundle_files(
         "schema_version": SCHEMA_VERSION,
         "id": hashlib.sha256(content.encode()).hexdigest()[:16],
         "fleet": title,
-        "threads": 4,
+        "threads": THREADS,
         "requires": {"android_api": ANDROID_API, "ios": IOS},
         **rules,
         "tiers": tiers,
@@ -271,7 +277,7 @@ def bundle_files(
         f"{FOLDER}/{DOCUMENT}": (json.dumps(document, indent=1) + "\n").encode(),
         f"{FOLDER}/README.md": _notes(option, document).encode(),
         **{f"{FOLDER}/tier{place}.tflite": model.content for place, model in enumerate(models)},
-        **{f"{FOLDER}/{name}": text for name, text in texts.items()},
+        **{f"{FOLDER}/{name}": content for name, content in texts.items()},
     }
 
 

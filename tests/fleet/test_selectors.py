@@ -15,7 +15,7 @@ import tree_sitter_kotlin
 import tree_sitter_swift
 
 from advisor.fleet.selector import TierSelector, plain
-from advisor.fleet.tiers import CORES, RULES, SELECTORS
+from advisor.fleet.tiers import RULES, SELECTORS, core_macs
 from tests.browsers import browser, new_context
 from tests.exporting.test_model import faults
 from tests.requirements import skip_or_fail
@@ -44,7 +44,7 @@ def document() -> dict[str, Any]:
         "measured_tier": 0,
         "requires": {"android_api": 21, "ios": 15},
         "rules": {**RULES, "window": 5},
-        "core_macs": CORES,
+        "core_macs": core_macs(),
         "measuring": [{"gain": 1.0, "factor": 1.1}, {"gain": 1.0, "factor": 1.2}, {"gain": 0.9, "factor": 1.2}],
         "phones": [
             {"names": names, "gpu": gpu, "speed": speed, "ms": ms, "sure_ms": [1.5 * each for each in ms]}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -29,7 +30,7 @@ _METADATA = b"huggingface"
 NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
 
 
-class _Table:
+class _Table(ABC):
     """What Parquet and Arrow share: the columns of images and labels, and the names of the classes."""
 
     kind = ""
@@ -51,17 +52,17 @@ class _Table:
             )
         self._label, self._names = label_column(file, schema)
 
+    @abstractmethod
     def _open(self) -> pa.Schema:
         """Open the file and return its schema."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _labels(self) -> Iterator[object]:
         """Yield the label of each row."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _cell(self, row: int) -> Any:
         """Return the image of a row as Python values; IndexError if there is no such row."""
-        raise NotImplementedError
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
