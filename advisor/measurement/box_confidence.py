@@ -58,10 +58,10 @@ class ScoreCalibration(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BoxAnswers:
-    """The boxes that were found in some images, the surest and the others alike.
+    """The M boxes that a detector found in N images.
 
-    ``scores`` (M,) are theirs, ``right`` (M,) says which are right, ``images`` (M,) are the numbers of their images.
-    ``true`` is the number of true boxes of each image, (N,).
+    ``scores`` (M,) are their scores, ``right`` (M,) says which are right, and ``images`` (M,) numbers the image of each
+    from 0. ``true`` (N,) is the number of true boxes of each image.
     """
 
     scores: Floats
