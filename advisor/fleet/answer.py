@@ -30,7 +30,7 @@ POINTS_A_FILE = 0.5
 """Points of accuracy, on average over the fleet, that a further file must add: it is tested, hosted, kept current."""
 
 HARDLY = 1e-3
-"""Weight of a phone on which no file is sure to meet the budget: it only says which file is its best."""
+"""Weight of a phone on which no file is sure to meet the budget: it says which file is its best, and adds none."""
 
 OTHER_BUDGETS = ((0.8, 0.7, 0.5), (1.25, 1.5, 2.0))
 """Multiples of the latency limit, shorter and longer ones, that are tried for what would change the answer."""
@@ -213,7 +213,7 @@ def answer_for(fleet: Fleet, matrix: Matrix) -> FleetAnswer:
     values, sets, notes = matrix.values(), list[tuple[int, ...]](), list(fleet.notes)
     for count in range(1, MOST_FILES + 1):
         found = choose(values, count)
-        if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + 1e-9):
+        if sets and (len(found) < count or total(values, found) <= total(values, sets[-1]) + HARDLY):
             notes.append(f"no further file adds anything to {plural(count - 1, 'file')}, so {count} are not offered")
             break
         sets.append(found)

@@ -24,16 +24,15 @@ def blocks_of(view: RunView) -> Sequence[blocks.Block]:
     if found is None:
         return ()
     option = found.option
-    lines = [blocks.Labelled("Instead of it", f"{found.runner_up}")] if found.runner_up else []
-    lines += [blocks.Labelled("The files change if", flip) for flip in found.flips]
-    lines += [blocks.Labelled("Note", note) for note in found.notes]
+    lines = [f"Instead of it: {found.runner_up}"] if found.runner_up else []
+    lines += [f"The files change if {flip}" for flip in found.flips]
     return (
         blocks.Heading("The fleet", "fleet"),
         blocks.Paragraph(f"{found.fleet.title}: {_known(found)}", "lead"),
         blocks.Labelled("Fleet", found.reason, "lead"),
         _chart(found),
         _options(found),
-        *lines,
+        *([blocks.Items([*lines, *found.notes])] if lines or found.notes else []),
         _files(option),
         _phones(option),
         *_unknown(found),

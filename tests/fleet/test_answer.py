@@ -98,3 +98,12 @@ def test_a_run_is_answered_once_for_all_its_reports(tmp_path: Path) -> None:
     assert fleet_answer(run.question, run.evaluations) is first
     other = replace(run.question, limits=replace(run.question.limits, latency_ms=5.0))
     assert fleet_answer(other, run.evaluations) is not first
+
+
+def test_a_file_that_serves_no_further_phone_is_not_offered(matrix: Matrix) -> None:
+    two = replace(matrix, phones=matrix.phones[::2], rows=matrix.rows[::2])
+    found = answer(two, 11.0)  # the slow phone is sure to meet it with no file, and likely with another one
+    assert names(found.options[0].files) == ["mobilenet_v2_1.0_224"]
+    assert found.options[-1].sure_share == found.options[0].sure_share == pytest.approx(5 / 7)
+    assert [len(option.files) for option in found.options] == [1]
+    assert any("no further file adds anything to 1 file" in note for note in found.notes)
