@@ -4,7 +4,7 @@ import hashlib
 import os
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -71,6 +71,8 @@ class Dataset:
     rejected: tuple[Rejected, ...]  # the files left out with their reasons
     fingerprint: str  # SHA-256 of the sorted (class, file hash) pairs; equal data has it at any location
     spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
+    listed: int = 0  # files in the listing, of which some were drawn
+    most: int = 0  # most files that were drawn, 0 for all
 
     @property
     def labels(self) -> tuple[int, ...]:
@@ -92,6 +94,35 @@ class Dataset:
     def shown(self, path: Path) -> str:
         """Return an image's path relative to the root."""
         return Path(os.path.relpath(path, self.root)).as_posix()
+
+
+SPARED, LEAST, RUN = 1.25, 20, 10
+"""A set is read whole unless it has this many times the images that are asked for. Files of a class in each part of the
+user's own split that are drawn at least; and files in a row that are drawn together, at most."""
+
+
+def drawn(listing: Listing, most: int) -> Listing:
+    """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
+
+    Whole groups are drawn that the user named, and of other files some in a row: so pictures of a burst or film, which
+    follow each other in a listing, still show that they belong together. Equal names are drawn alike anywhere.
+    """
+    if len(listing.entries) <= SPARED * most:
+        return listing
+    share, chosen = most / len(listing.entries), set[int]()
+    for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
+        wanted = max(round(share * len(places)), min(LEAST, len(places)))
+        taken, run = 0, min(RUN, max(1, wanted // RUN))
+        units = members_of(listing.entries[place].group or count // run for count, place in enumerate(places))
+        for unit in sorted(units.values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
+            if taken < wanted:
+                chosen.update(places[each] for each in unit)
+                taken += len(unit)
+    return replace(listing, entries=[listing.entries[place] for place in sorted(chosen)])
+
+
+def _rank(entry: Entry) -> bytes:
+    return hashlib.sha256("/".join((entry.label, *entry.path.parts[-2:])).encode("utf-8", "surrogateescape")).digest()
 
 
 def fingerprint(classes: Sequence[str], images: Sequence[LabelledImage]) -> str:

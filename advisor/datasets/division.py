@@ -103,6 +103,12 @@ class Division:
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
         found = [_on_groups(self, dataset)] if self.grouping.of else []
+        read = len(dataset.images) + len(dataset.rejected)
+        if read < dataset.listed:
+            found.append(
+                f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
+                "limit leaves time for. A longer one reads more."
+            )
         if lost := dataset.rejected:
             which = counted(len(lost), "listed image is", "listed images are")
             found.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")

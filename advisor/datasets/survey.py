@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, fingerprint, plain
+from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.images import READ_ERRORS, open_image, orientation, quiet, read_bytes, reason
 from advisor.datasets.layouts import list_files
@@ -177,15 +177,18 @@ class Survey:
         return Survey(dataset, stats[kept], thumbnails[kept], colours[kept], histograms[kept], shots)
 
 
-def survey(source: Path | str | Listing, progress: Progress | None = None) -> Survey:
+def survey(source: Path | str | Listing, progress: Progress | None = None, most: int | None = None) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
     One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
     ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
-    Raises UsageError if the path does not exist, is not a data set, or has only one class.
+    ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Raises
+    UsageError if the path does not exist, is not a data set, or has only one class.
     """
     tell = progress or (lambda _done, _total: None)
     listing = source if isinstance(source, Listing) else list_files(Path(source), lambda count: tell(count, 0))
+    listed = len(listing.entries)
+    listing = drawn(listing, most or listed)
     names = canonical([entry.label for entry in listing.entries], listing.classes)
     classes = tuple(sorted(set(names.values())))
     number = {name: place for place, name in enumerate(classes)}
@@ -211,6 +214,8 @@ def survey(source: Path | str | Listing, progress: Progress | None = None) -> Su
         rejected=tuple(sorted(rejected, key=lambda row: row.path)),
         fingerprint=fingerprint(classes, images),
         spellings=variants(names),
+        listed=listed,
+        most=most or 0,
     )
     count = len(images)
     return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))

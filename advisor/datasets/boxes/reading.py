@@ -135,15 +135,15 @@ class BoxSurvey:
         return {image.path: place for place, image in enumerate(self.images.dataset.images)}
 
 
-def survey_boxes(path: Path, progress: Progress | None = None) -> BoxSurvey:
+def survey_boxes(path: Path, progress: Progress | None = None, most: int | None = None) -> BoxSurvey:
     """Read a set of images with boxes in any format; faults of single files or boxes are recorded, not raised.
 
-    Raises UsageError if the path does not exist, no format fits, or no box can be used.
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no format fits, or no box can be used.
     """
     listing = list_boxes(path)
     relative = bool(listing.relative)
     by_path = {entry.path: entry for entry in listing.entries}
-    images = survey(listing.images, progress)
+    images = survey(listing.images, progress, most)
     images = images.without(list(_mismatched(by_path, images, relative)))
     entries, frames = [by_path[image.path] for image in images.dataset.images], _frames(images)
     as_stored = drawn_as_stored(entries, frames, relative)

@@ -42,12 +42,14 @@ def located(request: Request, run: RunFolder) -> Request:
     """Return the request of a run with paths that can be opened from the current folder.
 
     A path counts from the folder that the run was started in. The copy of a catalogue in the run takes its place if it
-    is no longer there. Other paths stay as they were typed.
+    is no longer there. Other paths stay as they were typed. As many images are read as the run has drawn.
     """
     question = request.question
     data = None if question.data is None else _found(question.data, run)
     profiles, catalog = (tuple(_found(path, run) for path in paths) for paths in (question.profiles, question.catalog))
-    return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog))
+    dataset = run.read_json("dataset.json")
+    most = dataset.get("most_images", 0) if dataset else None
+    return replace(request, question=replace(question, data=data, profiles=profiles, catalog=catalog, most_images=most))
 
 
 def images_folder(run: RunFolder) -> Path:

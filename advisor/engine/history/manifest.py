@@ -52,6 +52,8 @@ def write_images(run: RunFolder, images: Images) -> None:
             "folder": str(dataset.root),
             "pictures_per_class": dict(zip(dataset.classes, dataset.counts, strict=True)),
             **{part: len(getattr(split, part)) for part in PARTS},
+            "listed": dataset.listed,
+            "most_images": dataset.most,
             "own_split": list(split.given),
             "grouping": images.grouping.to_json(),
             "notes": list(images.notes),

@@ -295,6 +295,10 @@ def with_all_before(stages: Iterable[Stage[Any]]) -> tuple[Stage[Any], ...]:
     return tuple(found)
 
 
+TRAINING_WALL = 0.6
+"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
+
+
 @dataclass(frozen=True)
 class CardCosts:
     """Seconds of the evaluation of one card: of what all variants share, of each training's, of each variant's own."""
@@ -332,9 +336,11 @@ class CostModel:
     def chain_s(self, stages: Iterable[Stage[Any]], cores: int, wall: Mapping[StageName, float] | None = None) -> float:
         """Return the rough wall time of stages that wait for each other; features alone are read side by side.
 
-        ``wall`` has the seconds by the clock of a CPU second of a stage, 1 where it has none.
+        ``wall`` has the seconds by the clock of a CPU second of a stage that ran here. Else they are 1, and fewer of
+        fine-tuning.
         """
-        by_clock = {**(wall or {}), StageName.FEATURES: 1.0 / cores}
+        usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
+        by_clock = {**usual, **(wall or {}), StageName.FEATURES: 1.0 / cores}
         return sum(self.seconds(each) * by_clock.get(each.name, 1.0) for each in stages)
 
     def stages(self, card: Card, variants: Collection[Variant] | None = None) -> tuple[Stage[Any], ...]:

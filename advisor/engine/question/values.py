@@ -36,6 +36,7 @@ class Question:
     Attributes:
         data: folder or manifest of labelled images.
         judged_whole: all labelled images are held out; nothing is learnt from them.
+        most_images: most labelled images that are read, 0 for all; None: as many as a time limit leaves time for.
         unknown: folder of images of things that are none of the classes.
         devices: names of devices, each once: ``host``, ``galaxy-s24``, ``galaxy-s24:qnn-npu``.
         fleet: the table of phones that one to three files shall serve, as text (``advisor/fleet``); empty for none.
@@ -54,6 +55,7 @@ class Question:
     task: str = DEFAULT_TASK
     data: Path | None = None
     judged_whole: bool = False
+    most_images: int | None = None
     unknown: Path | None = None
     devices: tuple[str, ...] = (HOST,)
     fleet: str = ""

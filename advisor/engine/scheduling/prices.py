@@ -21,9 +21,6 @@ FEW_STEPS, MANY_STEPS = 20.0, 160.0
 """Steps in which fine-tuning gains nothing, and nearly all that it can. On groceries (66 steps an epoch) MobileNetV2
 gained 9 of 10 points in two epochs; on TrashNet (36 steps) EfficientNet-Lite0 its 2.5 points in the last two of six."""
 
-TRAINING_WALL = 0.6
-"""Seconds by the clock of a CPU second of fine-tuning on two cores or more, before one was seen on this machine."""
-
 SURE = 1.5
 """Factor on the expected seconds of a first result, before a stage has shown how fast this machine is."""
 
@@ -136,9 +133,7 @@ class Prices:
 
     def _wall_s(self, stages: Iterable[Stage[Any]]) -> float:
         """Return the seconds by the clock of stages that wait for each other."""
-        cores, known = self._plan.cores, self._limit.wall if self._limit else {}
-        usual = {each: max(TRAINING_WALL, 1.0 / cores) for each in StageName if recipe_of(each).tunes_backbone}
-        return self._costs.chain_s(stages, cores, {**usual, **known})
+        return self._costs.chain_s(stages, self._plan.cores, self._limit.wall if self._limit else {})
 
 
 def _tunes(stage: Stage[Any]) -> bool:

@@ -23,9 +23,19 @@ from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset, class_order
 from advisor.datasets.division import Division
 from advisor.datasets.sources import address_of
-from advisor.datasets.split import Split
+from advisor.datasets.split import HOLDOUT_SHARE, VALIDATION_SHARE, Split
 from advisor.downloads.files import FetchOptions, WeightsFile
-from advisor.engine.pipeline.materials import SUBSET_IMAGES, Images, Materials, Role, Workload
+from advisor.engine.pipeline.cost import CostCalibration
+from advisor.engine.pipeline.graph import FLOAT, CostModel
+from advisor.engine.pipeline.materials import (
+    CAPTURED_IMAGES,
+    LARGE,
+    SUBSET_IMAGES,
+    Images,
+    Materials,
+    Role,
+    Workload,
+)
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_classes
@@ -136,12 +146,50 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
             "--sampler: 'gp' is Optuna's Gaussian process, which needs PyTorch, and PyTorch is not installed",
             f"{install_extra('gp')}, or use --sampler advisor",
         )
-    found = resolve_cards(request)
-    images = read_images(request.question, say)
-    require_known_classes(request.question, found.cards, images)
+    found = within_limit(resolve_cards(request))
+    question = found.question
+    images = read_images(question, say)
+    require_known_classes(question, found.cards, images)
     if images is not None:
         _require_sendable(request.execution, images)
     return replace(found, images=images)
+
+
+SAMPLE_SHARE, HEADS, READING_IMAGE_S = 0.75, 3, 0.004
+"""Share of a time limit in which the work on a sample of the images ends, networks of which a search is taken to train
+a head, and CPU seconds of reading an image before (1 ms at 160 pixels a side, more of photographs)."""
+
+
+def within_limit(resolved: Resolved) -> Resolved:
+    """Return the question with the most images that its time limit leaves time for; a resumed run keeps its own.
+
+    In a share of the limit, networks of median MACs get a head, one of them half of a whole fine-tuning, and its file
+    runs on the hold-out: fine-tuning on some images gains more than a head that has seen all. :data:`LARGE` images are
+    always read.
+    """
+    limit_s, question = resolved.execution.time_limit_s, resolved.question
+    if limit_s is None or question.data is None or question.most_images is not None or not resolved.cards:
+        return resolved
+    card = sorted(resolved.cards, key=lambda card: card.macs)[len(resolved.cards) // 2]
+    few, many = (_sample_s(resolved, card, images) for images in (LARGE, 2 * LARGE))
+    most = LARGE + max(0, round((SAMPLE_SHARE * limit_s - few) / (many - few) * LARGE))
+    return replace(resolved, request=replace(resolved.request, question=replace(question, most_images=most)))
+
+
+def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
+    """Return the seconds by the clock that a search with so many images takes for one card."""
+    calibration, question, cores = CostCalibration(), resolved.question, resolved.execution.cores
+    judged = round(HOLDOUT_SHARE * images)
+    compared = round(VALIDATION_SHARE * (images - judged))
+    counts = dict.fromkeys(Role, images) | {
+        Role.LEARNT: images - judged, Role.TRAIN: images - judged - compared, Role.VALIDATION: compared,
+        Role.HOLDOUT: judged, Role.SUBSET: SUBSET_IMAGES, Role.CAPTURED: CAPTURED_IMAGES,
+    }  # fmt: skip
+    workload = Workload(question.trainings, tuple(resolved.recipes), counts, question)
+    costs = CostModel(workload, calibration.pace)
+    graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
+    seconds = [costs.chain_s(stages, cores, calibration.wall) for stages in graphs]
+    return READING_IMAGE_S * images / cores + (max(seconds) + min(seconds)) / 2 + (HEADS - 1) * min(seconds)
 
 
 def _require_sendable(execution: Execution, images: Images) -> None:

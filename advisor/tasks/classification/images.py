@@ -60,7 +60,7 @@ def read(question: Question, say: Say) -> Images:
     """Return images that have classes, and images of other things."""
     path = question.require_data()
     try:
-        read = survey(path, advance(say))
+        read = survey(path, advance(say), question.most_images)
         require_usable(read.dataset)
     except UsageError as error:
         others = ((task.name, task.recognized(path)) for task in TASKS.values())

@@ -24,7 +24,7 @@ from advisor.measurement.average_precision import require_coco
 def read(question: Question, say: Say) -> Images:
     """Return images in which boxes have classes; raises UsageError without the package for average precision."""
     require_coco()
-    read = survey_boxes(question.require_data(), advance(say))
+    read = survey_boxes(question.require_data(), advance(say), question.most_images)
     boxes = Boxes(read.classes, read.objects, read.sizes)
     if question.judged_whole:
         return replace(undivided(read.images.dataset, question.seed), boxes=boxes)

@@ -120,3 +120,11 @@ def test_the_copy_of_a_catalogue_has_no_password_and_the_same_cards(started: Pat
     one, other = (load_catalogue([path])["own_net"] for path in (started / "team.yaml", copy))
     assert one.weights[0].url != other.weights[0].url == "https://host/own.h5"
     assert card_hash(one) == card_hash(other)
+
+
+def test_a_run_reads_as_many_images_again_as_it_has_drawn(run: RunFolder) -> None:
+    assert load_run(run.path).question.most_images is None
+    run.write_json("dataset.json", {"folder": "photos"})
+    assert load_run(run.path).question.most_images == 0
+    run.write_json("dataset.json", {"folder": "photos", "most_images": 700})
+    assert load_run(run.path).question.most_images == 700

@@ -1,0 +1,76 @@
+"""Draw some files of a large listing."""
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from hypothesis import given, strategies as st
+
+from advisor.datasets.dataset import LEAST, SPARED, Entry, Listing, drawn
+from advisor.datasets.survey import survey
+from tests.datasets.folders import make
+
+
+def listing(counts: dict[str, int], root: Path = Path("photos"), part: str = "", group: int = 0) -> Listing:
+    """Return a listing with so many files of each class, in groups of ``group`` files."""
+    entries = [
+        Entry(root / label / f"{number:05d}.jpg", label, part, f"{label} {number // group}" if group else "")
+        for label, count in counts.items()
+        for number in range(count)
+    ]
+    return Listing(root, entries)
+
+
+def counts(found: Listing) -> Counter[str]:
+    return Counter(entry.label for entry in found.entries)
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1), st.integers(1, 500))
+def test_each_class_keeps_its_share_and_a_rare_one_its_files(sizes: dict[str, int], most: int) -> None:
+    whole = listing(sizes)
+    found = drawn(whole, most)
+    if len(whole.entries) <= SPARED * most:
+        assert found is whole
+    else:
+        share = most / len(whole.entries)
+        for label, count in sizes.items():
+            wanted = max(round(share * count), min(LEAST, count))
+            assert wanted <= counts(found)[label] < wanted + 10
+
+
+def test_files_stay_in_the_order_of_the_listing() -> None:
+    whole = listing({"cat": 900, "dog": 600})
+    order = {entry.path: place for place, entry in enumerate(whole.entries)}
+    places = [order[entry.path] for entry in drawn(whole, 200).entries]
+    assert places == sorted(set(places))
+
+
+def test_files_that_follow_each_other_are_drawn_together() -> None:
+    numbers = [int(entry.path.stem) for entry in drawn(listing({"cat": 2000}), 200).entries]
+    assert {number // 10 for number in numbers} == {number // 10 for number in numbers[::10]}
+    assert len(numbers) == 200
+
+
+def test_a_group_of_the_manifest_is_drawn_whole() -> None:
+    found = drawn(listing({"cat": 900, "dog": 900}, group=7), 300)
+    sizes = Counter(entry.group for entry in found.entries)
+    assert set(sizes.values()) <= {7, 900 % 7}
+
+
+def test_each_part_of_the_own_split_keeps_its_share() -> None:
+    train, test = (listing({"cat": count}, part=part) for count, part in ((4000, "train"), (1000, "holdout")))
+    found = drawn(replace(train, entries=[*train.entries, *test.entries]), 500)
+    assert Counter(entry.part for entry in found.entries) == {"train": 400, "holdout": 100}
+
+
+def test_the_same_names_elsewhere_are_drawn_alike() -> None:
+    sizes = {"cat": 900, "dog": 300}
+    here, there = (drawn(listing(sizes, Path(root)), 150) for root in ("photos", "/data/of/a/team"))
+    assert [entry.path.parts[-2:] for entry in here.entries] == [entry.path.parts[-2:] for entry in there.entries]
+
+
+def test_a_data_set_says_how_many_files_were_listed(tmp_path: Path) -> None:
+    root = make(tmp_path / "data", cat=60, dog=60)
+    some, whole = survey(root, most=40).dataset, survey(root).dataset
+    assert (len(some.images), some.listed, some.most) == (40, 120, 40)
+    assert (len(whole.images), whole.listed, whole.most) == (120, 120, 0)

@@ -1,0 +1,62 @@
+"""Find the parts of a question before anything is spent: how many images its time limit leaves time for."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from advisor.engine.pipeline.materials import LARGE
+from advisor.engine.question import resolve
+from advisor.engine.space.resolved import resolve_cards, resolve_parts, within_limit
+from tests.datasets.folders import make
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No earlier search has shown how fast this machine is."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def most_images(**options: object) -> int | None:
+    return within_limit(resolve_cards(resolve({"data": "photos", "workers": 2, **options}))).question.most_images
+
+
+def test_without_a_time_limit_all_images_are_read() -> None:
+    assert most_images() is None
+
+
+def test_a_longer_time_limit_reads_more_images() -> None:
+    ten, twenty, hour = (most_images(time_limit=limit) or 0 for limit in ("10min", "20min", "1h"))
+    assert LARGE < ten < twenty < hour
+    assert hour == pytest.approx(6 * ten, rel=0.2)
+
+
+def test_a_short_limit_and_a_task_without_many_images_read_those_of_a_small_set() -> None:
+    assert most_images(time_limit="1min") == LARGE
+    assert most_images(time_limit="5min", task="object-detection") == LARGE
+
+
+def test_a_heavy_network_leaves_time_for_fewer_images_than_a_light_one() -> None:
+    heavy, light = (
+        most_images(time_limit="1h", candidates=[name]) or 0 for name in ("inception_v3*", "mobilenet_v1_0.25*")
+    )
+    assert heavy < light / 10
+
+
+def test_a_resumed_run_reads_as_many_images_as_before() -> None:
+    request = resolve({"data": "photos", "time_limit": "1h"})
+    for before in (0, 700):
+        asked = replace(request, question=replace(request.question, most_images=before))
+        assert within_limit(resolve_cards(asked)).question.most_images == before
+
+
+def test_the_answer_says_how_many_images_are_read(tmp_path: Path) -> None:
+    root, said = make(tmp_path / "data", cat=80, dog=40), list[str]()
+    request = resolve({"data": str(root)})
+    some = replace(request, question=replace(request.question, most_images=60))
+    images = resolve_parts(some, said.append).images
+    assert images is not None
+    assert images.counts["train"] + images.counts["validation"] + images.counts["holdout"] == 60
+    (note,) = [each for each in images.notes if "are read" in each]
+    assert note.startswith("60 of 120 images are read, in proportion to the classes")
+    assert note in said
