@@ -76,7 +76,8 @@ def _group_folds(
     return chosen[group]
 
 
-VERSION = 7  # Raised when equal features give another head
+VERSION = 8  # Raised when equal features give another head
+CHOSEN_ON = 8000  # Images that choose a head, at most, unless FEW_IMAGES of each class are more; all images fit it
 FEW_IMAGES = 10  # Below this number of images in a class, the nearest-mean head is tried too
 LEAST_GAIN = 0.025
 """Share of images by which a head on all levels must beat the one on the last layer. Levels hold light and texture of
@@ -120,20 +121,35 @@ def train_head(
     """
     targets = np.asarray(labels, dtype=np.int64)
     _require_fitting(features, targets, classes, views)
-    groups = divided(targets, groups)
-    fold = folds(targets, FOLDS, seed, groups)
+    some = _evenly(targets, max(CHOSEN_ON, FEW_IMAGES * classes))
+    own = [groups[place] for place in some.tolist()] if len(groups) else groups
+    own = divided(targets[some], own)
+    fold = folds(targets[some], FOLDS, seed, own)
     with threadpool_limits(limits=1):
-        trial = partial(Trial.of, features, targets, classes, views, last)
-        found = _choose(trial, last, features.shape[1], fold, groups)
-        weights, bias = found.trial.fitted(found.strength)
+        trial = partial(Trial.of, features[some], targets[some], classes, [view[some] for view in views], last)
+        found = _choose(trial, last, features.shape[1], fold, own)
+        whole = len(some) == len(targets)
+        final = found.trial if whole else Trial.of(features, targets, classes, views, last, found.trial.kind)
+        weights, bias = final.fitted(found.strength)
+    answers = np.zeros((len(targets), classes), np.float32)
+    answers[some] = found.probabilities
     facts = HeadFacts(
         kind=found.trial.kind if found.strength else NEAREST_MEAN,
         regularization=found.strength,
         at_grid_end=found.strength in (STRONGER[0], WEAKER[-1]),
         cv_accuracy=float(found.right.mean()),
-        cv_images=len(targets),
+        cv_images=len(some),
     )
-    return Head(weights, bias, facts, found.probabilities)
+    return Head(weights, bias, facts, answers)
+
+
+def _evenly(targets: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Return the places of ``most`` images, each class with its share and at least one; of all if there are fewer."""
+    order = np.argsort(targets, kind="stable")
+    if len(order) <= most:
+        return np.arange(len(order))
+    first = order[np.unique(targets[order], return_index=True)[1]]
+    return np.union1d(first, order[np.arange(most) * len(order) // most])
 
 
 def fit_head(

@@ -213,3 +213,18 @@ def test_features_that_do_not_vary_give_a_head_that_knows_nothing() -> None:
     assert np.isfinite(head.weights).all()
     assert np.isfinite(head.bias).all()
     assert head.facts.cv_accuracy < 0.5
+
+
+def test_some_images_choose_the_head_of_a_large_set_and_all_fit_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = _clouds([400, 400, 40], distance=4)
+    whole = train_head(features, labels, 3, seed=0)
+    monkeypatch.setattr("advisor.training.head.CHOSEN_ON", 210)
+    head = train_head(features, labels, 3, seed=0)
+    assert head.answers is not None
+    answered = head.answers.any(axis=1)
+    assert (head.facts.cv_images, int(answered.sum())) == (210, 210)
+    assert np.bincount(np.array(labels)[answered]).tolist() == [100, 100, 10]
+    fitted = fit_head(features, labels, 3, head.facts.regularization, kind=head.facts.kind)
+    np.testing.assert_allclose(head.weights, fitted[0], rtol=1e-5, atol=1e-7)
+    unseen, truth = _clouds([400, 400, 400], distance=4, seed=1)
+    assert (_labels(head, unseen) == truth).mean() == pytest.approx((_labels(whole, unseen) == truth).mean(), abs=0.02)
