@@ -1,6 +1,6 @@
 """Find near duplicates among images, by a perceptual hash, and crops, by the features of a network."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
@@ -19,6 +19,8 @@ BITS = 64
 MAX_DISTANCE = 8  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
 _LOW, _BLOCK = 9, 2048
+MANY, PIECES, PIECE = 30_000, 5, 12
+"""Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,9 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
 
     A perceptual hash compares the low frequencies of a small grey version with their median (pHash; Zauner,
     "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression and mild
-    changes of brightness keep it; crops and rotations do not. A match is confirmed on the small grey versions. All
-    pairs are compared in blocks: 100,000 images take less than a minute and the memory of one block. Of equal images,
-    the first one stands for all: each other one is paired with it, and with the first of those that are similar.
+    changes of brightness keep it; crops and rotations do not. A match is confirmed on the small grey versions. Of
+    equal images, the first one stands for all: each other one is paired with it, and with the first of those that are
+    similar.
     """
     copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
     found = [(members[0], each, 1.0) for members in copies for each in members[1:]]
@@ -67,16 +69,45 @@ def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     """Return every pair of similar images, sorted."""
     starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
     hashes = np.concatenate([np.zeros(0, np.uint64), *(perceptual_hashes(thumbnails[i : i + _BLOCK]) for i in starts)])
-    pairs = []
+    pairs = sorted(close_pairs(hashes) if len(hashes) > MANY else all_close(hashes))
+    alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
+    return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= MIN_CORRELATION)
+
+
+def all_close(hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+    """Yield the pairs of close hashes (first < second), by comparing all in blocks."""
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
             distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ hashes[None, column : column + _BLOCK])
             for first, second in np.argwhere(distances <= MAX_DISTANCE):
                 if column + second > row + first:
-                    pairs.append((row + int(first), column + int(second)))
-    pairs.sort()
-    alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
-    return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= MIN_CORRELATION)
+                    yield row + int(first), column + int(second)
+
+
+def close_pairs(hashes: NDArray[np.uint64]) -> set[tuple[int, int]]:
+    """Return the pairs of hashes (first < second) that differ in :data:`MAX_DISTANCE` bits at most.
+
+    Of :data:`PIECES` pieces of two such hashes, one differs in a single bit at most: two bits in each would be ten. So
+    a hash is compared with those alone that have nearly the same piece. Source: M. Norouzi, A. Punjani, D. Fleet, "Fast
+    Search in Hamming Space with Multi-Index Hashing", CVPR 2012.
+    """
+    found = set[tuple[int, int]]()
+    for number in range(PIECES):
+        pieces = (hashes >> np.uint64(number * PIECE)) & np.uint64(2**PIECE - 1)
+        order = np.argsort(pieces, kind="stable")
+        keys, starts = np.unique(pieces[order], return_index=True)
+        places = dict(zip(keys.tolist(), np.split(order, starts[1:]), strict=True))
+        for key, own in places.items():
+            nearly = [key ^ (1 << bit) for bit in range(PIECE)]
+            others = np.concatenate([own, *(places[each] for each in nearly if each > key and each in places)])
+            for start in range(0, len(own), _BLOCK):
+                some = own[start : start + _BLOCK]
+                distances = np.bitwise_count(hashes[some, None] ^ hashes[None, others])
+                for one, other in np.argwhere(distances <= MAX_DISTANCE):
+                    first, second = int(some[one]), int(others[other])
+                    if first != second:
+                        found.add((min(first, second), max(first, second)))
+    return found
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:
