@@ -32,7 +32,7 @@ from advisor.core.units import show_seconds
 from advisor.datasets.images import sha256_of
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
-from advisor.engine.history.loaded_run import LoadedRun, input_spec, load_run, section
+from advisor.engine.history.loaded_run import LoadedRun, images_folder, input_spec, load_run, section
 from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.evaluation.accuracy import share_of
 from advisor.engine.pipeline.stage import StageName
@@ -364,11 +364,11 @@ def _lost(row: Evaluation, limit: float | None) -> bool:
 
 def _training_images(run: LoadedRun) -> tuple[Path, ...]:
     """Return a few training images, evenly drawn; none where they are no longer available."""
-    rows, root = run.folder.read_json("split.json").get("train") or [], run.question.data
-    if not rows or root is None:
+    rows, root = run.folder.read_json("split.json").get("train") or [], images_folder(run.folder)
+    if not rows:
         return ()
     chosen = rows[:: max(1, len(rows) // IMAGES)][:IMAGES]
-    paths = tuple((root if root.is_dir() else root.parent) / str(row.get("path")) for row in chosen)
+    paths = tuple(root / str(row.get("path")) for row in chosen)
     return paths if all(path.is_file() for path in paths) else ()
 
 
