@@ -33,7 +33,7 @@ search: .data $(VENV)/.runtime ## Find the model to ship: make search ARGS="--bu
 
 .data: # a wrong folder is said at once, and not after the set-up; a command of the shell parses quotes
 	@set -- $(ARGS); while [ $$# -gt 0 ]; do case "$$1" in --data) data=$${2-};; --data=*) data=$${1#--data=};; esac; shift; done; \
-		test -z "$${data-}" -o -e "$${data-}" || { echo "error: --data: '$$data' does not exist" >&2; \
+		case "$${data-}" in "" | s3://* | gs://*) ;; *) test -e "$${data}" ;; esac || { echo "error: --data: '$$data' does not exist" >&2; \
 		echo "hint:  name a folder with one sub-folder for each class, or a manifest" >&2; exit 2; }
 
 test-fast: $(VENV)/.dev ## Run the unit tests (under a minute)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
@@ -136,7 +137,8 @@ def check_data(
         print([finding.message for finding in checked.findings])
 
     Args:
-        data: a folder, a CSV or Parquet manifest, or a file with images (zip, tar, ...); for boxes also a COCO file.
+        data: a folder, a CSV or Parquet manifest, or a file with images (zip, tar, ...), also in an object store
+            (``s3://``, ``gs://``); for boxes also a COCO file.
         tell: called with a line about each step.
 
     Raises:
@@ -144,8 +146,13 @@ def check_data(
             exists or cannot be written.
     """
     from advisor.datasets.checks.findings import writable
+    from advisor.downloads.stores import in_store, local
     from advisor.engine import data_check
 
+    data, say = Path(data), tell or (lambda _text: None)
+    if in_store(data) and options["fix"]:
+        why = "--fix: a manifest would name copies in the cache, which removes them in time"
+        raise UsageError(why, "copy the objects into a folder, and check that")
     manifest, checker = writable(Path(options["fix"])) if options["fix"] else None, None
     if options["labels"]:
         catalog = tuple(Path(path) for path in options["catalog"])
@@ -153,7 +160,8 @@ def check_data(
             options["card"], catalog, options["offline"], options["mirror"],
             cache_size=cache_bytes(options["cache_size"]),
         )  # fmt: skip
-    checked = data_check.check_data(Path(data), checker, tell or (lambda _text: None), options["task"])
+    there = local(data, say, options["offline"], cache_bytes(options["cache_size"]))
+    checked = replace(data_check.check_data(there, checker, say, options["task"]), data=data)
     if manifest:
         checked.write_manifest(manifest)
     return checked

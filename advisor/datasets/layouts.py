@@ -13,6 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
+from advisor.core.names import without_password
 from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 from advisor.datasets.images import is_candidate
@@ -363,8 +364,11 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
         path = path.parent
     if not path.exists():
         if _STORE.match(str(path)):
-            hint = "mount the store, or copy its files here; zip, tar, Parquet and Arrow files need no unpacking"
-            raise UsageError(f"--data: '{path}' is in an object store, which is not read directly", hint)
+            hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"
+            raise UsageError(
+                f"--data: '{without_password(str(path).replace(':/', '://', 1))}' is in a store that is not read here",
+                hint,
+            )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)

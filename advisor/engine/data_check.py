@@ -16,7 +16,7 @@ from advisor.catalog.listing import is_here
 from advisor.catalog.weights.fetching import fetch
 from advisor.core.codec import parse
 from advisor.core.errors import StageError, UsageError
-from advisor.core.names import require_known
+from advisor.core.names import require_known, without_password
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.datasets.boxes.values import Box
 from advisor.datasets.checks import kept_together
@@ -138,7 +138,7 @@ class DataCheck:
         """Return a JSON object; paths are relative to the root of the data set."""
         return {
             "schema_version": SCHEMA_VERSION,
-            "data": str(self.data),
+            "data": without_password(str(self.data)),
             "fingerprint": self.survey.dataset.fingerprint,
             **self.content.to_json(),
             "judged_by": self.judged_by,

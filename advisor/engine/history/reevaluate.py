@@ -248,7 +248,7 @@ def _same_images(run: LoadedRun, tell: Tell) -> tuple[Images | None, str]:
     if run.question.data is None:
         return None, ""
     try:
-        images = read_images(run.question, tell)
+        images = read_images(run.question, tell, run.request.execution)
     except AdvisorError as error:
         return None, f"not scored again: {error.message}"
     if images is None or images.dataset.fingerprint != run.dataset.get("fingerprint"):

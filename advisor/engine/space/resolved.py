@@ -17,7 +17,7 @@ from advisor.compression.recipes import RECIPES, Recipe
 from advisor.compression.recipes.base import Needs
 from advisor.core.errors import UsageError, WeightsError, install_extra, nearest
 from advisor.core.metrics import COST_SAVED, LEAST_GROUP_IMAGES, TOP5, WORST_GROUP
-from advisor.core.names import GP, LOCAL
+from advisor.core.names import GP, LOCAL, without_password
 from advisor.core.training import HEAD_SUBSET
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset, class_order
@@ -25,6 +25,7 @@ from advisor.datasets.division import Division
 from advisor.datasets.sources import address_of
 from advisor.datasets.split import HOLDOUT_SHARE, VALIDATION_SHARE, Split
 from advisor.downloads.files import FetchOptions, WeightsFile
+from advisor.downloads.stores import local
 from advisor.engine.pipeline.cost import CostCalibration
 from advisor.engine.pipeline.graph import FLOAT, CostModel
 from advisor.engine.pipeline.materials import (
@@ -148,7 +149,7 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
         )
     found = within_limit(resolve_cards(request))
     question = found.question
-    images = read_images(question, say)
+    images = read_images(question, say, request.execution)
     require_known_classes(question, found.cards, images)
     if images is not None:
         _require_sendable(request.execution, images)
@@ -343,12 +344,17 @@ def find_weights(resolved: Resolved, say: Say) -> Candidates:
     return Candidates(chosen, weights, {name: error.message for name, error in errors.items()})
 
 
-def read_images(question: Question, say: Say) -> Images | None:
-    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them."""
+def read_images(question: Question, say: Say, execution: Execution | None = None) -> Images | None:
+    """Read, check and split the user's images as their task does it; refuse what the question cannot have of them.
+
+    Images in an object store are fetched first; ``execution`` says whether this may be, and the limit of the cache.
+    """
     if question.data is None:
         return None
-    say(f"reading images of {question.data}")
-    images = question.of_task.read(question, say)
+    offline, size = (execution.offline, execution.cache_size) if execution else (False, None)
+    data, unknown = (path and local(path, say, offline, size) for path in (question.data, question.unknown))
+    say(f"reading images of {without_password(str(question.data))}")
+    images = question.of_task.read(replace(question, data=data, unknown=unknown), say)
     require_classes(question.guarantees, images.classes)
     require_metrics(question, images)
     return images
