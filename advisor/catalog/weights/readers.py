@@ -5,7 +5,7 @@ A new format is one function ``read_<format>(path) -> dict[str, ndarray]`` and i
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from advisor.core.errors import WeightsError
+from advisor.store.protobuf import Schema, message_type
 from advisor.tflite import model as tflite
 from advisor.tflite.values import real_values
 
@@ -286,22 +287,6 @@ def read_onnx(path: Path) -> Tensors:
     return tensors
 
 
-def _parsed(path: Path, root: str, schema: Mapping[str, Sequence[str]]) -> Any:
+def _parsed(path: Path, root: str, schema: Schema) -> Any:
     """Return the file as a message of the type ``root``."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-    file = descriptor_pb2.FileDescriptorProto(name="weights.proto")
-    for name, fields in schema.items():
-        message = file.message_type.add(name=name)
-        for entry in fields:
-            number, field, kind = entry.split()
-            label = "LABEL_REPEATED" if kind.endswith("*") else "LABEL_OPTIONAL"
-            kind = kind.rstrip("*")
-            described = message.field.add(name=field, number=int(number), label=label)
-            if kind in schema:
-                described.type_name = f".{kind}"
-            else:
-                described.type = f"TYPE_{kind.upper()}"
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(root)).FromString(path.read_bytes())
+    return message_type(root, schema).FromString(path.read_bytes())
