@@ -16,13 +16,14 @@ import pytest
 from advisor.core import errors
 from advisor.core.errors import StageError, UsageError
 from advisor.datasets import layouts
-from advisor.datasets.checks.findings import write_manifest
+from advisor.datasets.checks.findings import Kind, write_manifest
 from advisor.datasets.dataset import Listing
 from advisor.datasets.images import load, open_image, require_unchanged, sha256_of
 from advisor.datasets.layouts import list_files
 from advisor.datasets.sources import address_of
 from advisor.datasets.sources.tables import ParquetTable
 from advisor.datasets.survey import survey
+from advisor.engine.data_check import check_data
 from tests.datasets.folders import image, make
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
@@ -337,6 +338,16 @@ def test_a_hundred_thousand_classes_are_listed_and_refused_as_too_small(tmp_path
     read = survey(tmp_path / "a.parquet").dataset
     assert len(read.classes) == 100_000
     assert len(read.rejected) == 100_000
+
+
+@pytest.mark.slow
+def test_one_image_ten_thousand_times_is_counted_and_a_split_with_it_is_refused(tmp_path: Path) -> None:
+    others = [("dog", jpeg(number)) for number in range(2, 12)]
+    checked = check_data(zipped(tmp_path / "a.zip", [("cat", jpeg(1))] * 10_000 + others), None)
+    copies = next(each for each in checked.findings if each.kind is Kind.EXACT_DUPLICATES)
+    assert copies.message == "1 image occurs twice or more, 9,999 files too many"
+    assert len(copies.leave_out) == 9_999
+    assert "no image of 'cat' is left for the hold-out, as its images are copies of one another" in checked.not_split
 
 
 @pytest.mark.parametrize("name", ["photos.parquet", "photos.arrow"])
