@@ -78,7 +78,7 @@ class _Task(TypedDict, total=False):
         parse=lambda name, option: names.require_known(option, name, tuple(TASKS)), first=True)]
     data: Annotated[Place, Option(
         QUESTION, "PATH", "Labelled images: a folder with one sub-folder for each class, a CSV or Parquet manifest, or "
-        "a zip, tar, Parquet or Arrow file with images; also in an object store (s3://, gs://).",
+        "a zip, tar, Parquet, Arrow or TFRecord file with images; also in an object store (s3://, gs://).",
         parse=_path, first=True)]
     unknown: Annotated[Place, Option(
         QUESTION, "DIR", "Folder of images of things outside your classes, to see how the pick answers them.",

@@ -17,7 +17,7 @@ from advisor.core.names import without_password
 from advisor.core.units import plain as plain_text
 from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
 from advisor.datasets.images import is_candidate
-from advisor.datasets.sources import SOURCES, archive_of
+from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import NEEDS_PYARROW, holds_images
 from advisor.store.yamlfile import open_file
 
@@ -32,7 +32,7 @@ MAX_TABLE_BYTES = 2**30
 HINT = (
     "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
     "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
-    ".parquet, .arrow)"
+    ".parquet, .arrow, .tfrecord)"
 )
 
 
@@ -190,6 +190,7 @@ def _ignored(name: str) -> bool:
 
 
 PARQUET = frozenset({".parquet", ".pq"})
+RECORDS = frozenset({".tfrecord", ".array_record"})
 CSV = frozenset({".csv", ".tsv"})
 SUFFIXES = CSV | PARQUET
 LONGEST_LABEL = 1000
@@ -372,7 +373,7 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
         return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
-    if path.is_file() and path.suffix.lower() in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
+    if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
         return list_archives(path, [path], listed)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return list_manifest(path, listed)
@@ -384,7 +385,7 @@ def archives_in(folder: Path) -> list[Path]:
     found = []
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not _ignored(name)]
-        found += [Path(place, name) for name in names if not _ignored(name) and Path(name).suffix.lower() in SOURCES]
+        found += [Path(place, name) for name in names if not _ignored(name) and kind_of(Path(name)) in SOURCES]
     return sorted(file for file in found if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
@@ -394,6 +395,10 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
+    sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
+    if len(sets) > 1:
+        shown = _some([str(each.relative_to(path)) for each in sets])
+        raise UsageError(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", f"name one: --data {sets[-1]}")
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     several = len({part for file in files if (part := _part_of(file, path))}) > 1
@@ -418,8 +423,14 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
     return Listing(path, entries, (), rejected)
 
 
+def _is_record(file: Path) -> bool:
+    return kind_of(file) in RECORDS
+
+
 def _part_of(file: Path, root: Path) -> str:
-    words = [*_WORD.split(file.stem)[:1], *(file.relative_to(root).parts[:-1] if file != root else ())]
+    first, *others = _WORD.split(file.stem)
+    last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
+    words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]
     return next((PARTS[word.casefold()] for word in words if word.casefold() in PARTS), "")
 
 

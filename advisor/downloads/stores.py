@@ -219,10 +219,11 @@ def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
 
 
 def _earlier(copies: Path) -> Iterator[tuple[tuple[str, int, str], Path]]:
-    """Yield the objects of earlier copies with their files."""
+    """Yield the objects of earlier, undamaged copies with their files."""
     for record in copies.glob(f"[0-9a-f]*/{_RECORD}"):
-        for name, (size, version) in json.loads(record.read_bytes()).items():
-            yield (name, size, version), record.parent / name
+        if ArtifactCache().has(record.parent):  # with the content that was written
+            for name, (size, version) in json.loads(record.read_bytes()).items():
+                yield (name, size, version), record.parent / name
 
 
 def _require_space(store: _Store, size: int, cache_size: int | None) -> None:

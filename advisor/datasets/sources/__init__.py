@@ -4,6 +4,7 @@ The address of such an image is a path that goes on behind the file: ``photos.zi
 path, in this process and in others, and only the code that opens a path asks here.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,6 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.datasets.sources.base import Archive
+from advisor.datasets.sources.records import Records
 from advisor.datasets.sources.shards import Shard
 from advisor.datasets.sources.tables import ArrowTable, ParquetTable
 from advisor.datasets.sources.zipped import ZipFile
@@ -18,12 +20,16 @@ from advisor.datasets.sources.zipped import ZipFile
 SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType({
     ".zip": ZipFile,
     ".tar": Shard,
+    ".tfrecord": Records,
+    ".array_record": Records,
     ".arrow": ArrowTable,
     ".parquet": ParquetTable,
     ".pq": ParquetTable,
 })  # fmt: skip
 """What reads each kind of file, by its extension."""
 
+_INSIDE = re.compile(rf"({'|'.join(map(re.escape, SOURCES))})(-\d+-of-\d+)?/")  # In the path of an image in a file
+_SHARD = re.compile(r"-\d+-of-\d+$")
 Stamp = tuple[int, int]  # Size in bytes and time of change in ns
 _OPEN = 256  # Files that a process keeps open; the headers of a shard of 10,000 images take 0.1 s to read again
 
@@ -51,13 +57,17 @@ def address_of(path: Path) -> Address | None:
 
     Raises OSError if the file cannot be looked at.
     """
-    text = str(path).lower()
-    if not any(f"{suffix}/" in text for suffix in SOURCES):
+    if not _INSIDE.search(str(path).lower()):
         return None
     for file in path.parents:
-        if file.suffix.lower() in SOURCES and file.is_file():
+        if kind_of(file) in SOURCES and file.is_file():
             return Address(file, path.relative_to(file).as_posix(), stamp_of(file))
     return None
+
+
+def kind_of(file: Path) -> str:
+    """Return the extension of a file in lower case, without the number of a shard: ``.tfrecord``."""
+    return _SHARD.sub("", file.suffix.lower())
 
 
 def archive_of(file: Path) -> Archive:
@@ -65,7 +75,7 @@ def archive_of(file: Path) -> Archive:
     try:
         return _opened(file, stamp_of(file))
     except OSError:
-        return SOURCES[file.suffix.lower()](file)  # it says what is wrong
+        return SOURCES[kind_of(file)](file)  # it says what is wrong
 
 
 def stamp_of(path: Path) -> Stamp:
@@ -76,4 +86,4 @@ def stamp_of(path: Path) -> Stamp:
 
 @lru_cache(maxsize=_OPEN)
 def _opened(file: Path, _stamp: Stamp) -> Archive:
-    return SOURCES[file.suffix.lower()](file)
+    return SOURCES[kind_of(file)](file)
