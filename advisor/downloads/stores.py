@@ -39,12 +39,12 @@ STEP_BYTES = 8 * 2**20
 ATTEMPTS = 3
 FIRST_PAUSE_S = 0.5
 SAID_EVERY_S = 1.0
+_LONGEST_NAME = 255  # Bytes, of most file systems
 
 _RECORD = ".objects.json"  # Names, sizes and versions in a copy; no object has it, as hidden ones are left out
 _DEPTHS = ("*", "**")  # Last names of an address that say which folders are the classes
 _ADDRESS = re.compile(r"(s3|gs):/([a-z0-9][a-z0-9._-]{1,221})(?:/([^?]*))?")  # a path keeps one slash of two
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "AWS_ENDPOINT_URL_S3", "STORAGE_EMULATOR_HOST")
-_NO_NAMES = frozenset({"", ".", ".."})
 _VERSIONS = ("ETag", "etag", "generation", "LastModified", "updated")  # What tells the content of an object, best first
 _DENIED = re.compile(r"credential|forbidden|access ?denied|\b40[13]\b|token", re.IGNORECASE)
 
@@ -145,7 +145,7 @@ class _Store:
         files = {name[above:]: facts for name, facts in found.items() if not name.endswith("/")}
         parts = {name: name.split("/") for name in files}
         folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
-        bad = [name for name in files if name in folders or "\0" in name or not _NO_NAMES.isdisjoint(parts[name])]
+        bad = [name for name in files if name in folders or not all(map(_is_name, parts[name]))]
         hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
         objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
         if not objects:
@@ -181,6 +181,11 @@ def _store(path: Path) -> _Store:
     store, package = _Store(kind, f"{bucket}/{below}" if below else bucket), STORES[kind].module.partition(".")[0]
     require_extra(package, "stores", f"--data: '{store.address()}' is read by {package}, which is not installed")
     return store
+
+
+def _is_name(part: str) -> bool:
+    """Return whether a part of the name of an object can be the name of a file or folder."""
+    return part not in ("", ".", "..") and "\0" not in part and len(part.encode(errors="replace")) <= _LONGEST_NAME
 
 
 def _version(facts: Mapping[str, Any]) -> str:
