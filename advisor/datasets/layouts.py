@@ -401,9 +401,9 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
         raise UsageError(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", f"name one: --data {sets[-1]}")
     entries: list[Entry] = []
     rejected: list[Rejected] = []
-    several = len({part for file in files if (part := _part_of(file, path))}) > 1
+    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
-        part, in_folders = _part_of(file, path) if several else "", list[str]()
+        part, in_folders = part_in_name(file, path) if several else "", list[str]()
         for count, member in enumerate(archive_of(file).members()):
             if count % LISTED_EVERY == 0:
                 listed(len(entries) + len(in_folders))
@@ -427,7 +427,8 @@ def _is_record(file: Path) -> bool:
     return kind_of(file) in RECORDS
 
 
-def _part_of(file: Path, root: Path) -> str:
+def part_in_name(file: Path, root: Path) -> str:
+    """Return the part of a split that the name of a file with images says, or a folder below ``root`` that it is in."""
     first, *others = _WORD.split(file.stem)
     last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
     words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]

@@ -27,8 +27,9 @@ FEATURES = "tensorflow_datasets.core.features"
 def example(values: dict[str, Any]) -> bytes:
     made = message_type("Example", _EXAMPLE)()
     for name, value in values.items():
-        entry = made.features.feature.add(key=name)
-        (entry.value.bytes_list if isinstance(value, bytes) else entry.value.int64_list).value.append(value)
+        entry, several = made.features.feature.add(key=name), value if isinstance(value, list) else [value]
+        kind = {bytes: "bytes_list", float: "float_list"}.get(type(several[0]) if several else int, "int64_list")
+        getattr(entry.value, kind).value.extend(several)
     data: bytes = made.SerializeToString()
     return data
 

@@ -1,4 +1,4 @@
-"""Read images with boxes: Pascal VOC, COCO, YOLO and tables.
+"""Read images with boxes: Pascal VOC, COCO, YOLO, tables, and files that hold images.
 
 COCO is one JSON file with the lists ``images``, ``categories`` and ``annotations``. It is beside its images, beside a
 folder of them, in ``annotations/``, or in the folder of a part.
@@ -15,6 +15,7 @@ from typing import Any
 
 from advisor.core.codec import parse_known
 from advisor.core.errors import UsageError
+from advisor.datasets.boxes.inside import files_inside, list_inside
 from advisor.datasets.boxes.values import (
     Box,
     BoxEntry,
@@ -238,7 +239,8 @@ def _names(file: Path) -> dict[str, str]:
 
 HINT = (
     "boxes come as Pascal VOC (Annotations/ and JPEGImages/), COCO (a JSON file beside images/), YOLO (images/, "
-    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax"
+    "labels/ and data.yaml), or a table with the columns path,label,xmin,ymin,xmax,ymax; or inside Parquet, Arrow, "
+    "WebDataset and TFDS files, with the objects of each image"
 )
 
 
@@ -262,6 +264,8 @@ def list_boxes(path: Path) -> BoxListing:
 def _of_file(path: Path) -> Callable[[Path], BoxListing]:
     """Return what reads the format of a file."""
     suffix = path.suffix.lower()
+    if files_inside(path):
+        return list_inside
     if suffix in SUFFIXES:
         return list_table
     if suffix == ".json":
@@ -283,7 +287,10 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
 
 def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
     """Return what reads the only format of a folder."""
-    formats = formats_of(path) or ({"COCO": list_coco} if coco_files(path) else {})
+    formats = formats_of(path)
+    if not formats and any(file.suffix.lower() != ".zip" for file in files_inside(path)):
+        return list_inside  # beside such files are other JSON files than COCO's
+    formats = formats or ({"COCO": list_coco} if coco_files(path) else {})
     if len(formats) == 1:
         return next(iter(formats.values()))
     if formats:

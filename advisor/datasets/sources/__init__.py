@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.datasets.sources.base import Archive
-from advisor.datasets.sources.records import Records
+from advisor.datasets.sources.records import RecordFile
 from advisor.datasets.sources.shards import Shard
 from advisor.datasets.sources.tables import ArrowTable, ParquetTable
 from advisor.datasets.sources.zipped import ZipFile
@@ -20,8 +20,8 @@ from advisor.datasets.sources.zipped import ZipFile
 SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType({
     ".zip": ZipFile,
     ".tar": Shard,
-    ".tfrecord": Records,
-    ".array_record": Records,
+    ".tfrecord": RecordFile,
+    ".array_record": RecordFile,
     ".arrow": ArrowTable,
     ".parquet": ParquetTable,
     ".pq": ParquetTable,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path, PurePosixPath
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from advisor.core.errors import UsageError
 
@@ -20,6 +21,24 @@ class Member:
     name: str  # its address below the file, such as ``cat/1.jpg``
     label: str | None = None  # its class as written; None if the file does not say it, so that its folder does
     fault: str = ""  # why it is left out; empty for an image
+
+
+@dataclass(frozen=True, slots=True)
+class ImageObjects:
+    """One image inside a file, with its objects as they are written."""
+
+    name: str  # its address below the file
+    boxes: Sequence[tuple[str, Sequence[Any]]] = ()  # class and four numbers of each object
+    size: tuple[Any, Any] = (None, None)  # width and height of the image, None if they are not stated
+    fault: str = ""  # why it is left out
+
+
+@runtime_checkable
+class BoxedArchive(Protocol):
+    """A file that holds images with boxes. Edges are those of COCO (left, top, width, height) or of two corners."""
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """Yield the images in their order in the file, with their objects; UsageError if the file has none."""
 
 
 class Archive(Protocol):
@@ -64,6 +83,39 @@ def within_limit(size: int) -> int:
     if size == 0:
         raise ValueError("the image is empty")
     return size
+
+
+OBJECTS = ("objects", "annotations")
+"""Usual names of what has the objects in an image, of their boxes, and of their classes."""
+
+BOXES = ("bbox", "bboxes", "box", "boxes")
+CLASSES = ("category", "categories", "label", "labels", "category_name", "class", "category_id", "name")
+
+
+def objects_of(written: Any, names: Sequence[str] = ()) -> list[tuple[str, Sequence[Any]]]:
+    """Return class and edges of objects: a list of objects, or one object of lists, as ``datasets`` has sequences.
+
+    Numbers of classes get their ``names``; what is not there is empty, and the readers of boxes say so.
+    """
+    if isinstance(written, Mapping):
+        pairs = list(zip_longest(_first(written, BOXES) or (), _first(written, CLASSES) or ()))
+    else:
+        objects = written if isinstance(written, list) else []
+        pairs = [(_first(each, BOXES), _first(each, CLASSES)) for each in objects if isinstance(each, Mapping)]
+    return [(class_name(label, names), edges if isinstance(edges, list | tuple) else ()) for edges, label in pairs]
+
+
+def _first(row: Mapping[str, Any], keys: Sequence[str]) -> Any:
+    return next((row[key] for key in keys if row.get(key) is not None), None)
+
+
+def class_name(value: object, names: Sequence[str]) -> str:
+    """Return the name of a class by its number, or as it is written; empty for none, and for -1, as in test parts."""
+    if value is None or (isinstance(value, int) and value < 0):
+        return ""
+    if not names or not isinstance(value, int):
+        return str(value).strip()
+    return names[value] if value < len(names) else ""
 
 
 def unreadable(file: Path, kind: str, error: Exception, hint: str = "") -> UsageError:

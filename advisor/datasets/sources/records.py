@@ -13,14 +13,14 @@ import re
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError, require_extra
 from advisor.core.units import listed, plural
-from advisor.datasets.sources.base import Member, unreadable, within_limit
+from advisor.datasets.sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store.jsonfile import read_json
 from advisor.store.protobuf import message_type
 from advisor.store.yamlfile import read_text
@@ -34,8 +34,9 @@ _EXAMPLE = {
     "Example": ("1 features Features",),
     "Features": ("1 feature Entry*",),
     "Entry": ("1 key string", "2 value Feature"),
-    "Feature": ("1 bytes_list Bytes", "3 int64_list Integers"),
+    "Feature": ("1 bytes_list Bytes", "2 float_list Floats", "3 int64_list Integers"),
     "Bytes": ("1 value bytes*",),
+    "Floats": ("1 value float*",),
     "Integers": ("1 value int64*",),
 }
 _HEAD, _FOOT = struct.Struct("<QI"), struct.Struct("<I")  # Length and its checksum before a record, its own after it
@@ -44,10 +45,10 @@ _KINDS = {"Image": "an image", "ClassLabel": "a class"}
 _MOST_RECORDS = 20_000_000
 _example = cache(lambda: message_type("Example", _EXAMPLE))
 
-Features = Mapping[str, Sequence[Any]]  # The values of a record by name: bytes or integers
+Features = Mapping[str, Sequence[Any]]  # The values of a record by name: bytes, numbers or integers
 
 
-class Records:
+class RecordFile:
     """Reads the images of a file of records by their places in it, which one pass over the lengths finds."""
 
     def __init__(self, file: Path) -> None:
@@ -58,11 +59,10 @@ class Records:
         self._file, self._fault = file, ""
         try:
             self._ends = list(pairwise(self._places()))
-            first = self._first()
+            self._first = self._readable()
         except (OSError, ValueError) as error:
             raise unreadable(file, "TFRecord", error) from None
-        self._image = self._named("Image", IMAGES, first)
-        self._label = self._named("ClassLabel", LABELS, first)
+        self._image = self._named("Image", IMAGES)
 
     def _places(self) -> Iterator[int]:
         """Yield where each record begins, and the end of the last whole one."""
@@ -81,7 +81,7 @@ class Records:
                     self._fault = "the file ends in the middle of a record" if head else ""
                     return
 
-    def _first(self) -> Features:
+    def _readable(self) -> Features:
         """Return the features of the first record that can be read; ValueError if there is none."""
         for row in range(len(self._ends)):
             with suppress(ValueError):
@@ -102,18 +102,22 @@ class Records:
             entries = _example().FromString(data).features.feature
         except Exception as error:  # the parser has errors of its own
             raise ValueError(f"damaged: {error}") from None
-        return {each.key: each.value.bytes_list.value or each.value.int64_list.value for each in entries}
+        kinds = ("bytes_list", "float_list", "int64_list")
+        return {
+            each.key: next((list(getattr(each.value, kind).value) for kind in kinds if each.value.HasField(kind)), ())
+            for each in entries
+        }
 
-    def _named(self, kind: str, usual: Sequence[str], first: Features) -> str:
+    def _named(self, kind: str, usual: Sequence[str]) -> str:
         """Return the feature that is the image or the class; UsageError if none is."""
         found: list[str] = []
         with suppress(LookupError, TypeError, AttributeError):  # it is not there, or says nothing of features
             said = self._told("features.json")["featuresDict"]["features"]
             found = [name for name, each in said.items() if str(each["pythonClassName"]).endswith(f".{kind}")]
-        known = [name for name in usual if name in (found or first)] or found
+        known = [name for name in usual if name in (found or self._first)] or found
         if not known or (len(known) > 1 and known[0] not in usual):
             raise UsageError(
-                f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(first))}",
+                f"--data: which feature of '{self._file}' is {_KINDS[kind]}? It has {listed(sorted(self._first))}",
                 f"name it '{usual[0]}'",
             )
         return known[0]
@@ -124,13 +128,17 @@ class Records:
         found = read_json(place) if place.is_file() else {}
         return found if isinstance(found, dict) else {}
 
-    @cached_property
-    def _names(self) -> Sequence[str]:
-        """The names of the classes, by number."""
-        place = self._file.with_name(f"{self._label.replace('/', '-')}.labels.txt")
+    def _names(self, feature: str) -> Sequence[str]:
+        """Return the names of the classes of a feature, by number."""
+        place = self._file.with_name(f"{feature.replace('/', '-')}.labels.txt")
         return read_text(place).splitlines() if place.is_file() else ()
 
     @property
+    def _end(self) -> list[Member]:
+        """What is missing at the end of the file."""
+        fault = "; ".join(filter(None, (self._fault, self._missing())))
+        return [Member("the end", fault=fault)] if fault else []
+
     def _missing(self) -> str:
         """Say that the file has fewer records than ``dataset_info.json`` states; empty if it has all."""
         match = _SHARD.fullmatch(self._file.name)
@@ -144,23 +152,38 @@ class Records:
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its record, from 0."""
+        feature = self._named("ClassLabel", LABELS)
+        names = self._names(feature)
         for row in range(len(self._ends)):
             try:
-                label = self._class(self._features(row).get(self._label, ()))
+                values = self._features(row).get(feature, ())
             except (OSError, ValueError) as error:
                 yield Member(f"{row:07d}", fault=str(error))
-            else:
-                yield Member(f"{row:07d}", label, "" if label else "no label")
-        if fault := "; ".join(filter(None, (self._fault, self._missing))):
-            yield Member("the end", fault=fault)
+                continue
+            value = values[0] if len(values) == 1 else None
+            label = value.decode("utf-8", "replace").strip() if isinstance(value, bytes) else class_name(value, names)
+            yield Member(f"{row:07d}", label, "" if label else "no label")
+        yield from self._end
 
-    def _class(self, values: Sequence[Any]) -> str:
-        value = values[0] if len(values) == 1 else b""
-        if isinstance(value, bytes):
-            return value.decode("utf-8", "replace").strip()
-        if value < 0:  # -1 is no label, as in parts for tests
-            return ""
-        return (self._names[value] if value < len(self._names) else "") if self._names else str(value)
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of ``objects/bbox``, which are top, left, bottom and right as shares."""
+        boxes = next((name for name in sorted(self._first) if name.endswith("/bbox")), "")
+        label_of = f"{boxes.removesuffix('bbox')}label"
+        if not boxes or label_of not in self._first:
+            what = f"has no features 'objects/bbox' and 'objects/label', but {listed(sorted(self._first))}"
+            raise UsageError(f"--data: '{self._file}' {what}", "write it with a Sequence of bbox and label")
+        names = self._names(label_of)
+        for row in range(len(self._ends)):
+            try:
+                found = self._features(row)
+            except (OSError, ValueError) as error:
+                yield ImageObjects(f"{row:07d}", fault=str(error))
+                continue
+            edges, labels = found.get(boxes, ()), found.get(label_of, ())
+            corners = [(edges[at + 1], edges[at], edges[at + 3], edges[at + 2]) for at in range(0, len(edges) - 3, 4)]
+            pairs = zip(labels, corners, strict=False)
+            yield ImageObjects(f"{row:07d}", [(class_name(label, names), box) for label, box in pairs])
+        yield from (ImageObjects(each.name, fault=each.fault) for each in self._end)
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

@@ -13,7 +13,17 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from advisor.datasets.sources.base import Member, is_hidden, name_fault, plain_name, unreadable, within_limit
+from advisor.datasets.sources.base import (
+    OBJECTS,
+    ImageObjects,
+    Member,
+    is_hidden,
+    name_fault,
+    objects_of,
+    plain_name,
+    unreadable,
+    within_limit,
+)
 
 LABELS = ("cls", "txt", "json")
 """Extensions of what may say a sample's class: a number or name, twice, and a JSON object with one of :data:`KEYS`."""
@@ -76,9 +86,11 @@ class Shard:
             for extension, name in files.items():
                 if extension not in LABELS:
                     yield self._labelled(name, files) if labelled else Member(name)
-        yield from self._faults
-        if self._fault:
-            yield Member("the end", fault=self._fault)
+        yield from self._unusable
+
+    @property
+    def _unusable(self) -> list[Member]:
+        return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
 
     def _labelled(self, name: str, files: dict[str, str]) -> Member:
         for extension in (extension for extension in LABELS if extension in files):
@@ -91,6 +103,22 @@ class Shard:
             if label:
                 return Member(name, label)
         return Member(name, fault="no label")
+
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
+        for files in self._samples.values():
+            try:
+                said: Any = json.loads(self.read(files["json"]))
+                written = next(said[key] for key in OBJECTS if key in said)
+            except (KeyError, OSError, ValueError, TypeError, RecursionError, StopIteration):
+                said, written = {}, None
+            fault = (
+                "" if isinstance(written, list | dict) else f"no JSON file with its objects ({' or '.join(OBJECTS)})"
+            )
+            size = (said.get("width"), said.get("height")) if isinstance(said, dict) else (None, None)
+            for name in (name for extension, name in files.items() if extension not in LABELS):
+                yield ImageObjects(name, objects_of(written), size, fault)
+        yield from (ImageObjects(each.name, fault=each.fault) for each in self._unusable)
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""

@@ -11,12 +11,21 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.errors import UsageError, require_extra
 from advisor.core.units import listed, show_bytes
-from advisor.datasets.sources.base import Member, unreadable, within_limit
+from advisor.datasets.sources.base import (
+    OBJECTS,
+    ImageObjects,
+    Member,
+    class_name,
+    objects_of,
+    unreadable,
+    within_limit,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,15 +59,15 @@ class _Table(ABC):
                 f"--data: '{file}' has no column with the bytes of images, but {_columns(schema)}",
                 "name it 'image': bytes, or a struct of bytes and path",
             )
-        self._label, self._names = label_column(file, schema)
+        self._schema = schema
 
     @abstractmethod
     def _open(self) -> pa.Schema:
         """Open the file and return its schema."""
 
     @abstractmethod
-    def _labels(self) -> Iterator[object]:
-        """Yield the label of each row."""
+    def _column(self, name: str) -> Iterator[Any]:
+        """Yield the value of each row in a column."""
 
     @abstractmethod
     def _cell(self, row: int) -> Any:
@@ -66,19 +75,29 @@ class _Table(ABC):
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. The name of an image is the number of its row, from 0."""
+        column, names = label_column(self._file, self._schema)
         try:
-            for row, value in enumerate(self._labels()):
-                label = self._named(value)
+            for row, value in enumerate(self._column(column)):
+                label = class_name(value, names)
                 yield Member(f"{row:07d}", label, "" if label else "no label")
         except Exception as error:
             raise unreadable(self._file, self.kind, error) from None
 
-    def _named(self, value: object) -> str:
-        if value is None or (isinstance(value, int) and value < 0):  # -1 is no label, as in parts for tests
-            return ""
-        if not self._names:
-            return str(value).strip()
-        return self._names[value] if isinstance(value, int) and value < len(self._names) else ""
+    def objects(self) -> Iterator[ImageObjects]:
+        """See :class:`.base.BoxedArchive`: of the column ``objects``, with the size in ``width`` and ``height``."""
+        column = next((name for name in OBJECTS if name in self._schema.names), "")
+        if not column:
+            raise UsageError(
+                f"--data: '{self._file}' has no column 'objects' with boxes, but {_columns(self._schema)}",
+                "name it 'objects': a list of bbox and category",
+            )
+        sides = [self._column(name) if name in self._schema.names else repeat(None) for name in ("width", "height")]
+        try:
+            names = _class_names(_told(self._schema).get(column))
+            for row, (written, *size) in enumerate(zip(self._column(column), *sides, strict=False)):
+                yield ImageObjects(f"{row:07d}", objects_of(written, names), (size[0], size[1]))
+        except Exception as error:
+            raise unreadable(self._file, self.kind, error) from None
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
@@ -118,8 +137,8 @@ class ParquetTable(_Table):
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
-    def _labels(self) -> Iterator[object]:
-        for batch in self._parquet.iter_batches(columns=[self._label]):
+    def _column(self, name: str) -> Iterator[Any]:
+        for batch in self._parquet.iter_batches(columns=[name]):
             yield from batch.column(0).to_pylist()
 
     def _read_group(self, number: int) -> pa.ChunkedArray:
@@ -151,8 +170,8 @@ class ArrowTable(_Table):
             self._table = pa.ipc.open_file(mapped).read_all()
         return self._table.schema
 
-    def _labels(self) -> Iterator[object]:
-        for chunk in self._table.column(self._label).chunks:
+    def _column(self, name: str) -> Iterator[Any]:
+        for chunk in self._table.column(name).chunks:
             yield from chunk.to_pylist()
 
     def _cell(self, row: int) -> Any:
@@ -211,12 +230,25 @@ def label_column(file: Path, schema: pa.Schema) -> tuple[str, Sequence[str]]:
 
 
 def _features(schema: pa.Schema) -> Mapping[str, Mapping[str, Any]]:
-    """Return the features of the columns that ``datasets`` wrote into the metadata of a schema."""
+    """Return the features of the columns that are no lists."""
+    return {name: each for name, each in _told(schema).items() if isinstance(each, dict)}
+
+
+def _told(schema: pa.Schema) -> Mapping[str, Any]:
+    """Return what ``datasets`` wrote about each column into the metadata of a schema."""
     try:
         found = json.loads((schema.metadata or {})[_METADATA])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
         return {}
-    return {name: each for name, each in found.items() if isinstance(each, dict)} if isinstance(found, dict) else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _class_names(feature: Any) -> Sequence[str]:
+    """Return the names of the classes of the objects, which the feature of a list has somewhere inside."""
+    if isinstance(feature, Mapping) and feature.get("_type") == "ClassLabel" and isinstance(feature.get("names"), list):
+        return [str(name) for name in feature["names"]]
+    inner = feature.values() if isinstance(feature, Mapping) else feature if isinstance(feature, list) else ()
+    return next(filter(None, map(_class_names, inner)), ())
 
 
 def _columns(schema: pa.Schema) -> str:

@@ -1,0 +1,70 @@
+"""Read images with boxes inside files: tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from advisor.core.errors import UsageError
+from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
+from advisor.datasets.dataset import Rejected
+from advisor.datasets.layouts import PARQUET, archives_in, part_in_name
+from advisor.datasets.sources import SOURCES, archive_of, kind_of
+from advisor.datasets.sources.base import BoxedArchive
+from advisor.datasets.sources.tables import holds_images
+
+CORNERS = frozenset({".tfrecord"})
+"""Kinds of files whose edges are always those of two corners."""
+
+_NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
+
+
+def files_inside(path: Path) -> list[Path]:
+    """Return the files with images that a path names or that are in a folder; none for a table with paths."""
+    if path.is_dir():
+        return archives_in(path)
+    kind = kind_of(path)
+    return [path] if kind in SOURCES and (kind not in PARQUET or holds_images(path)) else []
+
+
+def list_inside(path: Path) -> BoxListing:
+    """List the boxes of images inside files.
+
+    ``datasets`` documents COCO's edges: left, top, width and height. If more boxes fit into their images as two
+    corners, they are read as these: https://huggingface.co/docs/datasets/object_detection. UsageError: a file has no
+    boxes, or cannot be read.
+    """
+    entries, rejected = list[BoxEntry](), list[Rejected]()
+    files = files_inside(path)
+    several = len({part for file in files if (part := part_in_name(file, path))}) > 1
+    for file in files:
+        archive, part = archive_of(file), part_in_name(file, path) if several else ""
+        if not isinstance(archive, BoxedArchive):
+            raise UsageError(f"--data: boxes inside '{file}' are not read", "unpack it, and name the folder")
+        for one in archive.objects():
+            if one.fault:
+                rejected.append(Rejected(file / one.name, one.fault))
+                continue
+            boxes = [
+                box_of(label, edges if len(edges) == 4 else _NOT_FOUR, line)
+                for line, (label, edges) in enumerate(one.boxes, start=1)
+            ]
+            entries.append(BoxEntry(file / one.name, tuple(boxes), file / one.name, part, "", stated_size(*one.size)))
+    if not all(kind_of(file) in CORNERS for file in files) and not _are_corners(entries):
+        entries = [replace(entry, boxes=tuple(map(_of_coco, entry.boxes))) for entry in entries]
+    return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")
+
+
+def _of_coco(box: Box) -> Box:
+    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+
+
+def _are_corners(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
+    votes = 0
+    for entry in entries:
+        width, height = entry.size or (0, 0)
+        for box in entry.boxes if entry.size else ():
+            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
+            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+            votes += corners - coco
+    return votes > 0
