@@ -19,7 +19,9 @@ USER = f"http://me:{SECRET}"
 VARIABLES = {
     "PIP_INDEX_URL": f"{USER}@127.0.0.1:9/simple", "PIP_EXTRA_INDEX_URL": f"{USER}@127.0.0.1:9/more",
     "HF_TOKEN": SECRET, "HF_ENDPOINT": f"{USER}@127.0.0.1:9", "PGPASSWORD": SECRET, "HTTP_PROXY": "",
-    "MLFLOW_TRACKING_PASSWORD": SECRET, "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "npm_config_registry": f"{USER}@h",
+    "AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+    "AWS_MAX_ATTEMPTS": "1", "MLFLOW_TRACKING_PASSWORD": SECRET,
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "npm_config_registry": f"{USER}@h",
 }  # fmt: skip
 
 
@@ -75,10 +77,13 @@ def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, tmp_
                     ("--log-to", f"wandb:{USER}@h"),
                     ("--executor", f"rey://me:{SECRET}@h"),
                     ("--mirror", f"ftp://me:{SECRET}@h", "--offline"),
+                    ("--data", f"s3://me:{SECRET}@photos/animals"),
+                    ("--data", f"gs://photos/animals?X-Goog-Signature={SECRET}"),
+                    ("--data", "s3://photos/animals"),
                 )
             ),
         ]  # fmt: skip
-    assert [each.code for each in said[1:]] == [3, 3, 3, *[2] * 6], [each.err[-300:] for each in said]
+    assert [each.code for each in said[1:]] == [3, 3, 3, *[2] * 9], [each.err[-300:] for each in said]
     assert (tmp_path / "again" / "report.html").is_file()
     assert [place for place in _places(tmp_path, said) if SECRET in place[1]] == []
 
