@@ -113,7 +113,7 @@ def _predicted(model: _Model, name: str, to: Path | None) -> PhotographAnswer:
     found, least, layer = model.answer(path)
     if to:
         _draw(path, found, layer, to, size)
-    return PhotographAnswer(name, TASKS[model.task].said(found, least), found, least)
+    return PhotographAnswer(name, model.shipping.said(found, least), found, least)
 
 
 def _draw(photograph: Path, found: Sequence[Found], layer: bytes, to: Path, size: tuple[int, int]) -> None:
@@ -229,7 +229,7 @@ def answers(run: str, photograph: str) -> PhotographAnswers:
         model, own = _Model(loaded, each), each.configuration
         found, least, layer = model.answer(path)
         picked, labels, size = each.artefact == pick.artefact, model.shipped.labels, len(model.shipped.content)
-        shown, said = base64.b64encode(layer).decode(), TASKS[model.task].said(found, least)
+        shown, said = base64.b64encode(layer).decode(), model.shipping.said(found, least)
         forms.append(FormAnswer(own.compression, own.key, size, picked, found, least, shown, said))
     return PhotographAnswers(loaded.question.task, labels, width, height, tuple(forms))
 
@@ -280,18 +280,18 @@ class _Model:
         problem = artefact_problem(run.folder, evaluation)
         if problem is not None:
             raise UsageError(str(problem), "restore the file, or search again")
-        self.task, file = run.question.task, run.folder.path / evaluation.artefact
-        self._thresholds = TASKS[self.task].shipping().thresholds(evaluation)
+        self.shipping, file = run.question.of_task.shipping(), run.folder.path / evaluation.artefact
+        self._thresholds = self.shipping.thresholds(evaluation)
         self.shipped = prepare(file.read_bytes(), file.name, self._thresholds)
         self._interpreter = Interpreter(model_content=self.shipped.content, num_threads=1)
         self._interpreter.allocate_tensors()
 
     def answer(self, photograph: Path) -> tuple[tuple[Found, ...], float, bytes]:
-        """Return what it finds, the least probability or score that the app shows, and a layer, see :class:`.Task`."""
+        """Return what it finds, the least probability or score that the app shows, and a layer (:class:`.Shipping`)."""
         from advisor.datasets.images import load
 
-        own, pixels = self.shipped, load(photograph, self.shipped.size)
-        task, answered = TASKS[self.task], outputs(self._interpreter, pixels, own.mean, own.std)
-        found = task.found(answered, own)
+        own, layer = self.shipped, self.shipping.layer
+        answered = outputs(self._interpreter, load(photograph, own.size), own.mean, own.std)
+        found = self.shipping.found(answered, own)
         least = self._thresholds.least(found[0].label) if found else own.threshold or 0.0
-        return found, least, task.layer(answered, own)
+        return found, least, layer(answered, own) if layer else b""

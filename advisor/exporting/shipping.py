@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
@@ -162,6 +163,12 @@ class Found:
     box: tuple[float, ...] = ()
 
 
+def counted(found: Sequence[Found], _least: float) -> str:
+    """Return how many objects of each class were found, or nothing."""
+    counts = Counter(each.label for each in found)
+    return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
+
+
 def vector_files(model: ShippedModel, answering: Answering) -> dict[str, bytes]:
     """Run the model over crops of the photographs that ship with scikit-image: its test vectors.
 
@@ -231,9 +238,13 @@ class Shipping:
         snippets: path of the code for each platform.
         edgetpu: path of the program for a Coral Edge TPU; empty if there is none.
         answering: function that makes the expected answers of test vectors.
+        found: function that reads what a photograph shows from the outputs, one array for each, the surest first.
         coreml: there is a Core ML package.
         page: the page for browsers.
         least: score from which on objects are shown, if the evaluation chose none; None of a classifier.
+        said: function that says the answer to a photograph in words, given what was found and the least score.
+        layer: function that returns a PNG with a colour for each pixel, to lay over the photograph; None if pixels have
+            no answer.
         package: package with the folder ``templates``; they may use those of ``advisor.exporting``.
     """
 
@@ -243,9 +254,12 @@ class Shipping:
     snippets: Mapping[str, str]
     edgetpu: str
     answering: Answering
+    found: Callable[[Sequence[Any], ShippedModel], tuple[Found, ...]]
     coreml: bool = False
     page: Page = NO_PAGE
     least: float | None = None
+    said: Callable[[Sequence[Found], float], str] = counted
+    layer: Callable[[Sequence[Any], ShippedModel], bytes] | None = None
     package: str = "advisor.exporting"
 
     def thresholds(self, evaluation: Evaluation) -> ShippedThresholds:

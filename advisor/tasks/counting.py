@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
 from advisor.tasks.detection import Detection
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
     from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.train import HeadKind
 
@@ -60,12 +59,6 @@ class Counting(Detection):
         from advisor.tasks.detection.files import COUNTER
 
         return COUNTER
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return the centres that the app shows."""
-        from advisor.tasks.detection.files import counted
-
-        return counted(outputs, model)
 
 
 COUNTING = Counting(

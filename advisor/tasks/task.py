@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -117,19 +116,6 @@ class Task(ABC):
     def shipping(self) -> Shipping:
         """Return the content of a bundle; a UsageError if there is none for the task."""
         raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return what a shipped file found in a photograph, the surest first; outputs are one array for each."""
-        return ()
-
-    def said(self, found: Sequence[Found], least: float) -> str:
-        """Return the answer to a photograph in words: how many objects of each class were found, or nothing."""
-        counts = Counter(each.label for each in found)
-        return ", ".join(f"{count} {label}" for label, count in counts.items()) or "nothing"
-
-    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
-        """Return a PNG with a colour for each pixel, to lay over the photograph; empty if pixels have no answer."""
-        return b""
 
 
 class OnMaps(Task):

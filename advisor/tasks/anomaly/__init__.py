@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
 from advisor.tasks.task import Task
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
 
 
 class Anomaly(Task):
@@ -66,22 +65,6 @@ class Anomaly(Task):
         from advisor.tasks.anomaly.files import SHIPPING
 
         return SHIPPING
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return the score of a photograph, by which it shows something unusual."""
-        from advisor.tasks.anomaly.files import found
-
-        return found(outputs)
-
-    def said(self, found: Sequence[Found], least: float) -> str:
-        """Return whether it does in one word."""
-        return found[0].label if found[0].score >= least else "good"
-
-    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
-        """Return where it does."""
-        from advisor.tasks.anomaly.files import heat_png
-
-        return heat_png(outputs[0][..., 0])
 
 
 ANOMALY = Anomaly(

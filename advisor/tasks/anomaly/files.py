@@ -41,16 +41,13 @@ def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
     return stored.getvalue()
 
 
-def found(outputs: Sequence[Any]) -> tuple[Found, ...]:
-    """Return the score of a photograph, by which it shows something unusual."""
-    return (Found(ANOMALY, float(outputs[0].max())),)
-
-
 SHIPPING = Shipping(
     "finds anomalies in images", "maps", "anomaly_card.md.j2",
     {"android": "android/AnomalyDetector.kt", "ios": "ios/AnomalyDetector.swift", "python": "python/anomaly.py"},
-    "", marked, page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
-    least=LEAST, package=__package__,
+    "", marked, lambda outputs, _model: (Found(ANOMALY, float(outputs[0].max())),),
+    page=Page("templates/heat.js", {"least": LEAST, "hot": HOT, "good": GOOD[0]}, __package__),
+    least=LEAST, said=lambda found, least: found[0].label if found[0].score >= least else "good",
+    layer=lambda outputs, _model: heat_png(outputs[0][..., 0]), package=__package__,
 )  # fmt: skip
 
 

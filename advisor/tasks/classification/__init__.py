@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from advisor.core.training import DEFAULT, recipe_of
 from advisor.tasks.task import OwnCards, Task
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
 
 
 class Classification(Task):
@@ -83,16 +82,6 @@ class Classification(Task):
         from advisor.tasks.classification.files import SHIPPING
 
         return SHIPPING
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return the most probable classes."""
-        from advisor.tasks.classification.files import found
-
-        return found(outputs, model)
-
-    def said(self, found: Sequence[Found], least: float) -> str:
-        """Return the most probable class, or that it is unknown."""
-        return found[0].label if found and found[0].score >= least else "unknown"
 
 
 CLASSIFICATION = Classification(

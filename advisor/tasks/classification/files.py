@@ -145,7 +145,8 @@ def answers(content: bytes, pixels: Pixels, model: ShippedModel) -> list[list[fl
 SHIPPING = Shipping(
     "classifies images", "probabilities", "classifier_card.md.j2",
     {"android": "android/Classifier.kt", "ios": "ios/Classifier.swift", "python": "python/classify.py"},
-    "edgetpu/classify_edgetpu.py", classified, coreml=True, page=Page("classes.js"),
+    "edgetpu/classify_edgetpu.py", classified, found, coreml=True, page=Page("classes.js"),
+    said=lambda found, least: found[0].label if found and found[0].score >= least else "unknown",
 )  # fmt: skip
 
 

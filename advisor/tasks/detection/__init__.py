@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
     from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
@@ -118,12 +117,6 @@ class Detection(OnMaps):
         from advisor.tasks.detection.files import SHIPPING
 
         return SHIPPING
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return the boxes that the app shows."""
-        from advisor.tasks.detection.files import found
-
-        return found(outputs, model)
 
 
 DETECTION = Detection(

@@ -141,7 +141,7 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
 SHIPPING = Shipping(
     "finds objects in images", "boxes", "detector_card.md.j2",
     {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-    "", detected, least=Suppression().score,
+    "", detected, found, least=Suppression().score,
 )  # fmt: skip
 
 
@@ -174,7 +174,7 @@ def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
 COUNTER = Shipping(
     "counts objects in images", "scores", "counter_card.md.j2",
     {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-    "", marked, least=average_precision.LEAST_SCORE,
+    "", marked, counted, least=average_precision.LEAST_SCORE,
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from advisor.engine.pipeline.stage import Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Found, ShippedModel, Shipping
+    from advisor.exporting.shipping import Shipping
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -95,22 +95,6 @@ class Segmentation(OnMaps):
         from advisor.tasks.segmentation.files import SHIPPING
 
         return SHIPPING
-
-    def found(self, outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
-        """Return the classes in a photograph with their shares of the pixels."""
-        from advisor.tasks.segmentation.files import found
-
-        return found(outputs, model)
-
-    def said(self, found: Sequence[Found], least: float) -> str:
-        """Return the names of the classes that were found."""
-        return ", ".join(each.label for each in found) or "nothing"
-
-    def layer(self, outputs: Sequence[Any], model: ShippedModel) -> bytes:
-        """Return the classes as colours."""
-        from advisor.tasks.segmentation.files import coloured
-
-        return coloured(outputs[0].argmax(axis=-1), model.labels)
 
 
 SEGMENTATION = Segmentation(

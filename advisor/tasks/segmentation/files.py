@@ -87,8 +87,9 @@ def _runs(mask: NDArray[np.int64]) -> list[int]:
 SHIPPING = Shipping(
     "tells the class of each pixel", "masks", "segmenter_card.md.j2",
     {"android": "android/Segmenter.kt", "ios": "ios/Segmenter.swift", "python": "python/segment.py"},
-    "", masked, page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
-    package=__package__,
+    "", masked, found, page=Page("templates/masks.js", {"palette": PALETTE, "background": BACKGROUND}, __package__),
+    said=lambda found, _least: ", ".join(each.label for each in found) or "nothing",
+    layer=lambda outputs, model: coloured(outputs[0].argmax(axis=-1), model.labels), package=__package__,
 )  # fmt: skip
 
 
