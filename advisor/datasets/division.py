@@ -39,15 +39,14 @@ Stratum = tuple[str, ...]
 Stratify = Callable[[Sequence[int]], Dataset]  # From the group of each image to the images with strata as classes
 
 
-def stratified(read: BoxSurvey) -> Stratify:
+def stratified(dataset: Dataset, contents: Sequence[Counter[str]]) -> Stratify:
     """Return a function that takes the group of each image, and returns the images with their strata as classes.
 
-    So each part of a split gets its share of classes and crowded images.
+    So each part of a split gets its share of classes and crowded images. ``contents`` are the classes in each image.
     """
-    dataset = read.images.dataset
 
     def with_strata(groups: Sequence[int]) -> Dataset:
-        found = strata(read.contents, groups, [image.part for image in dataset.images])
+        found = strata(contents, groups, [image.part for image in dataset.images])
         names = tuple(sorted(set(found)))
         place = {name: number for number, name in enumerate(names)}
         images = (replace(image, label=place[name]) for image, name in zip(dataset.images, found, strict=True))
@@ -226,7 +225,7 @@ def divide_boxes(
     Raises UsageError if the set cannot be used or divided, a part has no box, or the training part lacks a class.
     """
     require_usable_boxes(read)
-    division = divide(read.images, seed, alike, stratified(read))
+    division = divide(read.images, seed, alike, stratified(read.images.dataset, read.contents))
     boxes = boxes_in_parts(read, division.split)
     photos = counted(read.turned, "photo is", "photos are")
     turned = [f"{photos} stored rotated, and so were the boxes: they were turned."] if read.turned else []

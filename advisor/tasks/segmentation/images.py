@@ -18,8 +18,7 @@ from advisor.core.units import listed, plural
 from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
-from advisor.datasets.dataset import Dataset
-from advisor.datasets.division import Division, divide, strata
+from advisor.datasets.division import Division, divide, stratified
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked
 from advisor.engine.pipeline.materials import Images, Part
@@ -59,15 +58,7 @@ def read(question: Question, say: Say) -> Images:
 
 def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
     """Return the division of a set, in which each part has its share of each class."""
-
-    def stratified(groups: Sequence[int]) -> Dataset:
-        dataset = read.images.dataset
-        found = strata(read.contents, groups, [image.part for image in dataset.images])
-        names = tuple(sorted(set(found)))
-        own = (replace(image, label=names.index(each)) for image, each in zip(dataset.images, found, strict=True))
-        return replace(dataset, classes=names, images=tuple(own))
-
-    return divide(read.images, seed, alike, stratified)
+    return divide(read.images, seed, alike, stratified(read.images.dataset, read.contents))
 
 
 def mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
