@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
 from advisor.tasks.detection import Detection
-from advisor.tasks.task import OnMaps
+from advisor.tasks.task import HeadOnMaps
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +39,7 @@ class Counting(Detection):
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that trains the head; the training itself moves the scores."""
-        return OnMaps.model(self, card, training, purpose, workload)
+        return HeadOnMaps.model(self, card, training, purpose, workload)
 
     @property
     def criterion(self) -> Criterion:

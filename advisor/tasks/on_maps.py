@@ -1,10 +1,9 @@
-"""Tasks whose networks are a head on the maps of a card's backbone: the stage that trains one, and its job."""
+"""Tasks whose networks learn from the maps of a card's backbone: the stage that trains one, and the job of a head."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,7 +17,7 @@ from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
-    from advisor.tasks.task import OnMaps
+    from advisor.tasks.task import HeadOnMaps, OnMaps
 
 HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
 
@@ -26,7 +25,7 @@ TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, 
 
 
 def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Train the head of the task on the card's frozen backbone, or fine-tune both.
+    """Train a network of the task on the card's frozen backbone, or fine-tune both.
 
     The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
     starts from the compared head.
@@ -45,12 +44,8 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         return {**identity(materials, card), **own, **start, **packages}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        part, classes = materials.part(role), len(materials.require_images().classes)
-        return partial(
-            train, card, materials.weights[card.name], tuple(zip(part.paths, part.objects, strict=True)), classes,
-            task.name, materials.question.seed, folders.model,
-            (results[head].path, recipe.layers) if head else None,
-        )  # fmt: skip
+        start = (results[head].path, recipe.layers) if head else None
+        return task.job(card, materials, materials.part(role), folders.model, start)
 
     scope = Scope(card.name, training, purpose=purpose)
     seconds = task.seconds(card, workload.images[role], tuning=head is not None)
@@ -83,7 +78,7 @@ def train(
     from advisor.training.on_maps.kept import LabelledImages
     from advisor.training.on_maps.train import HeadStart, train as train_head
 
-    own = cast("OnMaps", TASKS[task])
+    own = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         some = own.learns_from(images, seed)
         learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])

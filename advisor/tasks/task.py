@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload
-    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.pipeline.materials import FloatModel, Images, Materials, Part, Purpose, Role, Workload
+    from advisor.engine.pipeline.stage import Job, Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
@@ -119,10 +120,28 @@ class Task(ABC):
 
 
 class OnMaps(Task):
-    """A task whose networks are a head on the maps of a card's backbone, as those that find objects."""
+    """A task whose networks learn from the maps of a card's backbone, in one stage."""
 
-    learnt = "boxes"  # what the head learns, in words
-    version = "8"  # of its training; raised when equal images and weights give another network
+    learnt = "boxes"  # what they learn, in words
+    version = "8"  # of their training; raised when equal images and weights give another network
+
+    @abstractmethod
+    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+        """Return the rough seconds of learning from so many images, or of fine-tuning the backbone too."""
+
+    @abstractmethod
+    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: tuple[Path, float] | None) -> Job:
+        """Return the training that writes the float file; ``start`` is as of :func:`.on_maps.train`."""
+
+    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
+        """Return the stage that learns from the maps of the card's backbone."""
+        from advisor.tasks.on_maps import trained
+
+        return trained(card, training, purpose, workload)
+
+
+class HeadOnMaps(OnMaps):
+    """A task whose networks are a head on these maps, as those that find objects."""
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -148,8 +167,10 @@ class OnMaps(Task):
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that trains the head of the task on the card's backbone."""
-        from advisor.tasks.on_maps import trained
+    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: tuple[Path, float] | None) -> Job:
+        """Return the training of the head, or of head and backbone."""
+        from advisor.tasks.on_maps import train
 
-        return trained(card, training, purpose, workload)
+        images, classes = tuple(zip(part.paths, part.objects, strict=True)), len(materials.require_images().classes)
+        weights, seed = materials.weights[card.name], materials.question.seed
+        return partial(train, card, weights, images, classes, self.name, seed, path, start)

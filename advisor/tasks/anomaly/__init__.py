@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import Task
+from advisor.tasks.task import OnMaps
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload
-    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.pipeline.materials import Images, Materials, Part, Role
+    from advisor.engine.pipeline.stage import Job, Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
 
 
-class Anomaly(Task):
+class Anomaly(OnMaps):
     """See :class:`advisor.tasks.task.Task`."""
+
+    learnt, version = "distances", "6"
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -40,11 +43,20 @@ class Anomaly(Task):
 
         return check_faults(data, say)
 
-    def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-        """Return the stage that learns what is usual in the maps of the card's backbone."""
-        from advisor.tasks.anomaly.network import learnt
+    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+        """Return the seconds of the maps and of two conversions."""
+        from advisor.engine.pipeline import cost
 
-        return learnt(card, training, purpose, workload)
+        return cost.CONVERT_S * 3 + cost.reading_s(card, images)
+
+    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: object) -> Job:
+        """Return the job that learns what is usual in the good images of a part."""
+        from advisor.tasks.anomaly.network import learn
+
+        good = [row for row, label in enumerate(part.labels) if not label]
+        groups = [part.groups[row] for row in good] if part.groups else good
+        weights, seed = materials.weights[card.name], materials.question.seed
+        return partial(learn, card, weights, [part.paths[row] for row in good], groups, seed, path)
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes how unusual each place is."""

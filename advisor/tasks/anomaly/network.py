@@ -10,22 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.errors import UnsupportedRecipe
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.materials import FloatModel, Materials, Part, Purpose, Workload, versions
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Results, Scope, Stage, StageName
-from advisor.engine.pipeline.stages.backbone import identity
 from advisor.isolation.resources import usable_cores
 from advisor.tasks.anomaly.files import HEAT
-from advisor.tasks.on_maps import TRAINING
 from advisor.training.finetune.network import flatbuffer
 
 if TYPE_CHECKING:
@@ -219,37 +213,7 @@ def learn(
         maps = np.concatenate([run(image=spec.read(image)[None])[output] for image in (images[row] for row in rows)])
         draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
         projection = np.linalg.qr(draw)[0].astype(np.float32)
-        scale = Scale.of(maps, [groups[row] if groups else int(row) for row in rows], projection, seed)
+        scale = Scale.of(maps, [groups[row] for row in rows], projection, seed)
         path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
     finally:
         keras.backend.clear_session()
-
-
-VERSION = "6"  # Raised when equal images and weights give another file
-
-
-def learnt(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
-    """Learn from the good images of a part: of the training part to compare cards, of all but the hold-out to ship."""
-    role = purpose.learns
-
-    def good(part: Part) -> list[int]:
-        return np.flatnonzero(np.array(part.labels) == 0).tolist()
-
-    def inputs(materials: Materials, _results: Results) -> Inputs:
-        if card.own_file:
-            raise UnsupportedRecipe("a file of your own has no graph whose maps can be learnt; name a network")
-        own = {"pictures": materials.part(role).fingerprint, "seed": materials.question.seed}
-        return {**identity(materials, card), **own, **versions("tensorflow", "keras", "ai-edge-litert", "pillow")}
-
-    def job(materials: Materials, _results: Results, folders: Folders) -> Job:
-        part = materials.part(role)
-        rows = good(part)
-        groups = [part.groups[row] for row in rows] if part.groups else []
-        paths = [part.paths[row] for row in rows]
-        return partial(learn, card, materials.weights[card.name], paths, groups, materials.question.seed, folders.model)
-
-    seconds = cost.CONVERT_S * 3 + cost.reading_s(card, workload.images[role])
-    return Stage(
-        StageName(training), Scope(card.name, training, purpose=purpose), VERSION, "learning what is usual by", (),
-        inputs, job, FloatModel.within, seconds, TRAINING, reads=lambda materials: materials.part(role),
-    )  # fmt: skip

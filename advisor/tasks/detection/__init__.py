@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import OnMaps, OwnCards
+from advisor.tasks.task import HeadOnMaps, OwnCards
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from advisor.training.on_maps.train import HeadKind
 
 
-class Detection(OnMaps):
+class Detection(HeadOnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
     def own_files(self) -> OwnFiles:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import OnMaps
+from advisor.tasks.task import HeadOnMaps
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -28,7 +28,7 @@ STEP_S, MAP_RUNS, STEP_RUNS = 0.09, 12.0, 4.6
 370 images, MobileNetV2 took 20, 48 (555 steps) and 162 CPU seconds (647 steps) on an AMD EPYC."""
 
 
-class Segmentation(OnMaps):
+class Segmentation(HeadOnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
     learnt, version = "masks", "2"
