@@ -209,6 +209,29 @@ def runners(model: ShippedModel, images: Crops) -> tuple[Callable[[int], list[An
     return runner(OpResolverType.AUTO), runner(OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES)
 
 
+def agreed(
+    model: ShippedModel,
+    images: Crops,
+    read: Callable[[list[Any]], NDArray[Any]],
+    apart: Callable[[NDArray[Any], NDArray[Any]], float],
+    worth: Callable[[NDArray[Any]], float],
+) -> tuple[float, list[tuple[int, NDArray[Any]]]]:
+    """Return a tolerance, and the places and answers of at most ``COUNT`` images, those that are ``worth`` most first.
+
+    ``read`` takes the outputs. The tolerance is the smallest one of which half contains the difference (``apart``)
+    between two kernels in enough of :data:`LOOKED_AT` images.
+    """
+    own, other = runners(model, images)
+    answers = [read(own(place)) for place in range(len(images))]
+    order = sorted(range(len(images)), key=lambda place: -worth(answers[place]))[:LOOKED_AT]
+    differences = {place: apart(answers[place], read(other(place))) for place in order}
+    for tolerance in TOLERANCES:
+        same = [place for place in order if differences[place] <= tolerance / 2][:COUNT]
+        if len(same) == COUNT:
+            break
+    return tolerance, [(place, answers[place]) for place in same]
+
+
 @dataclass(frozen=True)
 class Page:
     """What a page for browsers does with a model of a task.

@@ -46,13 +46,13 @@ class Counting(Detection):
         """The rule by which an object counts as found: a centre inside its box."""
         from advisor.tasks.detection.files import ByCentres
 
-        return ByCentres(self.metric)
+        return ByCentres()
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by centres inside boxes."""
         from advisor.tasks.detection.files import Detected
 
-        return Detected(self.criterion)
+        return Detected(self.metric, self.criterion)
 
     def shipping(self) -> Shipping:
         """Return a bundle with a map of scores."""

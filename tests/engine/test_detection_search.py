@@ -21,7 +21,7 @@ from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.store.run_folder import integrity_problems
 from advisor.tasks import DETECTION
-from advisor.tasks.detection.files import HELD_OUT, VALIDATED
+from advisor.tasks.judge import HELD_OUT, VALIDATED
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR

@@ -70,7 +70,7 @@ class Anomaly(OnMaps):
         """Return the judge by AUROC."""
         from advisor.tasks.anomaly.files import ByAuroc
 
-        return ByAuroc()
+        return ByAuroc(self.metric)
 
     def shipping(self) -> Shipping:
         """Return a bundle with maps."""

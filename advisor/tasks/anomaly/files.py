@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -13,19 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
-from advisor.core.quantity import Interval, paired_shares, wilson
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Interval, Quantity, wilson
 from advisor.datasets.images import InputSpec, load, open_image
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
-from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.exporting.shipping import Found, Page, Shipping
 from advisor.measurement.accuracy import Floats, Pixels, Runner
 from advisor.measurement.unknown import auroc
-from advisor.store import RunFolder
 from advisor.tasks.anomaly.images import ANOMALY, GOOD
 from advisor.tasks.detection.files import marked
+from advisor.tasks.judge import SHOWN_SIDE, ByShares, overlays
 
 HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
 LEAST = 0.5  # Score from which on an image is an anomaly
@@ -85,10 +82,7 @@ def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
 
 
 HEATS_FILE = "heats.npz"
-WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their maps, and the longer side of these
 BINS = 4096  # Steps of the scores by which pixels are ranked
-VALIDATED = "AUROC on the validation part of --data, run in LiteRT"
-HELD_OUT = "AUROC on the hold-out of --data, run in LiteRT"
 
 
 class Marker(Runner[Floats]):
@@ -113,22 +107,23 @@ def mark(model: Path, images: Sequence[Path], view: InputSpec, path: Path, _clas
 
 @dataclass(frozen=True, eq=False)
 class Marked:
-    """The scores of good images and of faulty ones, and each image's share in the AUROC."""
+    """The scores of good images and of faulty ones, which are drawn if a part has none."""
 
     good: Floats
     faulty: Floats
+    heats: Floats  # of all images, (N, rows, columns)
 
     @classmethod
     def of(cls, file: Path, part: Part) -> Marked:
-        """Return the scores of a part; without a faulty image, those of the drawn faults are taken."""
+        """Return the scores of a part."""
         with np.load(file, allow_pickle=False) as kept:
-            own, drawn = (kept[name].max(axis=(1, 2)) for name in ("own", "drawn"))
-        good = np.array(part.labels) == 0
-        return cls(own[good], own[~good] if not good.all() else drawn)
+            own, drawn = kept["own"], kept["drawn"]
+        good, scores = np.array(part.labels) == 0, own.max(axis=(1, 2))
+        return cls(scores[good], drawn.max(axis=(1, 2)) if good.all() else scores[~good], own)
 
     @property
-    def auroc(self) -> Interval:
-        """The probability that a faulty image has a higher score than a good one."""
+    def figure(self) -> Interval:
+        """The probability that a faulty image has a higher score than a good one (AUROC)."""
         return auroc(self.good, self.faulty)
 
     @property
@@ -139,56 +134,63 @@ class Marked:
         return [*above, *below]
 
 
-class ByAuroc:
-    """See :class:`advisor.engine.pipeline.evaluation.scorer.Judge`."""
+@dataclass(frozen=True)
+class ByAuroc(ByShares[Marked]):
+    """Judge by the AUROC of images."""
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """Return the AUROC on the validation part, and what compression lost."""
-        part = images.part(Role.VALIDATION)
-        own, floats = (Marked.of(file, part) for file in (scored.own, scored.floats))
-        shares, count = own.shares, len(part.paths)
-        drop = drop_of(paired_shares(floats.shares, shares), count)
-        answers = ImageAnswers(_found(scored.own, part, images), file=run.keep_answers(name, shares))
-        return AccuracyVerdict(percent(own.auroc, count, VALIDATED), drop, answers)
+    def reached(self, answers: Path, images: Images, role: Role) -> Marked:
+        """Return the scores of good and faulty images."""
+        return Marked.of(answers, images.part(role))
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        """Return the AUROC on the hold-out, false alarms and found faults, and the images with the most errors."""
-        part = images.part(Role.HOLDOUT)
-        marked, count = Marked.of(own, part), len(part.paths)
-        alarms, found = ((scores >= LEAST).sum() for scores in (marked.good, marked.faulty))
-        good, faulty, of = len(marked.good), len(marked.faulty), "from a score of a half on"
-        figures = {
-            "False alarms": percent(wilson(int(alarms), good), good, f"of the good images {of}"),
-            "Faults found": percent(wilson(int(found), faulty), faulty, of),
-        }
-        if (pixels := pixel_auroc(own, part)) is not None:
-            whole = percent(Interval(pixels, pixels, pixels), count, "of images with masks and good ones")
+    def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
+        """Return the share of each kind of fault that is found."""
+        return _found(own, images, Role.VALIDATION)
+
+    def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return it, false alarms and found faults, and the images with the most errors."""
+        part, scores, kinds = images.part(Role.HOLDOUT), own.heats.max(axis=(1, 2)), images.dataset.classes
+
+        def share(some: Floats) -> Quantity:
+            return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), "from a score of a half on")
+
+        figures = {"False alarms": share(own.good), "Faults found": share(own.faulty)}
+        if (pixels := pixel_auroc(own.heats, part)) is not None:
+            whole = percent(Interval(pixels, pixels, pixels), len(scores), "of images with masks and good ones")
             figures["Pixel AUROC"] = replace(whole, low=None, high=None)
-        answers = ImageAnswers(_found(own, part, images), figures=figures, overlays=_worst(own, part, images))
-        reached = percent(marked.auroc, count, HELD_OUT)
-        return replace(evaluation, holdout_accuracy=reached, holdout_answers=answers), {}
+
+        def layers(place: int) -> Iterator[bytes]:
+            true = [_truth(part.objects[place], SHOWN_SIDE)] if part.objects[place] else []
+            yield heat_png(true[0].astype(np.float32)) if true else b""
+            yield heat_png(own.heats[place])
+
+        shown = overlays(
+            images, np.where(np.array(part.labels) == 0, 1 - scores, scores),
+            lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}", layers, {"unusual": HOT},
+        )  # fmt: skip
+        return replace(_found(own, images, Role.HOLDOUT), figures=figures, overlays=shown)
 
 
-def _found(file: Path, part: Part, images: Images) -> dict[str, float | None]:
-    """Return the share of each kind of fault that is found."""
-    with np.load(file, allow_pickle=False) as kept:
-        scores, labels = kept["own"].max(axis=(1, 2)), np.array(part.labels)
+def _found(own: Marked, images: Images, role: Role) -> ImageAnswers:
+    found, labels = own.heats.max(axis=(1, 2)) >= LEAST, np.array(images.part(role).labels)
     kinds = enumerate(images.dataset.classes)
-    return {
-        name: float((scores[labels == kind] >= LEAST).mean()) for kind, name in kinds if kind and (labels == kind).any()
-    }
+    return ImageAnswers({name: float(found[labels == kind].mean()) for kind, name in kinds if kind and kind in labels})
 
 
-def pixel_auroc(file: Path, part: Part) -> float | None:
+def _truth(path: str, side: int = 0) -> NDArray[np.bool_]:
+    """Return the pixels of a mask that are not 0, at most at ``side`` pixels if it is not 0."""
+    with open_image(Path(path)) as image:
+        if side:
+            image.thumbnail((side, side), Image.Resampling.NEAREST)
+        return np.asarray(image.convert("L")) > 0
+
+
+def pixel_auroc(heats: Floats, part: Part) -> float | None:
     """Return the AUROC of pixels in the masks against all others, at the size of the masks; None without masks."""
     counts = np.zeros((2, BINS), np.int64)
-    with np.load(file, allow_pickle=False) as kept:
-        heats = kept["own"]
     for heat, mask, label, path in zip(heats, part.objects, part.labels, part.paths, strict=True):
         if label and not mask:
             continue
-        with open_image(Path(mask or path)) as image:
-            true = np.asarray(image.convert("L")) > 0 if mask else np.zeros(image.size[::-1], bool)
+        true = _truth(mask or str(path)) & bool(mask)
         large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
         place = np.clip(large * BINS, 0, BINS - 1).astype(int)
         for inside in (0, 1):
@@ -197,30 +199,3 @@ def pixel_auroc(file: Path, part: Part) -> float | None:
         return None
     below = np.cumsum(counts[0]) - counts[0] / 2
     return float((below * counts[1]).sum() / (counts[0].sum() * counts[1].sum()))
-
-
-def _worst(file: Path, part: Part, images: Images) -> Overlays:
-    """Return faulty images with the lowest scores, and good ones with the highest."""
-    with np.load(file, allow_pickle=False) as kept:
-        heats = kept["own"]
-    scores, good = heats.max(axis=(1, 2)), np.array(part.labels) == 0
-    order = np.argsort(np.where(good, scores, 1 - scores))[::-1][:WORST].tolist()
-    rows = []
-    for place in order:
-        with open_image(part.paths[place]) as image:
-            width, height = image.size
-        kind = images.dataset.classes[part.labels[place]]
-        truth = base64.b64encode(_mask_png(part.objects[place])).decode() if part.objects[place] else ""
-        found = base64.b64encode(heat_png(heats[place])).decode()
-        path = images.dataset.shown(part.paths[place])
-        rows.append(
-            OverlaidImage(path, part.hashes[place], width, height, f"{kind}, score {scores[place]:.2f}", truth, found)
-        )
-    return Overlays(tuple(rows), {"unusual": HOT})
-
-
-def _mask_png(path: str) -> bytes:
-    with open_image(Path(path)) as image:
-        image.thumbnail((SHOWN_SIDE, SHOWN_SIDE), Image.Resampling.NEAREST)
-        inside = np.asarray(image.convert("L")) > 0
-    return heat_png(inside.astype(np.float32))

@@ -97,20 +97,20 @@ class Detection(HeadOnMaps):
         """Return the figure under each capture condition that leaves objects in their places."""
         from advisor.tasks.detection.files import captured
 
-        return captured(self.criterion, answers, images, role)
+        return captured(self.metric, self.criterion, answers, images, role)
 
     @property
     def criterion(self) -> Criterion:
         """The rule by which an object counts as found: boxes that overlap."""
         from advisor.tasks.detection.files import ByBoxes
 
-        return ByBoxes(self.metric)
+        return ByBoxes()
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by boxes that overlap."""
         from advisor.tasks.detection.files import Detected
 
-        return Detected(self.criterion, question.guarantees)
+        return Detected(self.metric, self.criterion, question.guarantees)
 
     def shipping(self) -> Shipping:
         """Return a bundle with boxes."""

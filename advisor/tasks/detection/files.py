@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -17,7 +19,6 @@ from advisor.catalog.user_models.master import ModelFacts
 from advisor.catalog.weights.readers import Array
 from advisor.core.confidence_facts import Guarantees
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import (
     BoxFacts,
     BoxScores,
@@ -28,16 +29,16 @@ from advisor.core.evaluation_facts import (
     JudgedBox,
     JudgedImage,
 )
-from advisor.core.quantity import Interval, paired_shares
+from advisor.core.quantity import Interval
 from advisor.datasets.capture import STAYING
-from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, drop_of, percent
-from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting import check
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, runners
+from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, agreed, runners
 from advisor.measurement import average_precision
 from advisor.measurement.accuracy import RESAMPLES, Detections, centres, load, true_boxes, with_interval
 from advisor.measurement.box_confidence import (
+    BoxAnswers,
     ScoreCalibration,
     answers_of,
     calibration,
@@ -46,8 +47,8 @@ from advisor.measurement.box_confidence import (
     promised,
     seen_at,
 )
-from advisor.store import RunFolder
 from advisor.tasks.detection import DETECTION
+from advisor.tasks.judge import ByShares
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model, read
@@ -156,19 +157,9 @@ def counted(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
 
 
 def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
-    """See :data:`Answering`: the scores of a map of centres.
-
-    The tolerance is the smallest one of which half contains the difference between two kernels in enough images.
-    """
-    own, other = runners(model, images)
-    scores = [own(place)[0] for place in range(len(images))]
-    apart = [float(abs(values - other(place)[0]).max()) for place, values in enumerate(scores)]
-    order = sorted(range(len(images)), key=lambda place: -float(scores[place].max()))[:LOOKED_AT]
-    for tolerance in TOLERANCES:
-        same = [place for place in order if apart[place] <= tolerance / 2][:COUNT]
-        if len(same) == COUNT:
-            break
-    return tolerance, [(place, {"scores": scores[place].reshape(-1).round(DIGITS).tolist()}) for place in same]
+    """See :data:`Answering`: the scores of a map."""
+    tolerance, rows = agreed(model, images, itemgetter(0), lambda one, other: float(abs(one - other).max()), np.max)
+    return tolerance, [(place, {"scores": scores.reshape(-1).round(DIGITS).tolist()}) for place, scores in rows]
 
 
 COUNTER = Shipping(
@@ -180,18 +171,56 @@ COUNTER = Shipping(
 
 WORST = 10  # Images of the hold-out that are kept with their boxes
 
-VALIDATED = "on the validation part of --data, run in LiteRT"
-HELD_OUT = "on the hold-out of --data, run in LiteRT"
-
 
 @dataclass(frozen=True, eq=False)
 class FoundObjects:
-    """True boxes and found ones."""
+    """True boxes and found ones, with what they reach by a criterion."""
 
     true: Sequence[Detections]  # the true boxes of N images
     found: Sequence[Detections]  # what was found in them
     sizes: Sequence[tuple[int, int]]  # height and width of the images in pixels
     classes: int  # number of classes
+    by: Criterion
+
+    @cached_property
+    def figures(self) -> ObjectFigures:
+        """The figures of the file."""
+        return self.by.figures(self)
+
+    @property
+    def figure(self) -> Interval:
+        """The mean over the classes."""
+        return self.figures.mean
+
+    @property
+    def shares(self) -> list[float]:
+        """Each image's share in it."""
+        return self.by.shares(self)
+
+    @property
+    def answers(self) -> BoxAnswers:
+        """Each answer, and whether it is right."""
+        return answers_of(self.by.match(self, 0.0))
+
+    def at(self, threshold: float, images: Images) -> tuple[BoxFacts, list[Matched]]:
+        """Return the counts of each class at a threshold, and the matches in each image."""
+        matched = self.by.match(self, threshold)
+        table = average_precision.counts(matched, self.classes)
+        true = table[:, :, 0]
+        miscounted, guessed = (
+            abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0))
+        )
+        by_class = {
+            name: ClassBoxes(
+                own, some, _share(right, some), _share(right, own), _share(wrong, own), _share(constant, own)
+            )
+            for name, (own, some, right), wrong, constant in zip(
+                images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
+            )
+        }
+        coco = self.figures.coco
+        value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
+        return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
 
 
 @dataclass(frozen=True)
@@ -205,10 +234,6 @@ class ObjectFigures:
 
 class Criterion(Protocol):
     """Rule by which an object counts as found, and the figure of accuracy that goes with it."""
-
-    @property
-    def metric(self) -> str:
-        """The name of the figure."""
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the figures."""
@@ -226,8 +251,6 @@ class Criterion(Protocol):
 @dataclass(frozen=True)
 class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
-
-    metric: str
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
@@ -248,8 +271,6 @@ class ByBoxes:
 class ByCentres:
     """See :class:`Criterion`: a found centre is inside the object's box."""
 
-    metric: str
-
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the F1 of the classes."""
         reached = average_precision.centre_score(self.match(given, self.threshold(given)), given.classes)
@@ -265,24 +286,6 @@ class ByCentres:
 
     def match(self, given: FoundObjects, threshold: float) -> list[Matched]:
         return average_precision.match_centres(given.true, given.found, threshold)
-
-
-def _at(
-    threshold: float, images: Images, given: FoundObjects, coco: Interval | None, criterion: Criterion
-) -> tuple[BoxFacts, list[Matched]]:
-    """Return the counts of each class at a threshold, and the matches in each image."""
-    matched = criterion.match(given, threshold)
-    table = average_precision.counts(matched, given.classes)
-    true = table[:, :, 0]
-    miscounted, guessed = (abs(true - each).sum(axis=0).tolist() for each in (table[:, :, 1], np.median(true, axis=0)))
-    by_class = {
-        name: ClassBoxes(own, some, _share(right, some), _share(right, own), _share(wrong, own), _share(constant, own))
-        for name, (own, some, right), wrong, constant in zip(
-            images.classes, table.sum(axis=0).tolist(), miscounted, guessed, strict=True
-        )
-    }
-    value, ends = (coco.value, (coco.low, coco.high)) if coco else (None, None)
-    return BoxFacts(threshold, value, by_class, coco_interval=ends), matched
 
 
 def _share(some: float, whole: int) -> float | None:
@@ -313,18 +316,18 @@ def _judged(one: Detections, matched: Flags) -> tuple[JudgedBox, ...]:
     )
 
 
-def _answered(found: Sequence[Detections], images: Images, role: Role) -> FoundObjects:
+def _answered(found: Sequence[Detections], images: Images, role: Role, by: Criterion) -> FoundObjects:
     """Return the true boxes of some images, beside what a file found in them."""
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    return FoundObjects([true_boxes(rows) for rows in part.objects], found, sizes, len(images.classes))
+    return FoundObjects([true_boxes(rows) for rows in part.objects], found, sizes, len(images.classes), by)
 
 
-def captured(by: Criterion, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
+def captured(metric: str, by: Criterion, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
     """Return the figure under each condition of :data:`STAYING`, and its mean with an interval over the images."""
     found, tests = load(answers), len(STAYING)
-    given = [_answered(found[test::tests], images, role) for test in range(tests)]
+    given = [_answered(found[test::tests], images, role, by) for test in range(tests)]
     if not sum(len(one.labels) for one in given[0].true):
         return CaptureAccuracy()
     shares = np.array([by.shares(each) for each in given])
@@ -332,58 +335,48 @@ def captured(by: Criterion, answers: Path, images: Images, role: Role) -> Captur
     mean = with_interval(float(shares.mean()), shares.mean(axis=0)[drawn].mean(axis=1))
     values = (100 * shares.mean(axis=1)).tolist()
     rows = (ConditionAccuracy(each.name, at, value) for (each, at), value in zip(STAYING, values, strict=True))
-    return CaptureAccuracy(tuple(rows), holdout=percent(mean, shares.shape[1], f"{by.metric} {CAPTURED_HOLDOUT}"))
+    return CaptureAccuracy(tuple(rows), holdout=percent(mean, shares.shape[1], f"{metric} {CAPTURED_HOLDOUT}"))
 
 
 @dataclass(frozen=True)
-class Detected:
-    """Judge of found objects, which keeps each image's share in the figure to compare files image by image."""
+class Detected(ByShares[FoundObjects]):
+    """Judge of found objects."""
 
     by: Criterion  # rule by which an object counts as found
     guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        given, of_float = (_answered(load(path), images, Role.VALIDATION) for path in (scored.own, scored.floats))
-        reached, shares = self.by.figures(given), self.by.shares(given)
-        by_class = dict(zip(images.classes, reached.by_class, strict=True))
-        boxes = self._facts(given, of_float if scored.trained else None, images, reached.coco)
-        return AccuracyVerdict(
-            accuracy=percent(reached.mean, len(shares), f"{self.by.metric} {VALIDATED}"),
-            drop=drop_of(paired_shares(self.by.shares(of_float), shares), len(shares)),
-            answers=ImageAnswers(by_class, file=run.keep_answers(name, shares), boxes=boxes),
-        )
+    def reached(self, answers: Path, images: Images, role: Role) -> FoundObjects:
+        """Return the true boxes beside what a file found."""
+        return _answered(load(answers), images, role, self.by)
 
-    def _facts(
-        self, given: FoundObjects, floats: FoundObjects | None, images: Images, coco: Interval | None
-    ) -> BoxFacts:
-        """Return facts of the validation part. Their threshold is that of the file that ships: its scores are those
+    def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
+        """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those
         that the ``floats`` boxes calibrate, None for scores as they are.
         """
+        by_class = dict(zip(images.classes, own.figures.by_class, strict=True))
         if self.guarantees is None:
-            return _at(self.by.threshold(given), images, given, coco, self.by)[0]
-        own = answers_of(self.by.match(given, 0.0))
-        score, guarantee = promised(own, self.guarantees, len(images.part(Role.HOLDOUT).paths) / len(given.true))
-        score = score if guarantee and guarantee.kept else self.by.threshold(given)
-        facts = replace(_at(score, images, given, coco, self.by)[0], guarantee=seen_at(own, score, guarantee))
-        if floats is None:
-            return facts
-        found = calibration(answers_of(self.by.match(floats, 0.0)))
-        errors = (calibration_error(own, scores) for scores in (crossfitted(own), own.scores))
-        return replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
+            return ImageAnswers(by_class, boxes=own.at(self.by.threshold(own), images)[0])
+        answers, batch = own.answers, len(images.part(Role.HOLDOUT).paths) / len(own.true)
+        score, guarantee = promised(answers, self.guarantees, batch)
+        score = score if guarantee and guarantee.kept else self.by.threshold(own)
+        facts = replace(own.at(score, images)[0], guarantee=seen_at(answers, score, guarantee))
+        if floats is not None:
+            found = calibration(floats.answers)
+            errors = (calibration_error(answers, scores) for scores in (crossfitted(answers), answers.scores))
+            facts = replace(facts, threshold=float(found.of(np.array(score))), scores=BoxScores(*found, *errors))
+        return ImageAnswers(by_class, boxes=facts)
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        given = _answered(load(own), images, Role.HOLDOUT)
-        reached, boxes = self.by.figures(given), None
-        if chosen := evaluation.answers.boxes:
-            plain, matched = _at(chosen.threshold, images, given, reached.coco, self.by)
+    def judged(self, own: FoundObjects, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return the figure of each class and, at the threshold of validation, the images with the most errors."""
+        boxes, facts = None, chosen.boxes
+        if facts:
+            plain, matched = own.at(facts.threshold, images)
             boxes = replace(plain, worst=_worst(matched, images, Role.HOLDOUT))
             if self.guarantees is not None:
-                seen, scores = answers_of(self.by.match(given, 0.0)), chosen.scores
+                seen, scores = own.answers, facts.scores
                 if scores:
                     before = ScoreCalibration(scores.slope, scores.offset).undone(seen.scores)
                     errors = (calibration_error(seen, each) for each in (seen.scores, before))
                     scores = BoxScores(scores.slope, scores.offset, *errors)
-                boxes = replace(boxes, scores=scores, guarantee=seen_at(seen, chosen.threshold, chosen.guarantee))
-        found = percent(reached.mean, len(given.true), f"{self.by.metric} {HELD_OUT}")
-        by_class = ImageAnswers(dict(zip(images.classes, reached.by_class, strict=True)), boxes=boxes)
-        return replace(evaluation, holdout_accuracy=found, holdout_answers=by_class), {}
+                boxes = replace(boxes, scores=scores, guarantee=seen_at(seen, facts.threshold, facts.guarantee))
+        return ImageAnswers(dict(zip(images.classes, own.figures.by_class, strict=True)), boxes=boxes)

@@ -88,7 +88,7 @@ class Segmentation(HeadOnMaps):
         """Return the judge by the overlap of masks."""
         from advisor.tasks.segmentation.files import Segmented
 
-        return Segmented()
+        return Segmented(self.metric)
 
     def shipping(self) -> Shipping:
         """Return a bundle with masks."""

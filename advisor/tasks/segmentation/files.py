@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -13,16 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
-from advisor.core.quantity import Interval, paired_shares
+from advisor.core.evaluation_facts import ImageAnswers
+from advisor.core.quantity import Interval
 from advisor.datasets.images import InputSpec
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
-from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, Page, ShippedModel, Shipping, runners
+from advisor.exporting.shipping import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement.accuracy import RESAMPLES, Floats, Runner, with_interval
-from advisor.store import RunFolder
+from advisor.tasks.judge import SHOWN_SIDE, ByShares, overlays
 from advisor.tasks.segmentation.masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation.network import SCORES, resized
 
@@ -66,18 +63,13 @@ def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
 def masked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, dict[str, Any]]]]:
     """See :data:`Answering`: the mask as pairs of a class and a number of pixels, row by row.
 
-    The tolerance is the smallest share of pixels of which half contains the difference between two kernels.
+    Kernels differ by a share of the pixels. Masks of many classes come first.
     """
-    own, other = runners(model, images)
-    count = min(len(images), LOOKED_AT)
-    masks = [own(place)[0].argmax(axis=-1).reshape(-1) for place in range(count)]
-    apart = [float(np.mean(mask != other(place)[0].argmax(axis=-1).reshape(-1))) for place, mask in enumerate(masks)]
-    order = sorted(range(count), key=lambda place: -len(np.unique(masks[place])))
-    for tolerance in TOLERANCES:
-        same = [place for place in order if apart[place] <= tolerance / 2][:COUNT]
-        if len(same) == COUNT:
-            break
-    return tolerance, [(place, {"mask": _runs(masks[place])}) for place in same]
+    tolerance, rows = agreed(
+        model, images[:LOOKED_AT], lambda outputs: outputs[0].argmax(axis=-1).reshape(-1),
+        lambda one, other: float(np.mean(one != other)), lambda mask: len(np.unique(mask)),
+    )  # fmt: skip
+    return tolerance, [(place, {"mask": _runs(mask)}) for place, mask in rows]
 
 
 def _runs(mask: NDArray[np.int64]) -> list[int]:
@@ -96,9 +88,6 @@ SHIPPING = Shipping(
 MASKS_FILE = "masks.npz"
 LONGEST = 512  # Side in pixels at which masks are compared, at most
 TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
-WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their masks, and the longer side of these
-VALIDATED = "mean IoU on the validation part of --data, run in LiteRT"
-HELD_OUT = "mean IoU on the hold-out of --data, run in LiteRT"
 
 
 class Segmenter(Runner[Classes]):
@@ -123,6 +112,7 @@ class Overlaps:
 
     both: NDArray[np.int64]
     either: NDArray[np.int64]
+    answers: Path = Path()  # the file with the found masks
 
     @property
     def by_class(self) -> Floats:
@@ -131,7 +121,7 @@ class Overlaps:
         return np.where(either > 0, self.both.sum(axis=0) / np.maximum(either, 1), np.nan)
 
     @property
-    def mean(self) -> Interval:
+    def figure(self) -> Interval:
         """The mean IoU with its 95 % interval by a bootstrap over the images."""
         weights = _resampled(len(self.both))
         both, either = weights @ self.both, weights @ self.either
@@ -181,7 +171,7 @@ def overlaps(file: Path, masks: Sequence[Mask], classes: int) -> Overlaps:
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
-    return Overlaps(both, either)
+    return Overlaps(both, either, file)
 
 
 def _resampled(count: int) -> NDArray[np.int64]:
@@ -228,56 +218,35 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
     return np.asarray(inside & ~binary_erosion(inside, border_value=1) & (true != IGNORED), bool)
 
 
-class Segmented:
-    """See :class:`advisor.engine.pipeline.evaluation.scorer.Judge`."""
+@dataclass(frozen=True)
+class Segmented(ByShares[Overlaps]):
+    """Judge by the mean IoU."""
 
-    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
-        """Return the mean IoU on the validation part, and what compression lost."""
-        masks = images.part(Role.VALIDATION).objects
-        own, of_float = (overlaps(file, masks, len(images.classes)) for file in (scored.own, scored.floats))
-        shares = own.shares
-        return AccuracyVerdict(
-            accuracy=percent(own.mean, len(shares), VALIDATED),
-            drop=drop_of(paired_shares(of_float.shares, shares), len(shares)),
-            answers=ImageAnswers(_by_class(own, images), file=run.keep_answers(name, shares)),
-        )
+    def reached(self, answers: Path, images: Images, role: Role) -> Overlaps:
+        """Return the overlap of masks with the true ones."""
+        return overlaps(answers, images.part(role).objects, len(images.classes))
 
-    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
-        """Return the mean IoU on the hold-out, its other figures, and the images with the most errors."""
-        masks = images.part(Role.HOLDOUT).objects
-        reached = overlaps(own, masks, len(images.classes))
-        edges = boundary_f1(own, masks, len(images.classes))
-        means = (_resampled(len(edges)) @ np.array(edges) / len(edges)).tolist()
-        edge = with_interval(float(np.mean(edges)), means)
+    def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
+        """Return the IoU of each class."""
+        by_class = zip(images.classes, own.by_class.tolist(), strict=True)
+        return ImageAnswers({name: None if np.isnan(value) else value for name, value in by_class})
+
+    def judged(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return it, other figures, and the images with the most errors."""
+        part, classes, scores = images.part(Role.HOLDOUT), images.classes, own.of_images
+        edges = np.array(boundary_f1(own.answers, part.objects, len(classes)))
+        edge = with_interval(float(edges.mean()), (_resampled(len(edges)) @ edges / len(edges)).tolist())
+        with np.load(own.answers, allow_pickle=False) as kept:
+            found = kept["masks"]
+
+        def layers(place: int) -> Iterator[bytes]:
+            mask = part.objects[place]
+            size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
+            return (coloured(resized(each, size), classes) for each in (mask.labels(), found[place]))
+
         figures = {
             "Boundary F1": percent(edge, len(edges), "the mean over the images"),
-            "Pixel accuracy": percent(reached.right, len(edges), "the share of all pixels"),
+            "Pixel accuracy": percent(own.right, len(edges), "the share of all pixels"),
         }
-        answers = ImageAnswers(_by_class(reached, images), figures=figures, overlays=_worst(own, reached, images))
-        found = percent(reached.mean, len(masks), HELD_OUT)
-        return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
-
-
-def _by_class(reached: Overlaps, images: Images) -> dict[str, float | None]:
-    return {
-        name: None if np.isnan(value) else float(value)
-        for name, value in zip(images.classes, reached.by_class, strict=True)
-    }
-
-
-def _worst(file: Path, reached: Overlaps, images: Images) -> Overlays:
-    part, scores = images.part(Role.HOLDOUT), reached.of_images
-    order = np.argsort(scores, kind="stable")[:WORST].tolist()
-    with np.load(file, allow_pickle=False) as kept:
-        found = kept["masks"][order]
-    rows = []
-    for place, own in zip(order, found, strict=True):
-        mask: Any = part.objects[place]
-        height, width = mask.size
-        size = (max(1, height * SHOWN_SIDE // max(mask.size)), max(1, width * SHOWN_SIDE // max(mask.size)))
-        true, seen = (
-            base64.b64encode(coloured(resized(each, size), images.classes)).decode() for each in (mask.labels(), own)
-        )
-        path, said = images.dataset.shown(part.paths[place]), f"mean IoU {100 * scores[place]:.0f} %"
-        rows.append(OverlaidImage(path, part.hashes[place], width, height, said, true, seen))
-    return Overlays(tuple(rows), colours(images.classes))
+        shown = overlays(images, scores, lambda at: f"mean IoU {100 * scores[at]:.0f} %", layers, colours(classes))
+        return replace(self.compared(own, None, images), figures=figures, overlays=shown)

@@ -25,18 +25,23 @@ from advisor.engine.pipeline.materials import Images, Role
 from advisor.measurement.accuracy import Detections, load, save, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tasks.detection.files import HELD_OUT, VALIDATED, WORST, ByBoxes, ByCentres, Criterion, Detected
+from advisor.tasks.detection.files import WORST, ByBoxes, ByCentres, Criterion, Detected
+from advisor.tasks.judge import HELD_OUT, VALIDATED
 from tests.builders import evaluation
 from tests.engine.pipeline.boxed import CAT, DOG, SIZE, boxed_images, save_found
 
 IMAGES = boxed_images()
-BY_BOXES = ByBoxes(DETECTION.metric)
+BY_BOXES = ByBoxes()
+
+
+def judge_by(by: Criterion) -> Detected:
+    return Detected((DETECTION if by is BY_BOXES else COUNTING).metric, by)
 
 
 def measured(own: Path, floats: Path, images: Images, by: Criterion = BY_BOXES) -> tuple[AccuracyVerdict, list[float]]:
     """Return the verdict on a file, and the share of each image as it is kept."""
     run = RunFolder.create(Path(mkdtemp(dir=own.parent)), "run")
-    verdict = Detected(by).verdict(Scored(own, floats), images, run, "net")
+    verdict = judge_by(by).verdict(Scored(own, floats), images, run, "net")
     assert verdict.answers.file == "answers/net.npy"
     kept = np.load(run.path / verdict.answers.file)
     assert kept.dtype == np.float32
@@ -48,7 +53,7 @@ def held_out(
 ) -> tuple[Quantity, ImageAnswers]:
     """Return the accuracy on the hold-out and the answers, at the threshold of validation; none is kept in a file."""
     chosen = ImageAnswers(boxes=None if threshold is None else BoxFacts(threshold, None, {}))
-    judged, kept = Detected(by).held_out(replace(evaluation(), answers=chosen), own, images, "answers/net.npy")
+    judged, kept = judge_by(by).held_out(replace(evaluation(), answers=chosen), own, images, "answers/net.npy")
     assert (judged.holdout_answers.file, kept, judged.accuracy) == ("", {}, evaluation().accuracy)
     return judged.holdout_accuracy, judged.holdout_answers
 
@@ -186,7 +191,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
     middles = [np.tile((one.boxes[:, :2] + one.boxes[:, 2:]) / 2, 2) for one in found]
     save(tmp_path / "marks.npz", [replace(one, boxes=marks) for one, marks in zip(found, middles, strict=True)])
     by_boxes, _ = held_out(tmp_path / "marks.npz", IMAGES)
-    by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(COUNTING.metric), 0.5)
+    by_centres, answers = held_out(tmp_path / "marks.npz", IMAGES, ByCentres(), 0.5)
     assert (by_boxes.value, by_centres.value) == (0.0, 100.0)
     assert by_centres.source == f"F1 {HELD_OUT}"
     assert answers.boxes.coco is None
@@ -196,7 +201,7 @@ def test_of_centres_a_mark_inside_the_box_counts_and_its_size_does_not(tmp_path:
 
 def test_of_centres_a_file_that_misses_objects_loses_f1_against_float(tmp_path: Path) -> None:
     own, floats = (save_found(tmp_path / f"{n}.npz", IMAGES, Role.VALIDATION, m) for n, m in ((0, (0,)), (1, ())))
-    verdict, shares = measured(own, floats, IMAGES, ByCentres(COUNTING.metric))
+    verdict, shares = measured(own, floats, IMAGES, ByCentres())
     assert verdict.accuracy.value == pytest.approx(50 * (6 / 7 + 1))  # three of four cats, and all dogs
     assert verdict.drop.value == pytest.approx(100 - verdict.accuracy.value, abs=1e-4)
     assert sum(shares) / 4 == pytest.approx(verdict.accuracy.value / 100)
@@ -206,11 +211,15 @@ def test_a_detector_that_was_trained_here_has_calibrated_scores_and_a_guarantee(
     own = save_found(tmp_path / "own.npz", IMAGES, Role.VALIDATION)
     asked = Guarantees(recall=Shares(0.5))
     run = RunFolder.create(tmp_path, "run")
-    boxes = Detected(BY_BOXES, asked).verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
+    boxes = Detected(DETECTION.metric, BY_BOXES, asked).verdict(Scored(own, own), IMAGES, run, "net").answers.boxes
     assert boxes.guarantee == BoxGuarantee("recall", 0.5, True, boxes.guarantee.seen)
     assert boxes.guarantee.seen.value == 1.0
     assert (boxes.scores.slope, boxes.scores.offset) == (1.0, 0.0), "four boxes do not show that scores are too low"
-    taken = Detected(BY_BOXES, asked).verdict(Scored(own, own, trained=False), IMAGES, run, "own").answers.boxes
+    taken = (
+        Detected(DETECTION.metric, BY_BOXES, asked)
+        .verdict(Scored(own, own, trained=False), IMAGES, run, "own")
+        .answers.boxes
+    )
     assert (taken.scores, taken.guarantee) == (None, boxes.guarantee)
 
 
@@ -219,7 +228,7 @@ def test_the_hold_out_shows_the_guarantee_and_the_scores_before_their_calibratio
     asked = BoxGuarantee("precision", 0.9, True)
     chosen = ImageAnswers(boxes=BoxFacts(0.4, None, {}, scores=scores, guarantee=asked))
     own = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT)
-    judge = Detected(BY_BOXES, Guarantees(precision=Shares(0.9)))
+    judge = Detected(DETECTION.metric, BY_BOXES, Guarantees(precision=Shares(0.9)))
     judged, _ = judge.held_out(replace(evaluation(), answers=chosen), own, IMAGES)
     found = judged.holdout_answers.boxes
     assert found.guarantee.seen.value == 1.0

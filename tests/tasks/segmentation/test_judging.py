@@ -37,8 +37,8 @@ def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
     reached = overlaps(answers(tmp_path, halves(0, 1), halves(0, 1)), true, 3)
     assert reached.by_class[:2].tolist() == [2 / 3, 1 / 2]
     assert np.isnan(reached.by_class[2])
-    assert reached.mean.value == pytest.approx(7 / 12)
-    assert reached.mean.low <= 7 / 12 <= reached.mean.high
+    assert reached.figure.value == pytest.approx(7 / 12)
+    assert reached.figure.low <= 7 / 12 <= reached.figure.high
     assert reached.right.value == 3 / 4
     assert reached.of_images.tolist() == [1.0, 0.25]
 

@@ -15,7 +15,7 @@ from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
 from advisor.tasks import CLASSIFICATION, DETECTION, SEGMENTATION
-from advisor.tasks.detection.files import HELD_OUT
+from advisor.tasks.judge import HELD_OUT
 from tests.engine.pipeline.boxed import two_classes
 
 from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated

@@ -1,0 +1,99 @@
+"""Judge files by a figure in which each image has a share, and keep the images that a report shows."""
+
+from __future__ import annotations
+
+import base64
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from advisor.core.evaluation import Evaluation
+from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
+from advisor.core.quantity import Interval, paired_shares
+from advisor.datasets.boxes.reading import Frame
+from advisor.datasets.images import open_image, orientation
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
+from advisor.engine.pipeline.materials import Images, Role
+from advisor.store import RunFolder
+
+Scores = NDArray[np.floating[Any]]
+VALIDATED = "on the validation part of --data, run in LiteRT"
+HELD_OUT = "on the hold-out of --data, run in LiteRT"
+WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their pixels, and the longer side of these
+
+
+class Reached(Protocol):
+    """What a file reached on some images."""
+
+    @property
+    def figure(self) -> Interval:
+        """The figure that decides."""
+
+    @property
+    def shares(self) -> Sequence[float]:
+        """Each image's share in it, whose mean it is."""
+
+
+R = TypeVar("R", bound=Reached)
+
+
+@dataclass(frozen=True)
+class ByShares(ABC, Generic[R]):
+    """See :class:`advisor.engine.pipeline.evaluation.scorer.Judge`; files are compared image by image."""
+
+    metric: str  # name of the figure
+
+    @abstractmethod
+    def reached(self, answers: Path, images: Images, role: Role) -> R:
+        """Return what the answers of a file reach on a part."""
+
+    @abstractmethod
+    def compared(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
+        """Return what is kept of the validation part; ``floats`` is None for a file that is not trained here."""
+
+    @abstractmethod
+    def judged(self, own: R, images: Images, chosen: ImageAnswers) -> ImageAnswers:
+        """Return what is kept of the hold-out; ``chosen`` was kept of the validation part."""
+
+    def verdict(self, scored: Scored, images: Images, run: RunFolder, name: str) -> AccuracyVerdict:
+        """Return the figure on the validation part, and what compression lost."""
+        own, floats = (self.reached(file, images, Role.VALIDATION) for file in (scored.own, scored.floats))
+        count = len(images.part(Role.VALIDATION).paths)
+        answers = self.compared(own, floats if scored.trained else None, images)
+        return AccuracyVerdict(
+            accuracy=percent(own.figure, count, f"{self.metric} {VALIDATED}"),
+            drop=drop_of(paired_shares(floats.shares, own.shares), count),
+            answers=replace(answers, file=run.keep_answers(name, own.shares)),
+        )
+
+    def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
+        """Return the figure on the hold-out, and what is kept of it."""
+        reached = self.reached(own, images, Role.HOLDOUT)
+        found = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
+        answers = self.judged(reached, images, evaluation.answers)
+        return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
+
+
+def overlays(
+    images: Images, scores: Scores, said: Callable[[int], str], layers: Callable[[int], Iterable[bytes]],
+    legend: Mapping[str, str],
+) -> Overlays:  # fmt: skip
+    """Return the :data:`WORST` images of the hold-out, those with the lowest scores, with a colour for each pixel.
+
+    Of an image, ``said`` is what is written below it, and ``layers`` are PNG files: what is true, empty if that is not
+    known, and what was found. ``legend`` is the colour of each class.
+    """
+    part, rows = images.part(Role.HOLDOUT), []
+    for place in np.argsort(scores, kind="stable")[:WORST].tolist():
+        with open_image(part.paths[place]) as image:
+            width, height = Frame(image.size, orientation(image)).upright
+        true, found = (base64.b64encode(layer).decode() for layer in layers(place))
+        path = images.dataset.shown(part.paths[place])
+        rows.append(OverlaidImage(path, part.hashes[place], width, height, said(place), true, found))
+    return Overlays(tuple(rows), legend)
