@@ -152,6 +152,7 @@ CONDITIONS: tuple[CaptureCondition, ...] = (
     CaptureCondition("fisheye", _fisheye, moves=True),
 )
 
+Test = tuple[CaptureCondition, float]
 STRENGTHS = (1.0, 2.0)  # The two strengths of the test: an everyday one, and the strongest with a usable image
 AUGMENTING = (0.5, 2.2)  # Range of the strengths for training images
 
@@ -174,9 +175,11 @@ def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int
     return changed
 
 
-def captures(path: Path, size: int, tests: Sequence[tuple[CaptureCondition, float]] = TESTS) -> Iterator[Pixels]:
-    """Yield an image under each of some of ``TESTS``; equal files of equal name give equal pixels."""
+def captures(path: Path, size: int, tests: Sequence[Test] = TESTS) -> Iterator[Pixels]:
+    """Yield an image under each of some of ``TESTS``, or as it is; equal files of equal name give equal pixels."""
     image = load(path, size)
+    if not tests:
+        yield image
     for number, (condition, strength) in enumerate(TESTS):
         if (condition, strength) in tests:
             yield apply(image, condition, strength, seed_of(path) + number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import RuntimeRefusal, StageError
 from advisor.core.quantity import Interval
-from advisor.datasets.capture import TESTS, captures
+from advisor.datasets.capture import STAYING, TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.isolation.agent import one_line
 from advisor.measurement.processes import existing_model
@@ -29,17 +29,6 @@ OUTPUT = "probabilities"
 RESAMPLES = 2000
 KEPT = 0.05  # Least score of a centre that is kept: the answers of a file serve other thresholds, too
 NEAR = 2  # Distance in places, down and across, within which only the centre with the highest score of a class counts
-
-
-@dataclass(frozen=True)
-class Robustness:
-    """Mean top-1 over all tests of capture conditions, and (condition, strength, top-1) of each test.
-
-    The 95 % interval is over the images.
-    """
-
-    accuracy: Interval
-    by_test: tuple[tuple[str, float, float], ...]
 
 
 def predict(model: Path | str, images: Sequence[Path], view: InputSpec) -> Floats:
@@ -74,21 +63,6 @@ def captured_answers(model: Path | str, images: Sequence[Path], view: InputSpec)
         for test, pixels in enumerate(captures(path, view.size)):
             answers[test, position] = classifier(view.normalise(pixels)).argmax()
     return answers
-
-
-def robustness(answers: Labels, labels: Sequence[int]) -> Robustness:
-    """Return the accuracy of the answers of :func:`captured_answers`, given the N true class indices.
-
-    The interval is a bootstrap over images, because the answers to one image are not independent.
-    """
-    if answers.shape != (len(TESTS), len(labels)) or not len(labels):
-        raise ValueError(f"answers {answers.shape} for {len(TESTS)} tests of {len(labels)} images")
-    right = answers == np.asarray(labels)
-    shares = right.mean(axis=0)
-    drawn = np.random.default_rng(0).integers(0, len(shares), (RESAMPLES, len(shares)))
-    tests = zip(TESTS, right, strict=True)
-    by_test = tuple((condition.name, strength, float(row.mean())) for (condition, strength), row in tests)
-    return Robustness(with_interval(float(shares.mean()), shares[drawn].mean(axis=1)), by_test)
 
 
 def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interval:
@@ -198,6 +172,12 @@ class Runner(ABC, Generic[Answer]):
             raise StageError(f"{path.name}: the outputs {', '.join(outputs)} are not those of {self.kind}")
         ((self._name, self._input),) = inputs.items()
         self._view = view
+
+    def over(self, images: Sequence[Path], captured: bool = False) -> Iterator[Answer]:
+        """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.capture.STAYING`."""
+        tests = STAYING if captured else ()
+        seen = (pixels for image in images for pixels in captures(image, self._view.size, tests))
+        return (self.found_in(self._view.normalise(pixels)) for pixels in seen)
 
     def __call__(self, path: Path) -> Answer:
         """Return the answer to an image; StageError if it cannot be read, RuntimeRefusal if the runtime fails."""

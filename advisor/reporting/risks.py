@@ -220,7 +220,8 @@ def _capture(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     condition = f"{worst.condition} {worst.strength:g}: {worst.top1:.1f} %"
     said = f"Worst under {condition}, {lost:.1f} points less than on the unchanged images."
     if level is Level.HIGH and question.of_task.robust and not question.robust:
-        said += f" A search with --objective {ROBUST} compares by such images, and trains with them."
+        learns = ", and trains with them" if question.of_task.labelled else ""
+        said += f" A search with --objective {ROBUST} compares by such images{learns}."
     return Risk("Capture", level, said)
 
 

@@ -64,5 +64,5 @@ class Counting(Detection):
 COUNTING = Counting(
     "object-counting", "Object detector", "F1", "F1", "F1 of a class's centres", (HEAD,), "images with boxes",
     "A centre is right if it is inside the true box of an object of its class that no surer one has taken.",
-    side=320, cards=4, conditions=True,
+    side=320, cards=4, conditions=True, robust=True,
 )  # fmt: skip

@@ -16,12 +16,14 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
 from advisor.core.quantity import Interval, paired_shares
 from advisor.datasets.boxes.reading import Frame
+from advisor.datasets.capture import STAYING
 from advisor.datasets.images import open_image, orientation
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, drop_of, percent
+from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict, Captured, drop_of, percent
 from advisor.engine.pipeline.evaluation.scorer import HeldOut, Scored
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.store import RunFolder
 
+EVERY = slice(None)
 Scores = NDArray[np.floating[Any]]
 VALIDATED = "on the validation part of --data, run in LiteRT"
 HELD_OUT = "on the hold-out of --data, run in LiteRT"
@@ -50,8 +52,8 @@ class ByShares(ABC, Generic[R]):
     metric: str  # name of the figure
 
     @abstractmethod
-    def reached(self, answers: Path, images: Images, role: Role) -> R:
-        """Return what the answers of a file reach on a part."""
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> R:
+        """Return what the answers of a file reach on a part; ``each`` selects one answer of each image."""
 
     @abstractmethod
     def compared(self, own: R, floats: R | None, images: Images) -> ImageAnswers:
@@ -78,6 +80,13 @@ class ByShares(ABC, Generic[R]):
         found = percent(reached.figure, len(images.part(Role.HOLDOUT).paths), f"{self.metric} {HELD_OUT}")
         answers = self.judged(reached, images, evaluation.answers)
         return replace(evaluation, holdout_accuracy=found, holdout_answers=answers), {}
+
+    def captured(self, answers: Path, images: Images, role: Role) -> Captured:
+        """Return the figure under the capture conditions that leave objects and pixels in their places."""
+        tests = len(STAYING)
+        seen = (self.reached(answers, images, role, slice(test, None, tests)) for test in range(tests))
+        shares = np.array([each.shares for each in seen], np.float64)
+        return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
 
 
 def overlays(

@@ -4,20 +4,35 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
 from advisor.core.training import HEAD, recipe_of
-from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Workload, versions
-from advisor.engine.pipeline.stage import Folders, Inputs, Job, Pool, Resources, Results, Scope, Stage, StageName
+from advisor.datasets.capture import VERSION as CAPTURE_VERSION
+from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Role, Workload, versions
+from advisor.engine.pipeline.stage import (
+    Folders,
+    Inputs,
+    Job,
+    Pool,
+    Resources,
+    Results,
+    Scope,
+    Source,
+    Stage,
+    StageName,
+)
 from advisor.engine.pipeline.stages.backbone import identity
+from advisor.engine.pipeline.stages.figures import over_images
 from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
-    from advisor.tasks.task import HeadOnMaps, OnMaps
+    from advisor.tasks.task import Answers, HeadOnMaps, OnMaps
 
 HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
 
@@ -54,6 +69,20 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role),
     )  # fmt: skip
+
+
+def answered(
+    own: Answers, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float, captured: bool = False,
+) -> Stage[Path]:  # fmt: skip
+    """Run a file over images, as they are or under capture conditions; arguments as of :func:`.over_images`."""
+
+    def inputs(materials: Materials) -> Inputs:
+        classes = {"classes": materials.require_images().classes}
+        names = [path.name for path in materials.part(role).paths] if captured else []
+        return {**classes, "names": names, "conditions": CAPTURE_VERSION} if captured else classes
+
+    name = StageName.CAPTURE if captured else StageName.SCORE
+    return over_images(name, partial(own.job, captured), own.file, scope, spec, source, role, cost_s, inputs)
 
 
 def train(

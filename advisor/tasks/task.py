@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.core.errors import UsageError
 from advisor.core.training import choosable, recipe_of
@@ -15,7 +15,6 @@ from advisor.core.training import choosable, recipe_of
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
-    from advisor.core.evaluation_facts import CaptureAccuracy
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
@@ -54,8 +53,8 @@ class Task(ABC):
     right_if: str = ""  # when a found object counts as right, as a sentence; empty where none is found
     published: bool = False  # cards have published figures of the metric, so a search needs no images
     conditions: bool = False  # models are also judged under capture conditions
-    robust: bool = False  # models may be chosen by that accuracy, and are also judged for new conditions
-    labelled: bool = False  # recipes may learn from labelled images and score them, as mixed_int8 and qat_int8 do
+    robust: bool = False  # models may be chosen by that accuracy
+    labelled: bool = False  # recipes may learn from images that have one class each, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
@@ -106,10 +105,6 @@ class Task(ABC):
         """Return the stage that runs a file over images under capture conditions, of a task that has them."""
         raise NotImplementedError(self.name)
 
-    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
-        """Return the accuracy of what that stage wrote."""
-        raise NotImplementedError(self.name)
-
     @abstractmethod
     def judge(self, question: Question) -> Judge:
         """Return what turns these answers into figures."""
@@ -119,11 +114,35 @@ class Task(ABC):
         raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
 
 
+class Answers(NamedTuple):
+    """What a file answers to images."""
+
+    job: Callable[..., None]  # see :func:`.over_images`; whether under capture conditions comes first
+    file: str  # name of what it writes
+
+
 class OnMaps(Task):
     """A task whose networks learn from the maps of a card's backbone, in one stage."""
 
     learnt = "boxes"  # what they learn, in words
     version = "8"  # of their training; raised when equal images and weights give another network
+
+    @property
+    @abstractmethod
+    def answers(self) -> Answers:
+        """The job that runs a file over images."""
+
+    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes these answers."""
+        from advisor.tasks.on_maps import answered
+
+        return answered(self.answers, scope, spec, source, role, cost_s)
+
+    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
+        """Return the stage that writes these answers under the capture conditions that move nothing."""
+        from advisor.tasks.on_maps import answered
+
+        return answered(self.answers, scope, spec, source, role, cost_s, captured=True)
 
     @abstractmethod
     def seconds(self, card: Card, images: int, tuning: bool) -> float:

@@ -9,9 +9,9 @@ from PIL import Image
 
 from advisor.core.errors import StageError
 from advisor.core.quantity import Interval
-from advisor.datasets.capture import TESTS, captures
+from advisor.datasets.capture import captures
 from advisor.datasets.images import InputSpec
-from advisor.measurement.accuracy import Detector, captured_answers, load, predict_pixels, robustness, save, true_boxes
+from advisor.measurement.accuracy import Detector, captured_answers, load, predict_pixels, save, true_boxes
 from advisor.measurement.unknown import Neighbours, accepted, auroc, mean_of, rule
 from advisor.tflite.postprocess import Suppression, append_postprocess
 from tests.datasets.folders import fill
@@ -110,31 +110,6 @@ def test_answers_are_those_to_each_capture(tmp_path: Path) -> None:
     for place, path in enumerate(paths):
         expected = predict_pixels(model, captures(path, 16), VIEW).argmax(axis=1)
         np.testing.assert_array_equal(answers[:, place], expected)
-
-
-def test_the_mean_runs_over_tests_and_images() -> None:
-    answers = np.zeros((len(TESTS), 4), np.int64)
-    answers[0] = 1
-    found = robustness(answers, [0, 0, 0, 1])
-    right = (len(TESTS) - 1) * 3 + 1
-    assert found.accuracy.value == pytest.approx(right / (4 * len(TESTS)))
-    assert found.by_test[0] == (TESTS[0][0].name, TESTS[0][1], 0.25)
-    assert found.by_test[1][2] == 0.75
-    assert found.accuracy.low <= found.accuracy.value <= found.accuracy.high
-
-
-def test_more_images_make_the_interval_narrower() -> None:
-    def width(count: int) -> float:
-        answers = np.zeros((len(TESTS), count), np.int64)
-        found = robustness(answers, [place % 2 for place in range(count)]).accuracy
-        return found.high - found.low
-
-    assert width(400) < 0.5 * width(50)
-
-
-def test_answers_that_do_not_fit_the_labels_are_refused() -> None:
-    with pytest.raises(ValueError, match="tests"):
-        robustness(np.zeros((len(TESTS), 3), np.int64), [0, 1])
 
 
 VIEW_OF_DETECTION = InputSpec(2, (127.5,) * 3, (127.5,) * 3)

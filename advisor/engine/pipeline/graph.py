@@ -163,7 +163,7 @@ class VariantStages:
         finished file.
         """
         task, judged = self.workload.question.of_task, self.made_here and self.workload.judged(self.training)
-        if not judged or self.workload.own_holdout or not task.robust:
+        if not judged or self.workload.own_holdout or not task.labelled:
             return None
         return expected(self.card, self.workload)
 

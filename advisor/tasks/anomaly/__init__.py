@@ -7,15 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import OnMaps
+from advisor.tasks.task import Answers, OnMaps
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import Images, Materials, Part, Role
-    from advisor.engine.pipeline.stage import Job, Scope, Source, Stage
+    from advisor.engine.pipeline.materials import Images, Materials, Part
+    from advisor.engine.pipeline.stage import Job
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
@@ -58,13 +57,12 @@ class Anomaly(OnMaps):
         weights, seed = materials.weights[card.name], materials.question.seed
         return partial(learn, card, weights, [part.paths[row] for row in good], groups, seed, path)
 
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that writes how unusual each place is."""
-        from advisor.engine.pipeline.stage import StageName
-        from advisor.engine.pipeline.stages.figures import over_images
-        from advisor.tasks.anomaly.files import HEATS_FILE, mark
+    @property
+    def answers(self) -> Answers:
+        """The job that writes how unusual each place is."""
+        from advisor.tasks.anomaly.files import mark
 
-        return over_images(StageName.SCORE, mark, HEATS_FILE, scope, spec, source, role, 2 * cost_s)
+        return Answers(mark, "heats.npz")
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by AUROC."""

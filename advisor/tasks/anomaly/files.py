@@ -22,7 +22,7 @@ from advisor.measurement.accuracy import Floats, Pixels, Runner
 from advisor.measurement.unknown import auroc
 from advisor.tasks.anomaly.images import ANOMALY, GOOD
 from advisor.tasks.detection.files import marked
-from advisor.tasks.judge import SHOWN_SIDE, ByShares, overlays
+from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays
 
 HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
 LEAST = 0.5  # Score from which on an image is an anomaly
@@ -81,7 +81,6 @@ def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
     return np.clip(np.rint(found), 0, 255).astype(np.uint8), alpha[..., 0] > LEAST_ALPHA
 
 
-HEATS_FILE = "heats.npz"
 BINS = 4096  # Steps of the scores by which pixels are ranked
 
 
@@ -95,14 +94,12 @@ class Marker(Runner[Floats]):
         return np.asarray(found[HEAT][0, :, :, 0], np.float32)
 
 
-def mark(model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
+def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
     """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
     run = Marker(model, view)
-    own = [run(image) for image in images]
-    drawn = [
-        run.found_in(view.normalise(spoiled(load(image, view.size), place)[0])) for place, image in enumerate(images)
-    ]
-    np.savez(path, own=np.stack(own), drawn=np.stack(drawn))
+    faulty = (spoiled(load(image, view.size), place)[0] for place, image in enumerate(images))
+    drawn = [run.found_in(view.normalise(pixels)) for pixels in faulty]
+    np.savez(path, own=np.stack(list(run.over(images))), drawn=np.stack(drawn))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +135,7 @@ class Marked:
 class ByAuroc(ByShares[Marked]):
     """Judge by the AUROC of images."""
 
-    def reached(self, answers: Path, images: Images, role: Role) -> Marked:
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Marked:
         """Return the scores of good and faulty images."""
         return Marked.of(answers, images.part(role))
 

@@ -11,7 +11,6 @@ from advisor.tasks.task import OwnCards, Task
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
-    from advisor.core.evaluation_facts import CaptureAccuracy
     from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
@@ -64,12 +63,6 @@ class Classification(Task):
         from advisor.engine.pipeline.stages.figures import capture
 
         return capture(scope, spec, source, role, cost_s)
-
-    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
-        """Return top-1 under each capture condition."""
-        from advisor.tasks.classification.files import captured
-
-        return captured(answers, images, role)
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the metric of the question."""

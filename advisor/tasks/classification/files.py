@@ -17,9 +17,9 @@ from advisor.catalog.user_models.master import SCORES, ModelFacts, scores_of, su
 from advisor.catalog.weights.readers import Array
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation
-from advisor.core.evaluation_facts import CaptureAccuracy
 from advisor.core.metrics import TOP1
 from advisor.core.quantity import as_probabilities, paired_shares
+from advisor.datasets.capture import TESTS
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.evaluation import accuracy, confidence, confidence as metrics
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
@@ -150,13 +150,6 @@ SHIPPING = Shipping(
 )  # fmt: skip
 
 
-def captured(answers: Path, images: Images, role: Role) -> CaptureAccuracy:
-    """Return top-1 under each capture condition, of the labels that a file answered with."""
-    labels = accuracy.read_labels(answers)
-    found = accuracy.robust(labels, labels, images.part(role).labels, accuracy.CAPTURED_HOLDOUT)
-    return replace(found.capture, holdout=found.accuracy)
-
-
 @dataclass(frozen=True)
 class Classified:
     """Judge of classifiers, which keeps the answers of each file, so that files are compared image by image."""
@@ -185,6 +178,11 @@ class Classified:
             drop=accuracy.drop_of(paired_shares(reference.tolist(), shares), len(shares)),
             answers=replace(by_class, shares=run.keep_answers(f"{name}-shares", shares)),
         )
+
+    def captured(self, answers: Path, images: Images, role: Role) -> accuracy.Captured:
+        labels = np.load(answers, allow_pickle=False)
+        right = (labels == np.asarray(images.part(role).labels)).astype(float)
+        return accuracy.Captured(TESTS, right, labels)
 
     def held_out(self, evaluation: Evaluation, own: Path, images: Images, file: str = "") -> HeldOut:
         answers, part = accuracy.read_answers(own), images.part(Role.HOLDOUT)

@@ -6,17 +6,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import HeadOnMaps, OwnCards
+from advisor.tasks.task import Answers, HeadOnMaps, OwnCards
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
-    from advisor.core.evaluation_facts import CaptureAccuracy
-    from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload
-    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Workload
+    from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
@@ -81,23 +79,12 @@ class Detection(HeadOnMaps):
         made = super().model(card, training, purpose, workload)
         return calibrated(card, training, workload, made) if purpose is Purpose.SHIP else made
 
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that writes the objects that were found."""
-        from advisor.tasks.detection.stages import detections
+    @property
+    def answers(self) -> Answers:
+        """The job that writes the objects that were found."""
+        from advisor.tasks.detection.jobs import detect
 
-        return detections(scope, spec, source, role, cost_s)
-
-    def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that writes the objects that were found under capture conditions."""
-        from advisor.tasks.detection.stages import captured
-
-        return captured(scope, spec, source, role, cost_s)
-
-    def robustness(self, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
-        """Return the figure under each capture condition that leaves objects in their places."""
-        from advisor.tasks.detection.files import captured
-
-        return captured(self.metric, self.criterion, answers, images, role)
+        return Answers(detect, "detections.npz")
 
     @property
     def criterion(self) -> Criterion:
@@ -123,7 +110,7 @@ DETECTION = Detection(
     "object-detection", "Object detector", "mAP@0.5", "AP@0.5",
     "average precision of a class's boxes at an overlap of 0.5", (HEAD,), "images with boxes",
     "A box is right if it overlaps a true one of its class by half.", side=320, cards=4,
-    conditions=True, guarantees=("--min-precision", "--min-recall"),
+    conditions=True, robust=True, guarantees=("--min-precision", "--min-recall"),
     own_cards=OwnCards("tflite_detector", "tflite_fixed_detector"),
 )  # fmt: skip
 """A detector trains for minutes, a head of a classifier for seconds. On the validation part of BCCD, MobileNetV2

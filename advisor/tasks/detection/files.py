@@ -22,21 +22,17 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation_facts import (
     BoxFacts,
     BoxScores,
-    CaptureAccuracy,
     ClassBoxes,
-    ConditionAccuracy,
     ImageAnswers,
     JudgedBox,
     JudgedImage,
 )
 from advisor.core.quantity import Interval
-from advisor.datasets.capture import STAYING
-from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting import check
 from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, agreed, runners
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import RESAMPLES, Detections, centres, load, true_boxes, with_interval
+from advisor.measurement.accuracy import Detections, centres, load, true_boxes
 from advisor.measurement.box_confidence import (
     BoxAnswers,
     ScoreCalibration,
@@ -48,7 +44,7 @@ from advisor.measurement.box_confidence import (
     seen_at,
 )
 from advisor.tasks.detection import DETECTION
-from advisor.tasks.judge import ByShares
+from advisor.tasks.judge import EVERY, ByShares
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model, read
@@ -324,20 +320,6 @@ def _answered(found: Sequence[Detections], images: Images, role: Role, by: Crite
     return FoundObjects([true_boxes(rows) for rows in part.objects], found, sizes, len(images.classes), by)
 
 
-def captured(metric: str, by: Criterion, answers: Path, images: Images, role: Role) -> CaptureAccuracy:
-    """Return the figure under each condition of :data:`STAYING`, and its mean with an interval over the images."""
-    found, tests = load(answers), len(STAYING)
-    given = [_answered(found[test::tests], images, role, by) for test in range(tests)]
-    if not sum(len(one.labels) for one in given[0].true):
-        return CaptureAccuracy()
-    shares = np.array([by.shares(each) for each in given])
-    drawn = np.random.default_rng(0).integers(0, shares.shape[1], (RESAMPLES, shares.shape[1]))
-    mean = with_interval(float(shares.mean()), shares.mean(axis=0)[drawn].mean(axis=1))
-    values = (100 * shares.mean(axis=1)).tolist()
-    rows = (ConditionAccuracy(each.name, at, value) for (each, at), value in zip(STAYING, values, strict=True))
-    return CaptureAccuracy(tuple(rows), holdout=percent(mean, shares.shape[1], f"{metric} {CAPTURED_HOLDOUT}"))
-
-
 @dataclass(frozen=True)
 class Detected(ByShares[FoundObjects]):
     """Judge of found objects."""
@@ -345,9 +327,9 @@ class Detected(ByShares[FoundObjects]):
     by: Criterion  # rule by which an object counts as found
     guarantees: Guarantees | None = None  # what the threshold shall keep; None for scores that are not calibrated
 
-    def reached(self, answers: Path, images: Images, role: Role) -> FoundObjects:
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> FoundObjects:
         """Return the true boxes beside what a file found."""
-        return _answered(load(answers), images, role, self.by)
+        return _answered(load(answers)[each], images, role, self.by)
 
     def compared(self, own: FoundObjects, floats: FoundObjects | None, images: Images) -> ImageAnswers:
         """Return the figure of each class, and the threshold. It is that of the file that ships: its scores are those

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,6 @@ from advisor.datasets.images import InputSpec
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
-    from advisor.measurement.accuracy import Detections, Detector
 
 
 def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
@@ -24,45 +23,29 @@ def take(card: Card, weights: WeightsFile | None, path: Path) -> None:
     path.write_bytes(with_named_outputs(weights.path.read_bytes(), card.name))
 
 
-def detect(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]) -> None:
-    """Run a file that finds boxes or marks centres over images; write what it finds, see :func:`.accuracy.save`.
+def detect(
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]
+) -> None:
+    """Run a file that finds boxes or marks centres over images, as they are or under capture conditions.
+
+    What it finds is written, see :func:`.accuracy.save`.
 
     The file's labels may be more than the user's classes, in another order; without, they are these.
     """
-    from advisor.measurement.accuracy import save
-
-    run, named = _loaded(model, view, classes)
-    save(path, [named(run(image)) for image in images])
-
-
-def capture(model: Path, images: Sequence[Path], view: InputSpec, path: Path, classes: Sequence[str]) -> None:
-    """Run a file over images under each of :data:`advisor.datasets.capture.STAYING`, one image after the other."""
-    from advisor.datasets.capture import STAYING, captures
-    from advisor.measurement.accuracy import save
-
-    run, named = _loaded(model, view, classes)
-    seen = (pixels for image in images for pixels in captures(image, view.size, STAYING))
-    save(path, [named(run.found_in(view.normalise(pixels))) for pixels in seen])
-
-
-def _loaded(
-    model: Path, view: InputSpec, classes: Sequence[str]
-) -> tuple[Detector, Callable[[Detections], Detections]]:
-    """Return a file that runs, and what gives its labels their places among the classes."""
     from advisor.datasets.dataset import class_order
-    from advisor.measurement.accuracy import CentreFinder, Detector
+    from advisor.measurement.accuracy import CentreFinder, Detector, save
     from advisor.tflite.metadata import read_metadata
     from advisor.tflite.model import read
     from advisor.tflite.postprocess import has_postprocess
 
     data = model.read_bytes()
     run = (Detector if has_postprocess(read(data, model.name)) else CentreFinder)(model, view)
-    said = read_metadata(data, model.name)
-    if not (said and said.labels):
-        return run, lambda found: found
-    order = class_order(classes, said.labels, len(said.labels))
-    places = {label: place for place, label in enumerate(order)}
-    return run, lambda found: found.relabelled(places)
+    found, said = run.over(images, captured), read_metadata(data, model.name)
+    if said and said.labels:
+        order = class_order(classes, said.labels, len(said.labels))
+        places = {label: place for place, label in enumerate(order)}
+        found = (each.relabelled(places) for each in found)
+    save(path, list(found))
 
 
 def calibrate(

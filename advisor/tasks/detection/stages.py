@@ -1,11 +1,8 @@
-"""Stages of a detector: trained from a card and images with boxes, and run over images."""
+"""Stages of a detector: a user's own, and one whose scores are calibrated."""
 
 from functools import partial
-from pathlib import Path
 
 from advisor.catalog.cards import Card
-from advisor.datasets.capture import VERSION as CAPTURE_VERSION
-from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.graph import FLOAT, VariantStages
 from advisor.engine.pipeline.materials import FloatModel, Materials, Purpose, Role, Workload
@@ -15,16 +12,12 @@ from advisor.engine.pipeline.stage import (
     Job,
     Results,
     Scope,
-    Source,
     Stage,
     StageName,
 )
 from advisor.engine.pipeline.stages.backbone import identity, require_classes
-from advisor.engine.pipeline.stages.figures import over_images
 from advisor.store.files import cached_sha256
 from advisor.tasks.detection import jobs
-
-DETECTIONS_FILE = "detections.npz"
 
 
 def own(card: Card) -> Stage[FloatModel]:
@@ -64,22 +57,3 @@ def calibrated(card: Card, training: str, workload: Workload, made: Stage[FloatM
         StageName.CONFIDENCE, Scope(card.name, training, purpose=Purpose.SHIP), "1", "calibrating the scores of",
         (made, scored), inputs, job, FloatModel.within, cost.REWRITE_S,
     )  # fmt: skip
-
-
-def detections(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a detector over images and write what it finds; arguments as of :func:`.figures.score`."""
-    return over_images(StageName.SCORE, jobs.detect, DETECTIONS_FILE, scope, spec, source, role, cost_s, _classes)
-
-
-def captured(scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-    """Run a detector over images under capture conditions; arguments as of :func:`.figures.score`."""
-
-    def own(materials: Materials) -> Inputs:
-        names = [path.name for path in materials.part(role).paths]
-        return {**_classes(materials), "names": names, "conditions": CAPTURE_VERSION}
-
-    return over_images(StageName.CAPTURE, jobs.capture, DETECTIONS_FILE, scope, spec, source, role, cost_s, own)
-
-
-def _classes(materials: Materials) -> Inputs:
-    return {"classes": materials.require_images().classes}

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import HeadOnMaps
+from advisor.tasks.task import Answers, HeadOnMaps
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.datasets.images import InputSpec
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import Images, Role
-    from advisor.engine.pipeline.stage import Scope, Source, Stage
+    from advisor.engine.pipeline.materials import Images
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
@@ -76,13 +74,12 @@ class Segmentation(HeadOnMaps):
 
         return check_masks(data, say)
 
-    def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
-        """Return the stage that writes the class of each pixel."""
-        from advisor.engine.pipeline.stage import StageName
-        from advisor.engine.pipeline.stages.figures import over_images
-        from advisor.tasks.segmentation.files import MASKS_FILE, segment
+    @property
+    def answers(self) -> Answers:
+        """The job that writes the class of each pixel."""
+        from advisor.tasks.segmentation.files import segment
 
-        return over_images(StageName.SCORE, segment, MASKS_FILE, scope, spec, source, role, cost_s)
+        return Answers(segment, "masks.npz")
 
     def judge(self, question: Question) -> Judge:
         """Return the judge by the overlap of masks."""
@@ -99,5 +96,5 @@ class Segmentation(HeadOnMaps):
 
 SEGMENTATION = Segmentation(
     "segmentation", "Image segmenter", "mean IoU", "IoU", "pixels of a class in both masks, over those in either",
-    (HEAD,), "images with masks", side=256, cards=4,
+    (HEAD,), "images with masks", side=256, cards=4, conditions=True, robust=True,
 )  # fmt: skip

@@ -19,7 +19,7 @@ from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting.shipping import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement.accuracy import RESAMPLES, Floats, Runner, with_interval
-from advisor.tasks.judge import SHOWN_SIDE, ByShares, overlays
+from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays
 from advisor.tasks.segmentation.masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation.network import SCORES, resized
 
@@ -85,7 +85,6 @@ SHIPPING = Shipping(
 )  # fmt: skip
 
 
-MASKS_FILE = "masks.npz"
 LONGEST = 512  # Side in pixels at which masks are compared, at most
 TOLERANCE = 0.0075  # Distance of boundaries that count as equal, over the diagonal: G. Csurka et al. (2013), section 3
 
@@ -100,10 +99,11 @@ class Segmenter(Runner[Classes]):
         return np.asarray(found[SCORES][0].argmax(axis=-1), np.uint8)
 
 
-def segment(model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
+def segment(
+    captured: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]
+) -> None:
     """Run a file over images in a child process, and write the class of each pixel, uint8 (N, S, S)."""
-    run = Segmenter(model, view)
-    np.savez_compressed(path, masks=np.stack([run(image) for image in images]))
+    np.savez_compressed(path, masks=np.stack(list(Segmenter(model, view).over(images, captured))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,10 +162,10 @@ def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
     return resized(found, size), resized(true, size) if shrink < 1 else true
 
 
-def overlaps(file: Path, masks: Sequence[Mask], classes: int) -> Overlaps:
-    """Compare the answers in a file with the true masks."""
+def overlaps(file: Path, masks: Sequence[Mask], classes: int, each: slice = EVERY) -> Overlaps:
+    """Compare the answers in a file with the true masks; ``each`` selects one answer of each image."""
     both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
-    for row, (found, true) in enumerate(_pairs(file, masks)):
+    for row, (found, true) in enumerate(_pairs(file, masks, each)):
         known = true != IGNORED
         table = np.bincount(true[known].astype(np.int64) * classes + found[known], minlength=classes**2)
         square = table.reshape(classes, classes)
@@ -179,9 +179,9 @@ def _resampled(count: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), RESAMPLES)
 
 
-def _pairs(file: Path, masks: Sequence[Mask]) -> Iterator[tuple[Classes, Classes]]:
+def _pairs(file: Path, masks: Sequence[Mask], each: slice = EVERY) -> Iterator[tuple[Classes, Classes]]:
     with np.load(file, allow_pickle=False) as kept:
-        found = kept["masks"]
+        found = kept["masks"][each]
     return (compared(*pair) for pair in zip(found, masks, strict=True))
 
 
@@ -222,9 +222,9 @@ def _boundary(inside: NDArray[np.bool_], true: Classes) -> NDArray[np.bool_]:
 class Segmented(ByShares[Overlaps]):
     """Judge by the mean IoU."""
 
-    def reached(self, answers: Path, images: Images, role: Role) -> Overlaps:
+    def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
         """Return the overlap of masks with the true ones."""
-        return overlaps(answers, images.part(role).objects, len(images.classes))
+        return overlaps(answers, images.part(role).objects, len(images.classes), each)
 
     def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""

@@ -26,7 +26,6 @@ from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
 from advisor.store.files import sha256_file
 from advisor.tasks import DETECTION
-from advisor.tasks.detection.stages import DETECTIONS_FILE
 from advisor.tflite.levels import FEATURES
 from tests.engine.pipeline.boxed import CAT, DOG, boxed_images
 from tests.engine.pipeline.walking import materials
@@ -229,7 +228,7 @@ def test_a_detector_has_no_facts_of_a_head_or_new_conditions_and_is_scored_by_wh
     stages = VariantStages(CARD, HEAD, form, BOXED)
     assert (stages.head, stages.expected) == (None, None)
     assert stages.compared in stages.scored.after
-    assert stages.scored.read(Path("made")) == Path("made") / DETECTIONS_FILE
+    assert stages.scored.read(Path("made")) == Path("made") / DETECTION.answers.file
     assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]
 
 

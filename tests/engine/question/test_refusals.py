@@ -79,7 +79,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
     ({**BOXES, "training": ["finetune_cached"]}, "--training: 'finetune_cached' is not for --task object-detection"),
     ({**BOXES, "training": ["none"]}, "--training: 'none' is not for --task object-detection"),
-    ({**BOXES, "objective": "robust-accuracy"}, "--objective: robust accuracy is not for --task object-detection"),
+    (
+        {"task": "anomaly", **PHOTOS, "objective": "robust-accuracy"},
+        "--objective: robust accuracy is not for --task anomaly",
+    ),
     (
         {**BOXES, "training": ["finetune_top"], "tune_training": 4},
         "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",

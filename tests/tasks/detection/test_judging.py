@@ -12,16 +12,16 @@ from advisor.core.evaluation_facts import (
     BoxFacts,
     BoxGuarantee,
     BoxScores,
-    CaptureAccuracy,
     ClassBoxes,
     ImageAnswers,
     JudgedBox,
 )
 from advisor.core.quantity import Interval, Provenance, Quantity
 from advisor.datasets.capture import STAYING
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
+from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, robust
 from advisor.engine.pipeline.evaluation.scorer import Scored
 from advisor.engine.pipeline.materials import Images, Role
+from advisor.engine.question import Question
 from advisor.measurement.accuracy import Detections, load, save, true_boxes
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
@@ -241,15 +241,18 @@ def test_each_capture_condition_has_its_precision_and_the_mean_an_interval(tmp_p
     nothing = Detections(np.zeros((0, 4), np.float32), np.zeros(0, np.int64), np.zeros(0, np.float32))
     dark = len(STAYING) - 1  # the last condition hides everything
     save(tmp_path / "own.npz", [nothing if test == dark else one for one in true for test in range(len(STAYING))])
-    found = DETECTION.robustness(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
+    own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", IMAGES, Role.CAPTURED)
+    verdict = robust(own, own, CAPTURED_HOLDOUT)
+    found, mean = verdict.capture, verdict.accuracy
     assert [(row.condition, row.strength) for row in found.by_condition] == [(one.name, at) for one, at in STAYING]
     assert [row.top1 for row in found.by_condition] == pytest.approx([100.0] * dark + [0.0])
-    assert found.holdout.value == pytest.approx(100 * dark / len(STAYING))
-    assert found.holdout.source == "mAP@0.5 hold-out of --data under capture conditions, run in LiteRT"
+    assert mean.value == pytest.approx(100 * dark / len(STAYING))
+    assert mean.source == "mAP@0.5 hold-out of --data under capture conditions, run in LiteRT"
 
 
 def test_images_without_an_object_say_nothing_about_capture_conditions(tmp_path: Path) -> None:
     images = boxed_images([(CAT, DOG)] * 8 + [()] * 4)
     save_found(tmp_path / "one.npz", images, Role.CAPTURED)
     save(tmp_path / "own.npz", [one for one in load(tmp_path / "one.npz") for _ in STAYING])
-    assert DETECTION.robustness(tmp_path / "own.npz", images, Role.CAPTURED) == CaptureAccuracy()
+    own = DETECTION.judge(Question()).captured(tmp_path / "own.npz", images, Role.CAPTURED)
+    assert robust(own, own) == AccuracyVerdict(None, None)

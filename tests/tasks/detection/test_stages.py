@@ -25,7 +25,6 @@ from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
 from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.detection import jobs
-from advisor.tasks.detection.stages import detections
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import Suppression, append_postprocess, with_named_outputs
@@ -104,7 +103,9 @@ def test_boxes_of_a_detector_of_others_count_under_the_names_of_the_images(tmp_p
     path = detector_file(tmp_path / "own.tflite")
     artefact = Artefact.at(named(path), sha256_file(path))
     view = InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
-    found = walk(detections(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images))
+    found = walk(
+        DETECTION.score(Scope("cells"), view, artefact, Role.HOLDOUT, 1.0), materials(tmp_path / "cache", images)
+    )
     judged, _ = held_out(found, images)
     assert judged.value > 95
 
@@ -148,7 +149,7 @@ def test_what_a_file_finds_in_each_image_of_a_part_is_written(
 ) -> None:
     path = tmp_path / "model.tflite"
     path.write_bytes(content())
-    stage = detections(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
+    stage = DETECTION.score(Scope("tiny"), VIEW, Artefact.at(path, sha256_file(path)), Role.HOLDOUT, 1.0)
     found, run = load(walk(stage, materials(tmp_path / "cache", images))), finder(path, VIEW)
     for one, image in zip(found, images.part(Role.HOLDOUT).paths, strict=True):
         assert one.boxes.tolist() == run(image).boxes.tolist()
@@ -200,8 +201,8 @@ def test_images_are_captured_under_each_condition_that_leaves_objects_in_their_p
         detector_file(tmp_path / "cells.tflite", order=(0, 1, 2, 3)),
         InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3),
     )
-    jobs.capture(model, files, view, tmp_path / "captured.npz", COLOURS)
-    jobs.detect(model, files, view, tmp_path / "plain.npz", COLOURS)
+    jobs.detect(True, model, files, view, tmp_path / "captured.npz", COLOURS)
+    jobs.detect(False, model, files, view, tmp_path / "plain.npz", COLOURS)
     found, plain = load(tmp_path / "captured.npz"), load(tmp_path / "plain.npz")
     assert len(found) == len(files) * len(STAYING)
     cast = [place for place, (one, at) in enumerate(STAYING) if (one.name, at) == ("colour cast", 1.0)]

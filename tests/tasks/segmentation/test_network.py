@@ -127,6 +127,21 @@ def test_a_search_trains_judges_and_reports_a_segmenter(run: RunFolder) -> None:
 
 
 @pytest.mark.integration
+def test_segmenters_may_be_chosen_by_robust_accuracy(run: RunFolder, warm_cache: Path, tmp_path: Path) -> None:
+    data, objective = run.path.parents[1] / "set", ("--objective", "robust-accuracy")
+    options = ("--task", "segmentation", "--data", str(data), "--candidates", SMALLEST, "--threads", "1", *objective)
+    done = search(warm_cache, tmp_path, *options, "--training", "head", "--compressions", "float32")
+    assert done.returncode == 0, done.stderr
+    (row,) = RunFolder((tmp_path / "latest").resolve()).evaluations()
+    assert row.capture.plain in [each.accuracy for each in run.evaluations()]
+    assert row.accuracy.source == "mean IoU validation part of --data under capture conditions, run in LiteRT"
+    conditions = [each.top1 for each in row.capture.by_condition]
+    assert len(conditions) == 8
+    assert row.capture.holdout.value == pytest.approx(sum(conditions) / 8, abs=0.01)
+    assert "robust" in done.stdout
+
+
+@pytest.mark.integration
 def test_a_photograph_is_drawn_with_its_mask(run: RunFolder, tmp_path: Path) -> None:
     photograph = save(tmp_path / "photo.png", shapes(1)[0])
     (answer,) = predict(run.path, [photograph], tmp_path / "drawn")

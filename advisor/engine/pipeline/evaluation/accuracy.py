@@ -7,14 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
 from advisor.core.quantity import Interval, Provenance, Quantity, paired_difference, paired_shares, wilson
+from advisor.datasets.capture import Test
 from advisor.engine.pipeline.stages.figures import Answer
-from advisor.measurement.accuracy import robustness
+from advisor.measurement.accuracy import RESAMPLES, with_interval
 
-Captured = Any  # int64 (T, N): labels of N images under T tests
+Shares = NDArray[np.float64]
 
 LEVEL = 0.95
 MAX_CONFUSION_CLASSES = 40
@@ -41,11 +43,6 @@ def read_answers(probabilities: Path) -> tuple[int, ...]:
     return tuple(int(label) for label in np.load(probabilities, allow_pickle=False).argmax(axis=1))
 
 
-def read_labels(file: Path) -> Captured:
-    """Return the labels of a ``.npy`` file, int64 (T, N)."""
-    return np.load(file, allow_pickle=False)
-
-
 def measured(
     answers: Sequence[int], float_answers: Sequence[int], labels: Sequence[int], classes: Sequence[str]
 ) -> AccuracyVerdict:
@@ -63,27 +60,36 @@ def share_of(right: Sequence[bool], source: str) -> Quantity:
     return percent(wilson(sum(right), len(right), LEVEL), len(right), source)
 
 
-def robust(
-    answers: Captured, float_answers: Captured, labels: Sequence[int], source: str = CAPTURED_VALIDATION
-) -> AccuracyVerdict:
-    """Return the accuracy of answers to images under capture conditions.
+@dataclass(frozen=True, eq=False)
+class Captured:
+    """What some images have under capture conditions."""
 
-    ``answers`` are the artefact's labels, int (T, N), with a row for each of :data:`advisor.datasets.capture.TESTS`;
-    ``float_answers`` those of the float32 artefact of the same card. ``source`` names the image set.
+    tests: Sequence[Test]
+    shares: Shares  # of each image in the figure under each test, (T, N)
+    kept: Any  # what a run keeps to compare files: labels (T, N), or the share of each image, (N,)
+    metric: str = ""  # name of the figure; empty for top-1
+
+
+def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -> AccuracyVerdict:
+    """Return the mean figure under capture conditions, and the loss against the float32 file of the same card.
+
+    The interval is a bootstrap over images, because the answers to one image are not independent. ``source`` names the
+    image set. Without an image, or an object in one, nothing is known.
     """
-    found = robustness(answers, labels)
-    share = found.accuracy
+    if not own.shares.size or not np.isfinite(own.shares).all():
+        return AccuracyVerdict(None, None)
+    means = own.shares.mean(axis=0)
+    count = len(means)
+    drawn = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    share = with_interval(float(means.mean()), means[drawn].mean(axis=1))
     if share.low == share.high:  # all images give the same value, so resampling them shows no spread
-        ends = wilson(round(share.value * len(labels)), len(labels), LEVEL)
+        ends = wilson(round(share.value * count), count, LEVEL)
         share = Interval(share.value, min(share.value, ends.low), max(share.value, ends.high))
-    own, floats = ((rows == labels).mean(axis=0).tolist() for rows in (answers, float_answers))
-    lost = paired_shares(floats, own, LEVEL)
+    rows = zip(own.tests, own.shares.mean(axis=1).tolist(), strict=True)
     return AccuracyVerdict(
-        accuracy=percent(share, len(labels), source),
-        drop=drop_of(lost, len(labels)),
-        capture=CaptureAccuracy(
-            tuple(ConditionAccuracy(name, strength, 100 * share) for name, strength, share in found.by_test)
-        ),
+        accuracy=percent(share, count, f"{own.metric} {source}".strip()),
+        drop=drop_of(paired_shares(floats.shares.mean(axis=0).tolist(), means.tolist(), LEVEL), count),
+        capture=CaptureAccuracy(tuple(ConditionAccuracy(test.name, at, 100 * value) for (test, at), value in rows)),
     )
 
 

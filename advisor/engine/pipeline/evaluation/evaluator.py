@@ -152,11 +152,11 @@ class Evaluator:
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.question.robust:
             return verdict
-        validation = images.part(Role.VALIDATION)
-        captured = await asyncio.gather(*(self.walker.run(each.captured) for each in (stages, stages.reference)))
-        labels, float_labels = map(accuracy.read_labels, captured)
-        chosen = accuracy.robust(labels, float_labels, validation.labels)
-        by_class = replace(verdict.answers, file=self._run.keep_answers(name, labels))
+        files = await asyncio.gather(*(self.walker.run(each.captured) for each in (stages, stages.reference)))
+        captured = (asyncio.to_thread(self._judge.captured, file, images, Role.VALIDATION) for file in files)
+        under, floats_under = await asyncio.gather(*captured)
+        chosen = accuracy.robust(under, floats_under)
+        by_class = replace(verdict.answers, file=self._run.keep_answers(name, under.kept))
         return replace(chosen, answers=by_class, capture=replace(chosen.capture, plain=verdict.accuracy))
 
     async def _published(self, stages: VariantStages) -> AccuracyVerdict:

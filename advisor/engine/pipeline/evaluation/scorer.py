@@ -18,7 +18,7 @@ from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Interval, wilson
 from advisor.datasets.split import HOLDOUT
 from advisor.engine.pipeline import cost
-from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
+from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, Captured, robust
 from advisor.engine.pipeline.graph import VariantStages
 from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
 from advisor.engine.pipeline.stage import Scope, StageAborted, StageName
@@ -126,8 +126,10 @@ class Scorer:
         seconds = cost.judging_s(card, len(part.paths))
         task, images = self.workload.question.of_task, self.walker.materials.require_images()
         stage = task.capture(scope, input_spec(card), artefact_of(self._run, evaluation), Role.CAPTURED, seconds)
-        found = await asyncio.to_thread(task.robustness, await self.walker.run(stage), images, Role.CAPTURED)
-        return replace(evaluation, capture=replace(found, plain=evaluation.capture.plain))
+        found = await asyncio.to_thread(self._judge.captured, await self.walker.run(stage), images, Role.CAPTURED)
+        judged = robust(found, found, CAPTURED_HOLDOUT)
+        capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
+        return replace(evaluation, capture=capture)
 
 
 def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:
@@ -177,3 +179,6 @@ class Judge(Protocol):
 
         ``own`` is what the file answered, and ``file`` the path of the answers in the run, if they are kept.
         """
+
+    def captured(self, answers: Path, images: Images, role: Role) -> Captured:
+        """Return what a file answered under capture conditions, of a task that has them."""

@@ -12,7 +12,7 @@ from advisor.core.confidence_facts import Guarantees, Shares, ShippedThresholds
 from advisor.core.evaluation_facts import ConditionAccuracy, UnknownFacts
 from advisor.core.quantity import Provenance, wilson
 from advisor.datasets.capture import TESTS
-from advisor.engine.pipeline.evaluation.accuracy import measured, published, quoted, robust
+from advisor.engine.pipeline.evaluation.accuracy import Captured, measured, published, quoted, robust
 from advisor.engine.pipeline.evaluation.confidence import GUARANTEE, MISTAKES, chosen, verified
 from advisor.engine.pipeline.evaluation.scorer import with_answers
 from advisor.engine.pipeline.materials import Images, Role
@@ -77,11 +77,10 @@ def test_nothing_is_estimated_from_random_weights() -> None:
 
 
 def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
-    labels = [0, 1, 1, 0]
-    right = np.tile(np.array(labels), (len(TESTS), 1))
-    answers = right.copy()
-    answers[0] = 1 - answers[0]
-    verdict = robust(answers, right, labels)
+    right = np.ones((len(TESTS), 4))
+    shares = right.copy()
+    shares[0] = 0
+    verdict = robust(Captured(TESTS, shares, shares), Captured(TESTS, right, right))
     assert present(verdict.accuracy).value == pytest.approx(100 * (len(TESTS) - 1) / len(TESTS))
     assert present(verdict.drop).value == pytest.approx(100 / len(TESTS))
     assert verdict.capture.by_condition[0] == ConditionAccuracy(TESTS[0][0].name, TESTS[0][1], 0.0)
@@ -89,9 +88,18 @@ def test_robust_accuracy_is_the_mean_over_the_tests_with_each_of_them() -> None:
 
 
 def test_nothing_but_right_answers_leave_room_for_what_was_not_seen() -> None:
-    right = np.zeros((len(TESTS), 9), int)
-    verdict = robust(right, right, [0] * 9)
+    right = np.ones((len(TESTS), 9))
+    verdict = robust(Captured(TESTS, right, right), Captured(TESTS, right, right))
     assert present(verdict.accuracy).low == pytest.approx(100 * wilson(9, 9).low)
+
+
+def test_more_images_make_the_interval_of_robust_accuracy_narrower() -> None:
+    def width(count: int) -> float:
+        shares = np.tile(np.arange(count) % 2 == 0, (len(TESTS), 1)).astype(float)
+        found = present(robust(Captured(TESTS, shares, shares), Captured(TESTS, shares, shares)).accuracy)
+        return present(found.high) - present(found.low)
+
+    assert width(400) < 0.5 * width(50)
 
 
 EACH = 300

@@ -14,7 +14,7 @@ from advisor.engine.pipeline.walker import run_coroutine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
-from advisor.tasks import CLASSIFICATION, DETECTION, SEGMENTATION
+from advisor.tasks import ANOMALY, CLASSIFICATION, DETECTION, SEGMENTATION
 from advisor.tasks.judge import HELD_OUT
 from tests.engine.pipeline.boxed import two_classes
 
@@ -22,9 +22,10 @@ from .test_evaluator import CARD, NAMES, Detecting, Prepared, evaluated
 
 
 @pytest.mark.parametrize(
-    ("task", "captures"), [(CLASSIFICATION.name, True), (DETECTION.name, True), (SEGMENTATION.name, False)]
+    ("task", "captures"),
+    [(CLASSIFICATION.name, True), (DETECTION.name, True), (SEGMENTATION.name, True), (ANOMALY.name, False)],
 )
-def test_masks_are_not_judged_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
+def test_anomalies_are_not_judged_under_capture_conditions(tmp_path: Path, task: str, captures: bool) -> None:
     workload, run = Workload((HEAD,), NAMES, two_classes().counts, Question(task)), RunFolder.create(tmp_path, "run")
     scorer = Scorer(Prepared(tmp_path, {}), workload, {}, run)
     assert scorer.captures is captures
