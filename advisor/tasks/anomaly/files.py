@@ -66,11 +66,8 @@ def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
     if kind == 2:
         turns = np.cumsum(draw.normal(0, 0.3, 12)) + draw.uniform(0, 2 * np.pi)
         steps = np.stack([np.cos(turns), np.sin(turns)], axis=1) * side * draw.uniform(0.01, 0.04)
-        pen.line(
-            [(float(a), float(b)) for a, b in np.cumsum(steps, axis=0) + np.array([x, y])],
-            255,
-            max(2, round(THIN * side)),
-        )
+        line = np.cumsum(steps, axis=0) + np.array([x, y])
+        pen.line(line.reshape(-1).tolist(), 255, max(2, round(THIN * side)))
     else:
         (pen.ellipse if kind else pen.rectangle)((x - wide, y - high, x + wide, y + high), 255)
     alpha = np.asarray(shape.filter(ImageFilter.GaussianBlur(0.7)), np.float32)[..., None] / 255
@@ -147,10 +144,10 @@ class ByAuroc(ByShares[Marked]):
         """Return it, false alarms and found faults, and the images with the most errors."""
         part, scores, kinds = images.part(Role.HOLDOUT), own.heats.max(axis=(1, 2)), images.dataset.classes
 
-        def share(some: Floats) -> Quantity:
-            return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), "from a score of a half on")
+        def share(some: Floats, of: str = "") -> Quantity:
+            return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on")
 
-        figures = {"False alarms": share(own.good), "Faults found": share(own.faulty)}
+        figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}
         if (pixels := pixel_auroc(own.heats, part)) is not None:
             whole = percent(Interval(pixels, pixels, pixels), len(scores), "of images with masks and good ones")
             figures["Pixel AUROC"] = replace(whole, low=None, high=None)

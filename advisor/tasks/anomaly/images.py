@@ -160,15 +160,14 @@ def _odd(read: Survey) -> Iterator[Finding]:
     Far is more than the upper quartile of these distances and three times the range between the quartiles (J. Tukey,
     "Exploratory Data Analysis", 1977).
     """
+    from scipy.spatial.distance import cdist
+
     good = [place for place, image in enumerate(read.dataset.images) if not image.label]
     if len(good) < LEAST:
         return
     small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
     small = (small - small.mean(axis=1, keepdims=True)) / (small.std(axis=1, keepdims=True) + 1)  # whatever the light
-    squares = (small**2).sum(axis=1)
-    distances = squares[:, None] + squares - 2 * small @ small.T
-    np.fill_diagonal(distances, np.inf)
-    nearest = np.sqrt(np.maximum(distances.min(axis=1), 0))
+    nearest = np.sort(cdist(small, small), axis=1)[:, 1]  # the first is the image itself
     low, high = np.quantile(nearest, (0.25, 0.75))
     order = np.argsort(-nearest)
     odd = [read.dataset.images[good[place]].path for place in order if nearest[place] > high + 3 * (high - low)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
-from itertools import groupby
+from itertools import cycle, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +33,7 @@ PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f
 
 def colours(classes: Sequence[str]) -> dict[str, str]:
     """Return the colour of each class but the background."""
-    shown = [name for name in classes if name != BACKGROUND]
-    return {name: PALETTE[place % len(PALETTE)] for place, name in enumerate(shown)}
+    return dict(zip((name for name in classes if name != BACKGROUND), cycle(PALETTE), strict=False))
 
 
 def coloured(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
@@ -112,7 +111,7 @@ class Overlaps:
 
     both: NDArray[np.int64]
     either: NDArray[np.int64]
-    answers: Path = Path()  # the file with the found masks
+    found: Sequence[Classes] = ()  # the masks that were found
 
     @property
     def by_class(self) -> Floats:
@@ -162,16 +161,16 @@ def compared(found: Classes, mask: Mask) -> tuple[Classes, Classes]:
     return resized(found, size), resized(true, size) if shrink < 1 else true
 
 
-def overlaps(file: Path, masks: Sequence[Mask], classes: int, each: slice = EVERY) -> Overlaps:
-    """Compare the answers in a file with the true masks; ``each`` selects one answer of each image."""
+def overlaps(found: Sequence[Classes], masks: Sequence[Mask], classes: int) -> Overlaps:
+    """Compare found masks with the true ones."""
     both, either = (np.zeros((len(masks), classes), np.int64) for _ in range(2))
-    for row, (found, true) in enumerate(_pairs(file, masks, each)):
+    for row, (own, true) in enumerate(map(compared, found, masks)):
         known = true != IGNORED
-        table = np.bincount(true[known].astype(np.int64) * classes + found[known], minlength=classes**2)
+        table = np.bincount(true[known].astype(np.int64) * classes + own[known], minlength=classes**2)
         square = table.reshape(classes, classes)
         both[row] = square.diagonal()
         either[row] = square.sum(axis=0) + square.sum(axis=1) - both[row]
-    return Overlaps(both, either, file)
+    return Overlaps(both, either, found)
 
 
 def _resampled(count: int) -> NDArray[np.int64]:
@@ -179,13 +178,7 @@ def _resampled(count: int) -> NDArray[np.int64]:
     return np.random.default_rng(0).multinomial(count, np.full(count, 1 / count), RESAMPLES)
 
 
-def _pairs(file: Path, masks: Sequence[Mask], each: slice = EVERY) -> Iterator[tuple[Classes, Classes]]:
-    with np.load(file, allow_pickle=False) as kept:
-        found = kept["masks"][each]
-    return (compared(*pair) for pair in zip(found, masks, strict=True))
-
-
-def boundary_f1(file: Path, masks: Sequence[Mask], classes: int) -> list[float]:
+def boundary_f1(found: Sequence[Classes], masks: Sequence[Mask], classes: int) -> list[float]:
     """Return for each image the F1 of boundary pixels, the mean over its classes; 1 for an image without a boundary.
 
     A pixel of a boundary is right if one of the other mask is nearer than :data:`TOLERANCE`.
@@ -193,14 +186,12 @@ def boundary_f1(file: Path, masks: Sequence[Mask], classes: int) -> list[float]:
     from scipy.ndimage import distance_transform_edt
 
     scores = []
-    for found, true in _pairs(file, masks):
+    for seen, true in map(compared, found, masks):
         near, own = TOLERANCE * float(np.hypot(*true.shape)), []
         for label in range(classes):
-            first, second = (_boundary(each == label, true) for each in (found, true))
-            if not (first.any() or second.any()):
-                continue
+            first, second = (_boundary(each == label, true) for each in (seen, true))
             if not (first.any() and second.any()):
-                own.append(0.0)
+                own += [0.0] if first.any() or second.any() else []
                 continue
             precision, recall = (
                 float((distance_transform_edt(~other)[each] <= near).mean())
@@ -224,7 +215,8 @@ class Segmented(ByShares[Overlaps]):
 
     def reached(self, answers: Path, images: Images, role: Role, each: slice = EVERY) -> Overlaps:
         """Return the overlap of masks with the true ones."""
-        return overlaps(answers, images.part(role).objects, len(images.classes), each)
+        with np.load(answers, allow_pickle=False) as kept:
+            return overlaps(kept["masks"][each], images.part(role).objects, len(images.classes))
 
     def compared(self, own: Overlaps, floats: Overlaps | None, images: Images) -> ImageAnswers:
         """Return the IoU of each class."""
@@ -234,15 +226,13 @@ class Segmented(ByShares[Overlaps]):
     def judged(self, own: Overlaps, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, other figures, and the images with the most errors."""
         part, classes, scores = images.part(Role.HOLDOUT), images.classes, own.of_images
-        edges = np.array(boundary_f1(own.answers, part.objects, len(classes)))
+        edges = np.array(boundary_f1(own.found, part.objects, len(classes)))
         edge = with_interval(float(edges.mean()), (_resampled(len(edges)) @ edges / len(edges)).tolist())
-        with np.load(own.answers, allow_pickle=False) as kept:
-            found = kept["masks"]
 
         def layers(place: int) -> Iterator[bytes]:
             mask = part.objects[place]
             size = tuple(max(1, side * SHOWN_SIDE // max(mask.size)) for side in mask.size)
-            return (coloured(resized(each, size), classes) for each in (mask.labels(), found[place]))
+            return (coloured(resized(each, size), classes) for each in (mask.labels(), own.found[place]))
 
         figures = {
             "Boundary F1": percent(edge, len(edges), "the mean over the images"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -126,13 +125,14 @@ class MaskContent:
     def write(self, path: Path, findings: Sequence[Finding]) -> int:
         """Write a table of images and masks without those that the findings leave out; return its number of images."""
         out, dataset = {each for finding in findings for each in finding.leave_out}, self.read.images.dataset
+        if any(mask.regions for mask in self.read.masks):
+            raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
         rows = []
         for image, mask in zip(dataset.images, self.read.masks, strict=True):
-            if mask.regions:
-                raise UsageError("--fix: masks of COCO cannot be written as a table", "remove the images yourself")
             if image.path not in out:
+                row = row_of(path, image)
                 own = row_of(path, replace(image, path=Path(mask.path)))["path"] if mask.path else ""
-                rows.append(row_of(path, image) | {"image": row_of(path, image)["path"], "mask": own})
+                rows.append(row | {"image": row["path"], "mask": own})
         write_rows(path, ["image", "mask", *more_columns(dataset)], rows)
         return len(rows)
 
@@ -157,8 +157,7 @@ def _faults(read: MaskSurvey) -> Iterator[Finding]:
         yield Finding(
             MaskFault.NEVER, f"{what} named and in no mask: {listed(read.unused)}", "the network does not learn them"
         )
-    numbers = Counter(dict(zip(read.classes, (read.pixels > 0).sum(axis=0).tolist(), strict=True)))
-    if rare := [f"{name} ({number})" for name, number in numbers.items() if number < FEW]:
+    if rare := [f"{name} ({number})" for name, number in MaskContent(read).counts.items() if number < FEW]:
         message = f"{counted(len(rare), 'class is', 'classes are')} in fewer than {FEW} images: {listed(rare)}"
         yield Finding(MaskFault.RARE, message, "add images: from so few the network learns little")
     empty = [path for path, row in zip(paths, read.pixels, strict=True) if (row > 0).sum() == 1 and row[0]]

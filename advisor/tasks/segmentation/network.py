@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,17 +33,17 @@ class PackedMask:
     """The classes of an image's pixels, packed: thousands of masks are in memory at once."""
 
     packed: bytes
-    side: int  # of the square mask in pixels
 
     @classmethod
     def of(cls, labels: Classes) -> PackedMask:
         """Return classes, uint8 (S, S), packed."""
-        return cls(zlib.compress(np.ascontiguousarray(labels).tobytes(), 1), len(labels))
+        return cls(zlib.compress(np.ascontiguousarray(labels).tobytes(), 1))
 
     @property
     def labels(self) -> Classes:
         """The classes, uint8 (S, S)."""
-        return np.frombuffer(zlib.decompress(self.packed), np.uint8).reshape(self.side, self.side)
+        flat = np.frombuffer(zlib.decompress(self.packed), np.uint8)
+        return flat.reshape(math.isqrt(len(flat)), -1)
 
     def within(self, section: ImageSection) -> PackedMask:
         """Return the classes of a section; those outside the image are ignored."""
@@ -81,19 +82,13 @@ def decoder(side: int) -> MakeHead:
 
             return _loss(tf.image.resize(outputs[0], (side, side)), targets[0], ADJUSTMENT * frequent)
 
-        def outputs(given: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
-            return _outputs(given[0], side)
+        def outputs(logits: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
+            resized = keras.layers.Resizing(side, side, interpolation="bilinear", name=SCORES)
+            return {SCORES: resized(keras.layers.Softmax()(logits[0]))}  # cheaper on the small map
 
         return TrainableHead(model, loss, lambda masked: (masked.labels,), outputs, begin=begin)
 
     return make
-
-
-def _outputs(logits: keras.KerasTensor, side: int) -> dict[str, keras.KerasTensor]:
-    """Return the probabilities at the side of the input; they are computed on the small map, as that is cheaper."""
-    from keras.layers import Resizing, Softmax
-
-    return {SCORES: Resizing(side, side, interpolation="bilinear", name=SCORES)(Softmax()(logits))}
 
 
 def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32]) -> tf.Tensor:
