@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
 
+IN_FLOAT = "in_float"
+"""Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
+of 8 bits lose what is small."""
+
 _REFUSALS = (ValueError, RuntimeError, KeyError, NotImplementedError, TypeError, IndexError, AttributeError)
 """Errors that ai-edge-quantizer raises for a graph that it cannot quantize; it has no error class of its own."""
 
@@ -72,12 +76,22 @@ def _with_unique_names(data: bytes) -> bytes:
     return pack(tables)
 
 
-def _no_rules(model: bytes) -> Rules:
-    """Return rules that leave every graph but the main one as it is."""
-    from ai_edge_quantizer import recipe_manager
+def _no_rules(data: bytes) -> Rules:
+    """Return rules that leave every graph but the main one as it is, and what follows :data:`IN_FLOAT`.
 
-    manager = recipe_manager.RecipeManager()
-    for graph in read(model).subgraphs[1:]:
+    Constant matrices that follow it have 8 bits in the file, and are read as floats.
+    """
+    from ai_edge_quantizer import qtyping, recipe_manager
+
+    manager, model, floats = recipe_manager.RecipeManager(), read(data), set[int]()
+    for operator in model.operators:
+        names = [model.tensors[index].name for index in operator.outputs]
+        if floats & set(operator.inputs) or any(IN_FLOAT in name for name in names):
+            floats |= set(operator.outputs)
+            _leave(manager, *names)
+            if operator.name == "BATCH_MATMUL":
+                manager.add_weight_only_config(_scope(*names), qtyping.TFLOperationName.BATCH_MATMUL, num_bits=8)
+    for graph in model.subgraphs[1:]:
         # What a graph takes and gives counts as an operator each.
         for tensors in (*(operator.outputs for operator in graph.operators), graph.inputs, graph.outputs):
             _leave(manager, *(graph.tensors[index].name for index in tensors))
@@ -88,9 +102,12 @@ def _leave(manager: Any, *names: str) -> None:
     """Add a rule that leaves an operator as it is; the quantizer identifies it by the names of its outputs."""
     from ai_edge_quantizer import algorithm_manager, qtyping
 
-    scope = "".join(f"{re.escape(name)};" for name in names)
     every, keep = qtyping.TFLOperationName.ALL_SUPPORTED, algorithm_manager.AlgorithmName.NO_QUANTIZE
-    manager.add_quantization_config(f"^{scope}$", every, algorithm_key=keep)
+    manager.add_quantization_config(_scope(*names), every, algorithm_key=keep)
+
+
+def _scope(*names: str) -> str:
+    return f"^{''.join(f'{re.escape(name)};' for name in names)}$"
 
 
 def _statistics(model: bytes, ranges: Mapping[int, Range]) -> dict[str, dict[str, Any]]:

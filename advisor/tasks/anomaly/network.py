@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.compression.quantization.quantizer import IN_FLOAT
 from advisor.datasets.images import InputSpec
 from advisor.isolation.resources import usable_cores
 from advisor.tasks.anomaly.files import HEAT
 from advisor.training.finetune.network import flatbuffer
+from advisor.training.on_maps.kept import listed
 
 if TYPE_CHECKING:
     import keras
@@ -72,7 +74,8 @@ class Usual:
         """Return the blurred distances from the means, (N, rows, columns)."""
         rest = _without(maps @ self.projection - self.means, self.whole)
         apart = np.einsum("nhwd,hwde->nhwe", rest, self.whitening, optimize=True)
-        return _blurred(np.sqrt((apart**2).sum(axis=-1)))
+        distances = np.sqrt((apart**2).sum(axis=-1))
+        return _blurred(distances) / _blurred(np.ones_like(distances[:1]))
 
 
 def _coarse(maps: Floats) -> Floats:
@@ -96,18 +99,11 @@ def _kernel() -> Floats:
     return np.asarray(np.outer(line, line) / line.sum() ** 2, np.float32)
 
 
-def _inside(rows: int, columns: int) -> Floats:
-    """Return the share of the blur's weights that is inside the map at each place."""
+def _blurred(maps: Floats) -> Floats:
+    """Return maps, (N, rows, columns), each place with the sum of the weights of those around it that are inside."""
     from scipy.ndimage import convolve
 
-    return np.asarray(convolve(np.ones((rows, columns), np.float32), _kernel(), mode="constant"))
-
-
-def _blurred(distances: Floats) -> Floats:
-    from scipy.ndimage import convolve
-
-    blurred = convolve(distances, _kernel()[None], mode="constant")
-    return np.asarray(blurred / _inside(*distances.shape[1:]), np.float32)
+    return np.asarray(convolve(maps, _kernel()[None], mode="constant"), np.float32)
 
 
 def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
@@ -127,9 +123,8 @@ def maps_of(card: Card, weights: WeightsFile | None) -> keras.Model:
     same = [each for each in maps_in if each.output.shape[1] == cells]
     sums = {each.output.shape[3]: each.output for each in same if isinstance(each, keras.layers.Add)}
     image = keras.Input(model.inputs[0].shape[1:], batch_size=1, name="image")
-    maps = keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card))
-    whole = keras.layers.Concatenate()(maps) if isinstance(maps, list) and len(maps) > 1 else maps
-    whole = whole[0] if isinstance(whole, list) else whole
+    maps = listed(keras.Model(model.inputs[0], list(sums.values()) or [same[-1].output])(_evened(image, card)))
+    whole = keras.layers.Concatenate()(maps) if len(maps) > 1 else maps[0]
     return keras.Model(image, keras.layers.AveragePooling2D(3, 1, padding="same")(whole))
 
 
@@ -173,28 +168,33 @@ class Scale:
 
 
 def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model:
-    """Return the network from an image to ``heat``, from 0 at a usual distance to a half at the threshold and to 1."""
+    """Return the network from an image to ``heat``, from 0 at a usual distance to a half at the threshold and to 1.
+
+    In a file of 8 bits the distances are computed in float, by matrices of 8 bits.
+    """
     import keras
     from keras import ops
 
     rows, columns, width = usual.means.shape
-    places = rows * columns
     reduced = keras.layers.Conv2D(width, 1, use_bias=False)
     values = reduced(maps.output) - usual.means
     coarse = keras.layers.AveragePooling2D(2, padding="same")(values)
     known, back = (keras.layers.Dense(size, use_bias=False) for size in usual.whole.shape[::-1])
     whole = ops.reshape(back(known(keras.layers.Flatten()(coarse))), coarse.shape)
     rest = values - keras.layers.UpSampling2D(2)(whole)[:, :rows, :columns]
-    towards = usual.whitening.reshape(places, width, width)
-    apart = ops.sum(ops.reshape(rest, (places, width, 1)) * towards, axis=1)  # BATCH_MATMUL is wrong in int8
-    distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
-    blur = keras.layers.Conv2D(1, 2 * REACH + 1, padding="same", use_bias=False)
-    away = blur(distances) * (1.0 / _inside(rows, columns))[None, :, :, None]
-    over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
     for layer, weights in ((reduced, usual.projection[None, None]), (known, usual.whole), (back, usual.whole.T)):
         layer.set_weights([weights])
-    blur.set_weights([_kernel()[:, :, None, None]])
-    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(over / (over + 1.0))})
+
+    def heat(rest: Any) -> Any:
+        apart = ops.matmul(ops.reshape(rest, (-1, 1, width)), usual.whitening.reshape(-1, width, width))
+        distances = ops.reshape(ops.sqrt(ops.sum(apart * apart, axis=-1)), (1, rows, columns, 1))
+        away = ops.conv(distances, _kernel()[:, :, None, None], padding="same")
+        away = away * (1.0 / _blurred(np.ones((1, rows, columns), np.float32)))[..., None]
+        over = ops.relu(away - scale.usual) / (scale.most - scale.usual)
+        return over / (over + 1.0)
+
+    found = keras.layers.Lambda(heat, (rows, columns, 1), name=IN_FLOAT)(rest)
+    return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(found)})
 
 
 def learn(

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 
+from advisor.compression.quantization.quantizer import IN_FLOAT
 from advisor.compression.recipes import RECIPES, recipe
 from advisor.compression.recipes.base import Compressed, Needs, RecipeInputs, require_float
 from advisor.compression.recipes.mixed import (
@@ -20,6 +21,7 @@ from advisor.compression.recipes.mixed import (
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
+from advisor.tflite.quantization import quantize
 from tests.tflite.graphs import edited
 
 MADE = [one for one in RECIPES if one.needs < Needs.TRAINING]
@@ -59,6 +61,49 @@ def test_dynamic_int8_leaves_depthwise_kernels_float(forms: dict[str, bytes]) ->
     model = read(forms["dynamic_int8"])
     kernels = [model.tensors[op.inputs[1]] for op in model.operators if op.name == "DEPTHWISE_CONV_2D"]
     assert {row.dtype for row in kernels} == {"float32"}
+
+
+@pytest.fixture(scope="module")
+def distances(photographs: np.ndarray) -> bytes:
+    """A network whose last operators are squares of products with constant matrices, which stay float."""
+    import keras
+    from keras import ops
+
+    from advisor.training.finetune.network import flatbuffer
+
+    keras.utils.set_random_seed(0)
+    image = keras.Input(photographs.shape[1:], batch_size=1, name="image")
+    cells = keras.layers.Conv2D(6, 8, strides=8)(image)
+    matrices = np.random.default_rng(0).normal(size=(int(np.prod(cells.shape[1:3])), 6, 6)).astype(np.float32)
+
+    def squared(cells: Any) -> Any:
+        return ops.sum(ops.square(ops.matmul(ops.reshape(cells, (-1, 1, 6)), matrices)), axis=-1)
+
+    return flatbuffer(keras.Model(image, {"out": keras.layers.Lambda(squared, name=IN_FLOAT)(cells)}))
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["int8", "int8_per_tensor", "int8_float_io"])
+def test_what_is_named_so_stays_float_with_matrices_of_8_bits(
+    distances: bytes, photographs: np.ndarray, name: str
+) -> None:
+    model = read(recipe(name).apply(distances, photographs))
+    operators = {operator.name: operator for operator in model.operators}
+    assert model.tensors[operators["CONV_2D"].outputs[0]].dtype == "int8"
+    cells, matrices = operators["BATCH_MATMUL"].inputs
+    stored = next(each.inputs[0] for each in model.operators if each.outputs[0] == matrices)
+    assert [model.tensors[index].dtype for index in (cells, matrices, stored)] == ["float32", "float32", "int8"]
+    assert model.outputs[0].dtype == "float32"
+    floats, own = (_output(each, photographs[:4]) for each in (distances, recipe(name).apply(distances, photographs)))
+    assert np.abs(own - floats).max() < 0.1 * floats.max()
+
+
+def _output(data: bytes, images: np.ndarray) -> np.ndarray:
+    from ai_edge_litert.interpreter import Interpreter
+
+    run: Any = Interpreter(model_content=data).get_signature_runner()
+    ((name, wanted),) = run.get_input_details().items()
+    return np.stack([run(**{name: quantize(image[None], wanted)})["out"] for image in images])
 
 
 @pytest.mark.parametrize(

@@ -160,7 +160,7 @@ def run(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder
     folder = tmp_path_factory.mktemp("anomaly")
     data, runs = parts(folder / "set"), folder / "runs"
     options = ("--task", "anomaly", "--data", str(data), "--candidates", SMALLEST, "--threads", "1")
-    done = search(warm_cache, runs, *options, "--compressions", "float32,dynamic_int8", "--stop-below", "never")
+    done = search(warm_cache, runs, *options, "--compressions", "float32,int8", "--stop-below", "never")
     assert done.returncode == 0, done.stderr
     assert "AUROC" in done.stdout
     return RunFolder((runs / "latest").resolve())
@@ -170,6 +170,8 @@ def run(warm_cache: Path, tmp_path_factory: pytest.TempPathFactory) -> RunFolder
 def test_a_search_learns_judges_and_reports(run: RunFolder) -> None:
     rows = {row.configuration.compression: row for row in run.evaluations()}
     assert [row.status for row in rows.values()] == [Status.OK] * 2
+    assert abs(rows["int8"].drop.value) < 2
+    assert rows["int8"].size.value < rows["float32"].size.value / 3
     judged = next(row for row in rows.values() if row.holdout_answers)
     assert judged.holdout_accuracy.value > 90
     assert set(judged.holdout_answers.figures) == {"False alarms", "Faults found", "Pixel AUROC"}
