@@ -1,15 +1,15 @@
 """Plan the search space: cards x trainings x compressions x thread counts, with what to expect of them."""
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import product
+from itertools import groupby, product
 from statistics import median
 
 from advisor.catalog.cards import Card
-from advisor.core.decision import dominates
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
 from advisor.engine.pipeline.cost import scoring_s
@@ -140,14 +140,20 @@ def most_promising_first(cards: Sequence[Card], spread: bool = False) -> tuple[C
     The most accurate cards of a front come first. With ``spread``, for a task of which the published accuracy says
     little, each next card is in the middle of the largest gap: any first few are small and large ones.
     """
-    losses = {card: (-(card.top1() or 0.0), card.macs) for card in cards}
-    rest, ordered = list(cards), list[Card]()
-    while rest:
-        layer = [card for card in rest if not any(dominates(losses[other], losses[card]) for other in rest)]
-        layer = sorted(layer, key=lambda card: -(card.top1() or 0.0))
-        ordered += _halving(layer) if spread else layer
-        rest = [card for card in rest if card not in layer]
+    fronts, least_macs = list[list[Card]](), list[int]()
+    for (_, macs), equal in groupby(sorted(cards, key=_losses), key=_losses):
+        place = bisect_right(least_macs, macs)  # each front before it has a card that dominates these
+        if place == len(fronts):
+            fronts.append([])
+            least_macs.append(macs)
+        fronts[place] += equal
+        least_macs[place] = macs
+    ordered = [card for front in fronts for card in (_halving(front) if spread else front)]
     return tuple(ordered)
+
+
+def _losses(card: Card) -> tuple[float, int]:
+    return -(card.top1() or 0.0), card.macs
 
 
 def _halving(cards: Sequence[Card]) -> Iterator[Card]:

@@ -17,6 +17,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import RECIPES
+from advisor.core.decision import dominates
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size
@@ -81,6 +82,22 @@ def test_the_order_of_the_catalogue_does_not_say_which_cards_are_promising(order
     some = list(load_catalogue().values())[:6]
     assert {card.name for card in most_promising_first([some[i] for i in order])} == {card.name for card in some}
     assert most_promising_first([some[i] for i in order])[0] == most_promising_first(some)[0]
+
+
+@given(st.lists(st.tuples(st.integers(60, 63), st.integers(1, 4)), max_size=12))
+def test_cards_are_ordered_front_by_front_and_equal_ones_as_they_came(figures: list[tuple[int, int]]) -> None:
+    (one,) = load_catalogue().select(["squeezenet_1.1_227"])
+    costs = {str(place): (-top1, macs) for place, (top1, macs) in enumerate(figures)}
+    published = {
+        name: (replace(one.published[0], precision="float32", top1=-loss),) for name, (loss, _) in costs.items()
+    }
+    rest = [replace(one, name=name, macs=macs, published=published[name]) for name, (_, macs) in costs.items()]
+    found, expected = [card.name for card in most_promising_first(rest)], list[str]()
+    while costs:
+        front = [name for name, own in costs.items() if not any(dominates(other, own) for other in costs.values())]
+        expected += sorted(front, key=lambda name: costs[name])
+        costs = {name: own for name, own in costs.items() if name not in front}
+    assert found == expected
 
 
 def test_where_the_published_accuracy_says_little_the_first_cards_are_spread_over_their_sizes() -> None:
