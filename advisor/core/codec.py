@@ -1,11 +1,11 @@
 """Frozen dataclasses as JSON objects and back: the one reader and writer of documents, by the types of fields."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Set
 from contextlib import suppress
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from pathlib import PurePath
 from types import UnionType
 from typing import Any, ClassVar, get_args, get_origin, get_type_hints
@@ -88,29 +88,59 @@ def parse(kind: Any, value: Any) -> Any:
     (anything), ``X | None``, or a tuple or mapping of these. Entries that a :class:`Written` computes from its fields
     are ignored. Raises TypeError, ValueError: the value does not fit, or an entry is unknown or missing.
     """
+    return _reader(kind)(value)
+
+
+@cache
+def _reader(kind: Any) -> Callable[[Any], Any]:
+    """Return the function that reads values of a kind: a folder of runs has a million of them."""
+    origin, arguments = get_origin(kind), get_args(kind)
     if kind in _SCALARS:
-        return _scalar(kind, value)
-    origin, arguments = _generic(kind)
+        return partial(_scalar, kind)
     if origin is UnionType:
-        return None if value is None else parse(arguments[0], value)
+        own = _reader(arguments[0])
+        return lambda value: None if value is None else own(value)
     if origin is Mapping:
-        return {str(name): parse(arguments[1], each) for name, each in _entries(value).items()}
+        if arguments[1] is object:
+            return lambda value: dict(_entries(value))
+        each = _reader(arguments[1])
+        return lambda value: {str(name): each(entry) for name, entry in _entries(value).items()}
     if origin is tuple:
-        return _items(arguments, value)
-    if kind is object or issubclass(kind, Enum):
-        return value if kind is object else kind(value)
-    hints = types_of(kind)
+        return partial(_items, arguments)
+    if kind is object:
+        return _as_it_is
+    return kind if issubclass(kind, Enum) else partial(_object, kind)
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _object(kind: Any, value: Any) -> Any:
     if issubclass(kind, tuple):
-        return kind(*_items(tuple(hints.values()), value))
-    entries = with_new_names(_entries(value))
-    if issubclass(kind, Written):
-        computed = entries_of(kind).keys() - {field.name for field in fields(kind)}
-        entries = {name: each for name, each in entries.items() if name not in computed}
-    return kind(**{name: parse(hints.get(name, object), each) for name, each in entries.items()})
+        return kind(*_items(tuple(types_of(kind).values()), value))
+    entries, readers, computed = with_new_names(_entries(value)), _readers(kind), _computed(kind)
+    known = {name: readers.get(name, _as_it_is)(each) for name, each in entries.items() if name not in computed}
+    return kind(**known)
+
+
+@cache
+def _readers(kind: Any) -> Mapping[str, Callable[[Any], Any]]:
+    return {field.name: _reader(types_of(kind)[field.name]) for field in fields(kind)}
+
+
+@cache
+def _computed(kind: Any) -> Set[str]:
+    """Return the entries of a document that are no fields."""
+    if not issubclass(kind, Written):
+        return frozenset()
+    return entries_of(kind).keys() - {field.name for field in fields(kind)}
 
 
 def with_new_names(entries: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the entries of an object under the names of today."""
+    if _NEW_NAMES.keys().isdisjoint(entries):
+        return entries
     return {_NEW_NAMES.get(name, name): value for name, value in entries.items()}
 
 
@@ -129,13 +159,8 @@ def types_of(kind: Any) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
-@cache
-def _generic(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    return get_origin(kind), get_args(kind)
-
-
 def _entries(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict | Mapping):
         raise TypeError(f"{value!r} is not a mapping")
     return value
 
@@ -144,7 +169,7 @@ def _items(kinds: tuple[Any, ...], value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"{value!r} is not a list")
     if kinds[-1] is Ellipsis:
-        kinds = kinds[:1] * len(value)
+        return tuple(map(_reader(kinds[0]), value))
     return tuple(parse(kind, each) for kind, each in zip(kinds, value, strict=True))
 
 

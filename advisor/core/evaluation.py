@@ -284,6 +284,8 @@ def evaluation_from_json(data: Mapping[str, Any]) -> Evaluation:
     details = entries.pop("details", {})
     evaluation: Evaluation = parse(Evaluation, entries)
     details = with_new_names(parse(Mapping[str, object], details))
+    if not details:  # most of a search's rows are of skipped configurations
+        return evaluation
     known = {name: _read(name, details) for name in DETAILS}
     return replace(evaluation, **{name: value for name, value in known.items() if value is not None})
 
