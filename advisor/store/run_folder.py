@@ -37,6 +37,7 @@ from advisor.store.jsonfile import KINDS, MAX_BYTES, SCHEMA_VERSION, parse_json,
 from advisor.store.yamlfile import read_text, read_yaml
 
 REQUEST_BYTES = 4 * 2**20  # Largest request in bytes: a command line is at most half as long
+KEPT_BYTES = 2**22  # Largest JSON document that is kept in memory: the split of 25,000 images fits
 
 
 def answers_file(name: str) -> str:
@@ -55,7 +56,8 @@ class RunFolder:
         self.artefacts = path / "artifacts"
         self._written = set[str]()  # files that were written here since the manifest
         self._head = 0, ""  # size of the evaluations after the last line that was added here, and its hash
-        self._read: dict[Path, tuple[object, Any]] = {}  # what was read from a file, with the file's state then
+        # what was read from a file by a function, with the file's state then
+        self._read: dict[tuple[Path, Callable[[Path], Any]], tuple[object, Any]] = {}
         self._lock = FileLock(path / ".lock", thread_local=False)  # the thread that works releases it
 
     @classmethod
@@ -216,20 +218,24 @@ class RunFolder:
         """Return what ``read`` makes of a file, which is read again only if it has changed."""
         facts = path.stat() if path.is_file() else None
         stamp = facts and (facts.st_ino, facts.st_mtime_ns, facts.st_size)
-        if path not in self._read or self._read[path][0] != stamp:
-            self._read[path] = stamp, read(path)
-        return self._read[path][1]
+        if (path, read) not in self._read or self._read[path, read][0] != stamp:
+            self._read[path, read] = stamp, read(path)
+        return self._read[path, read][1]
 
     def unchanged(self, name: str) -> bool:
         """Return whether a file is as it was written: it is missing, has its hash of the manifest, or none is there."""
         if name == MANIFEST:
             return self.seal.whole
         path, sha256 = self.path / name, self.seal.files.get(name)
-        return sha256 is None or name in self._written or not path.is_file() or sha256_file(path) == sha256
+        return sha256 is None or name in self._written or not path.is_file() or self._kept(path, sha256_file) == sha256
 
     def read_json(self, name: str) -> dict[str, Any]:
         """Return a JSON document of the run; see :func:`advisor.store.jsonfile.read_document`. Empty if changed."""
-        return dict(read_document(self.path / name).entries) if self.unchanged(name) else {}
+        path = self.path / name
+        if not self.unchanged(name):
+            return {}
+        small = path.is_file() and path.stat().st_size <= KEPT_BYTES
+        return dict((self._kept(path, read_document) if small else read_document(path)).entries)
 
     def append(self, evaluation: Evaluation) -> None:
         """Add one evaluation; one that took work is on the disk then. StageError if the disk is full."""
