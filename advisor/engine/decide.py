@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,unused-ignore]
 
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
@@ -50,6 +51,16 @@ class Answer:
 
 def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     """Return the decision; it compares accuracies on the same images image by image."""
+    with _blas().limit(limits=1):  # threads of BLAS that wait between two small products would spin
+        return _decided(run, evaluations, question)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
     # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
