@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from advisor.devices.profiles.values import ConnectionSettings
     from advisor.engine.history.compare import Comparison, Reevaluation
+    from advisor.engine.history.loaded_run import LoadedRun
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.exporting.photograph import PhotographAnswer
@@ -396,16 +397,16 @@ def reevaluate(
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
     from advisor.reporting.files import write_all
-    from advisor.reporting.view import load_view
+    from advisor.reporting.view import view_of
 
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress()).run
 
+    def write_report(made: LoadedRun) -> None:
+        if not (made.folder.path / "recommendation.json").exists():
+            made.folder.reseal(*(file.name for file in write_all(view_of(made), made.folder.path)))
+
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
-    session = Session(devices, search, since_last, tell or (lambda _text: None))
+    session = Session(devices, search, since_last, tell or (lambda _text: None), write_report)
     found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
-    for result in found:
-        if result.run is not None and not (result.run / "recommendation.json").exists():
-            made = RunFolder.open(result.run)
-            made.reseal(*(file.name for file in write_all(load_view(made), made.path)))
     return tuple(result for result in found if result.new) if since_last else found

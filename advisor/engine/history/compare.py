@@ -157,8 +157,10 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     set back to its earlier value.
     """
     changes = _find_deltas(before, after)
-    quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
-    steady = decide_run(after.folder, quiet, after.question).decision
+    steady = after.decision
+    if changes:  # another device has no figure in common
+        quiet = [without_noise(e, changes.get(e.configuration.key, ())) for e in after.evaluations]
+        steady = decide_run(after.folder, quiet, after.question).decision
     differences = find_differences(before, after)
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)

@@ -137,12 +137,12 @@ class LoadedRun:
         return f"{ended} before the first result: nothing is known about the limits. Give it more time, or continue it."
 
 
-def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> LoadedRun:
+def load_run(run: Path | str | RunFolder, changes: Mapping[str, object] | None = None) -> LoadedRun:
     """Load a run folder, complete or not, and decide; refuse a damaged request or one of another version.
 
     ``changes`` are options of the request to change, such as ``{"budget": "30ms"}``; None values change nothing.
     """
-    folder = RunFolder.open(Path(path))
+    folder = run if isinstance(run, RunFolder) else RunFolder.open(Path(run))
     try:
         own = resolve(_without_version(stored_request(folder)))
     except UsageError as error:
@@ -156,7 +156,7 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
     question = replace(request.question, **{name: getattr(own.question, name) for name in PATHS if name not in wanted})
     request = replace(request, question=question)
     answer = decide_run(folder, _with_required(folder.evaluations(), question), question)
-    run = LoadedRun(
+    loaded = LoadedRun(
         folder=folder,
         request=request,
         manifest=_without_version(folder.read_json("manifest.json")),
@@ -167,7 +167,8 @@ def load_run(path: Path | str, changes: Mapping[str, object] | None = None) -> L
         own_question=_deciding(question) == _deciding(own.question),
         problems=tuple(seal_problems(folder)),
     )
-    return replace(run, decision=replace(run.decision, reason=run.too_early)) if run.too_early else run
+    early = loaded.too_early
+    return replace(loaded, decision=replace(loaded.decision, reason=early)) if early else loaded
 
 
 def _deciding(question: Question) -> tuple[object, ...]:

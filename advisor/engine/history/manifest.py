@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ SHOWN = 5
 """Most names in a message."""
 
 
+@lru_cache(maxsize=10_000)  # a re-evaluation of many runs asks for the same cards again and again
 def card_hash(card: Card) -> str:
     """Return the hash of everything that the catalogue says of the card, without passwords in addresses."""
     return sha256_json(without_passwords(json.loads(json.dumps(asdict(card), default=str))))

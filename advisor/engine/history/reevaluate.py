@@ -49,6 +49,9 @@ from advisor.store.run_folder import artefact_problem
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""
 
+Report = Callable[[LoadedRun], None]
+"""Writes the report files of a run that has none. It is passed in, because the reports use this room."""
+
 Evaluations = tuple[Evaluation, ...]
 
 Tell = Callable[[str], None]
@@ -89,7 +92,9 @@ class Session:
     search: Search
     since_last: bool = False
     tell: Tell = lambda _text: None
+    report: Report = lambda _run: None
     known: list[Origin] = field(default_factory=list, init=False)
+    _loaded: dict[Path, LoadedRun] = field(default_factory=dict, init=False)
 
     def reevaluate(self, run: Path) -> tuple[Reevaluation, ...]:
         """Re-evaluate a run: on this machine where its runtime, the machine or the catalogue changed; on devices."""
@@ -109,6 +114,7 @@ class Session:
                 yield Reevaluation(origin.path.name, origin.device, error=getattr(error, "message", str(error)))
 
     def _each(self, origin: Origin) -> Iterator[Reevaluation]:
+        self._loaded.clear()
         if origin.device == HOST:
             yield (found := self._on_host(origin))
             if found.error:
@@ -117,11 +123,27 @@ class Session:
             if origin.device in (HOST, selector):
                 yield self._on_device(origin, selector, TargetDevice(profile.name, profile, target))
 
+    def _load(self, path: Path) -> LoadedRun:
+        """Return a run, which all devices of one origin share."""
+        if path not in self._loaded:
+            self._loaded[path] = load_run(path)
+        return self._loaded[path]
+
+    def _answer(
+        self, before: LoadedRun, device: str, causes: tuple[str, ...], made: Path | RunFolder, remarks: tuple[str, ...]
+    ) -> Reevaluation:
+        """Return a run that was made now or before, compared with its parent; its report is written if it has none."""
+        after = load_run(made)
+        comparison = compare(before, after)
+        self.report(after)
+        path = made.path if isinstance(made, RunFolder) else made
+        return Reevaluation(before.name, device, causes, path, comparison, remarks)
+
     def _start_of(self, origin: Origin, device: str) -> Origin:
         """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
         return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
 
-    def _existing(self, parent: Origin, environment: str) -> Path | None:
+    def _existing(self, parent: Origin, environment: str) -> Path | RunFolder | None:
         """Return the run that was made from ``parent`` for the same environment, or None."""
         return next((o.path for o in self.known if o.parent == parent.path.name and o.environment == environment), None)
 
@@ -133,26 +155,24 @@ class Session:
         if start.environment == environment:
             return Reevaluation(start.path.name, selector)
         causes = (f"the device {selector} was {'changed' if start.device == selector else 'added'}",)
-        before, path = load_run(start.path), self._existing(start, environment)
+        before, made = self._load(start.path), self._existing(start, environment)
         require_proof(before)
-        if path is None:
+        if made is None:
             found = origin if origin.device == HOST else latest_descendant(origin.root, HOST, self.known)
             if found is None:
                 why = f"the search '{origin.root}' that '{origin.path.name}' came from is gone"
                 raise UsageError(why, "search again")
-            measured = load_run(found.path)
+            measured = self._load(found.path)
             evaluations = self._anew(measured, measured.evaluations, device)
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
             child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
-            path = write_child(before, start, child).path
-            self.known.append(read_origin(path))
-        remarks = tuple(filter(None, [remark_of(device)]))
-        return Reevaluation(before.name, selector, causes, path, compare(before, load_run(path)), remarks)
+            made = self._made(before, start, child)
+        return self._answer(before, selector, causes, made, tuple(filter(None, [remark_of(device)])))
 
     def _on_host(self, origin: Origin) -> Reevaluation:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""
         start = self._start_of(origin, HOST)
-        run = load_run(start.path)
+        run = self._load(start.path)
         require_proof(run)
         if run.too_early:
             return Reevaluation(run.name, HOST, error=run.too_early)
@@ -160,15 +180,21 @@ class Session:
         causes, remarks = changes.causes, changes.remarks
         if not changes.need_work:
             return Reevaluation(run.name, HOST, causes, remarks=remarks)
-        path = self._existing(start, changes.environment)
-        if path is None:
+        made = self._existing(start, changes.environment)
+        if made is None:
             self.tell(f"{run.name}: {'; '.join(causes)}")
-            path, more = self._new_run(start, changes)
+            made, more = self._new_run(start, changes)
             remarks = (*remarks, *more)
-        return Reevaluation(run.name, HOST, causes, path, compare(run, load_run(path)), remarks)
+        return self._answer(run, HOST, causes, made, remarks)
 
-    def _new_run(self, start: Origin, changes: Changes) -> tuple[Path, tuple[str, ...]]:
-        """Return the folder of the new run, and what could not be done."""
+    def _made(self, parent: LoadedRun, start: Origin, child: Child) -> RunFolder:
+        """Return the new run with the content of a child."""
+        run = write_child(parent, start, child)
+        self.known.append(read_origin(run.path))
+        return run
+
+    def _new_run(self, start: Origin, changes: Changes) -> tuple[RunFolder, tuple[str, ...]]:
+        """Return the new run, and what could not be done."""
         run, names = changes.run, {device.label for device in changes.devices}
         evaluations, remarks = run.evaluations, tuple[str, ...]()
         answers: Answers = {}
@@ -189,9 +215,7 @@ class Session:
                 except AdvisorError as error:
                     remarks = (*remarks, f"{', '.join(changes.new_cards)} could not be evaluated: {error.message}")
             child = Child(evaluations, HOST, changes.environment, changes.manifest, answers, sources)
-            path = write_child(run, start, child).path
-            self.known.append(read_origin(path))
-            return path, remarks
+            return self._made(run, start, child), remarks
 
     def _anew(self, run: LoadedRun, evaluations: Sequence[Evaluation], device: TargetDevice) -> tuple[Evaluation, ...]:
         """Return each artefact of the run on a device: predicted, or measured here, in a runtime or an interpreter."""
