@@ -139,6 +139,8 @@ def bundle(run: Path, folder: Path) -> Path:
 
 
 FORM_BYTES = 10_000
+ROWS = 100
+"""Runs that a page of the list shows."""
 LABELLED = 12
 """Objects that a photograph shows with their class; more are shown with their score, their colour says the class."""
 
@@ -200,9 +202,18 @@ class Pages:
         rows, linked = list(self._runs.rows()), self._names()
         shown = [row for row in rows if state in ("", row.state) and _has(row, words.casefold().split())]
         kept = {name: value for name, value in (("words", words), ("state", state)) if value}
+        pages, first = max(1, -(-len(shown) // ROWS)), 0
+        if asked.get("page", "").isdecimal():
+            first = min(max(int(asked["page"][:9]), 1), pages) - 1
+        order = {**kept, "sort": sort} | ({"turned": "1"} if "turned" in asked else {})
+        near = (("Previous", first), ("Next", first + 2))
         return self._show(
             "runs",
-            rows=sorted(shown, key=key, reverse=falling),
+            rows=sorted(shown, key=key, reverse=falling)[first * ROWS : (first + 1) * ROWS],
+            found=len(shown),
+            page=first + 1,
+            pages=pages,
+            near=[(title, urlencode({**order, "page": page})) for title, page in near if 0 < page <= pages],
             all=len(rows),
             linked=linked,
             folder=typed_path(self._runs.folder),

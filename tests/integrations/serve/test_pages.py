@@ -9,6 +9,7 @@ from urllib.parse import quote
 import pytest
 
 from advisor.engine.remaining import Standing, write_standing
+from advisor.integrations.serve import pages
 from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
@@ -53,6 +54,18 @@ def test_the_list_is_sorted_and_filtered(client: Client) -> None:
     assert listed(client.page("/?words=10MS budget")) == ["a"]
     assert "No run matches" in client.page("/?words=nothing")
     assert listed(client.page("/?sort=nonsense&state=nonsense")) == []
+
+
+@pytest.mark.usefixtures("three")
+def test_a_long_list_has_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "ROWS", 2)
+    first, second = client.page("/?sort=latency&words=-"), client.page("/?sort=latency&words=-&page=2")
+    assert (listed(first), listed(second)) == (["a", "b"], ["c"])
+    assert 'href="?words=-&amp;sort=latency&amp;page=2">Next' in first
+    assert 'href="?words=-&amp;sort=latency&amp;page=1">Previous' in second
+    assert "Next" not in second
+    assert listed(client.page("/?sort=latency&page=99")) == ["c"]
+    assert listed(client.page("/?sort=latency&page=nonsense")) == ["a", "b"]
 
 
 def test_each_run_has_a_page(client: Client, three: list[RunFolder]) -> None:
