@@ -196,9 +196,10 @@ class Runs:
 
     def rows(self) -> tuple[RunRow, ...]:
         """Return all runs, the newest first; what is known of those that did not change is kept for the next time."""
-        rows = tuple(self._row(self.folder / name) for name in self.names())
+        names = self.names()
+        rows = tuple(self._row(self.folder / name) for name in names)
         if self._index is not None:
-            self._index.write()
+            self._index.write(names)
         return rows
 
     def row(self, name: str) -> RunRow:
@@ -250,9 +251,10 @@ class RunIndex:
             return
         self._rows[name], self._changed = {"stamp": repr(stamp), "row": to_json(row)}, True
 
-    def write(self) -> None:
-        """Write the index if something changed; a cache that cannot be written is no error."""
+    def write(self, names: Sequence[str]) -> None:
+        """Write the rows of these runs if something changed; a cache that cannot be written is no error."""
         if self._changed:
+            self._rows = {name: self._rows[name] for name in names if name in self._rows}
             with suppress(OSError):
                 self._file.parent.mkdir(parents=True, exist_ok=True)
                 content = {"made_by": INDEX, "sha256": sha256_json(self._rows), "rows": self._rows}

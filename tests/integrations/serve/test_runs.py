@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -205,6 +206,16 @@ def test_a_run_that_did_not_change_is_not_read_again(runs: Path) -> None:
     os.utime(run.path / "request.yaml")
     (again,) = Runs(runs).rows()
     assert dict(again.limits)["budget"] == "60ms"
+
+
+def test_the_index_forgets_runs_that_were_deleted(runs: Path) -> None:
+    gone, kept = (write_run(runs, manifest=ENDED, name=name) for name in ("gone", "kept"))
+    Runs(runs).rows()
+    shutil.rmtree(gone.path)
+    os.utime(kept.path / "request.yaml")
+    assert [row.name for row in Runs(runs).rows()] == [kept.path.name]
+    indexes = [json.loads(file.read_text(encoding="utf-8"))["rows"] for file in (cache_root() / "runs").glob("*.json")]
+    assert [kept.path.name] in [list(rows) for rows in indexes]
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"rows": {}}', "changed"])
