@@ -31,7 +31,7 @@ from advisor.core.row_rules import broken_rule
 from advisor.core.tasks import DEFAULT_TASK, TASKS
 from advisor.core.units import show_time
 from advisor.engine.remaining import Standing, read_standing
-from advisor.reporting.blocks import DataTable, Paragraph, columns, show
+from advisor.reporting.blocks import DataTable, Paragraph, TableColumn, columns, show
 from advisor.reporting.frames import Rows
 from advisor.store import RunFolder
 from advisor.store.cache import cache_root
@@ -155,13 +155,17 @@ def _values(row: RunRow) -> dict[str, object]:
 ROWS: Rows[RunRow] = Rows(tuple(_values(RunRow("", RunState.DAMAGED))), _values)
 """Runs, one row each."""
 
-_TITLES = ("run", "state", "pick", "accuracy", "latency", "size")
+_COLUMNS = (
+    TableColumn[Any]("run", left=True, whole=True),
+    *columns("state", "pick", "accuracy", left=("state", "pick")),
+    *(TableColumn[Any](title, width=100) for title in ("latency", "size")),
+)
 
 
 def print_runs(rows: Sequence[RunRow]) -> None:
     """Write a table of runs to standard output; those without a pick say why."""
     cells = list(map(_cells, rows))
-    show([DataTable(columns(*_TITLES, left=_TITLES[:3]), cells)] if rows else [Paragraph("There are no runs.")])
+    show([DataTable(_COLUMNS, cells)] if rows else [Paragraph("There are no runs.")])
 
 
 def _cells(row: RunRow) -> tuple[str, ...]:

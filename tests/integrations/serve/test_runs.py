@@ -14,7 +14,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import write_all
-from advisor.reporting.runs import SORTS, RunRow, Runs, RunState, figures
+from advisor.reporting.runs import SORTS, RunRow, Runs, RunState, figures, print_runs
 from advisor.reporting.view import load_view
 from advisor.store.cache import cache_root
 from advisor.tasks import DETECTION
@@ -48,6 +48,18 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     (tmp_path / "empty").mkdir()
     assert "There are no runs." in ended(called(("runs", "empty"), tmp_path, dict(os.environ))).out
     assert "'nowhere' is not a folder" in ended(called(("runs", "nowhere"), tmp_path, dict(os.environ)), 2).err
+
+
+def test_a_narrow_terminal_shows_whole_names(
+    runs: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = write_run(runs, manifest=ENDED, name="a-name-of-many-words-in-all")
+    monkeypatch.setenv("COLUMNS", "80")
+    print_runs(Runs(runs).rows())
+    said = capsys.readouterr().out
+    assert run.path.name in said
+    assert "accuracy" in said
+    assert "latency" not in said
 
 
 def test_the_time_of_the_last_result_names_its_zone(runs: Path) -> None:
