@@ -50,7 +50,9 @@ class FaultImages(Images):
         return replace(super()._part(indices), objects=tuple(self.masks[index] for index in indices))
 
 
-def survey_faults(path: Path, progress: Progress | None = None) -> tuple[Survey, tuple[str, ...]]:
+def survey_faults(
+    path: Path, progress: Progress | None = None, most: int | None = None
+) -> tuple[Survey, tuple[str, ...]]:
     """Read images in folders, or of a table with the columns path and label; return them, and the paths of their masks.
 
     The first class is that of the good images; a path is empty without a mask.
@@ -71,7 +73,7 @@ def survey_faults(path: Path, progress: Progress | None = None) -> tuple[Survey,
         known = images_in(truth) if truth != path else []
         masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
     good = _good({entry.label for entry in entries}, path)
-    read = survey(Listing(root, entries), progress)
+    read = survey(Listing(root, entries), progress, most)
     order = (good, *sorted(set(read.dataset.classes) - {good}))
     names = read.dataset.classes
     images = [replace(image, label=order.index(names[image.label])) for image in read.dataset.images]
@@ -92,7 +94,7 @@ def _good(kinds: set[str], path: Path) -> str:
 
 def read(question: Question, say: Say) -> Images:
     """Return images of which good ones are learnt from; UsageError if they cannot be read, or are too few."""
-    found, masks = survey_faults(question.require_data(), advance(say))
+    found, masks = survey_faults(question.require_data(), advance(say), question.most_images)
     division, lost = divided_faults(found, question.seed)
     dataset = found.dataset
     notes = division.notes(replace(dataset, classes=dataset.classes[:1]))

@@ -45,7 +45,7 @@ class MaskedImages(Images):
 
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
-    read = survey_masks(question.require_data(), advance(say))
+    read = survey_masks(question.require_data(), advance(say), question.most_images)
     dataset, seed = read.images.dataset, question.seed
     if question.judged_whole:
         plain = undivided(dataset, seed)

@@ -273,14 +273,16 @@ class _Read(NamedTuple):
     fault: str = ""  # why the image cannot be used
 
 
-def survey_masks(path: Path, progress: Progress | None = None) -> MaskSurvey:
+def survey_masks(path: Path, progress: Progress | None = None, most: int | None = None) -> MaskSurvey:
     """Read images and masks; faults of single files are recorded with the images that are left out, not raised.
 
-    Raises UsageError if the path does not exist, no layout fits, or the masks have fewer than two classes.
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits, or the masks have fewer
+    than two classes.
     """
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
-    images = survey(Listing(listing.root, [each.image for each in by_path.values()], (), listing.rejected), progress)
+    files = Listing(listing.root, [each.image for each in by_path.values()], (), listing.rejected)
+    images = survey(files, progress, most)
     entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
     with ThreadPoolExecutor(usable_cores()) as pool:
