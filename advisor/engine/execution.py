@@ -64,6 +64,11 @@ class Machine:
         self._measurements: list[_Turn] = []
         self._helpers: list[asyncio.Future[None]] = []
 
+    @property
+    def trainings(self) -> int:
+        """Most trainings at the same time: one here, which has two threads; as many as jobs on other machines."""
+        return self.cores if self._separate else 1
+
     @asynccontextmanager
     async def core(
         self, priority: float = 0.0, memory_bytes: int = 0, pause: Pause | None = None, waits: Waits = lambda _: None

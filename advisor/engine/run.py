@@ -97,8 +97,10 @@ class _Search:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._error: BaseException | None = None
         self._waiting, self._ended = threading.Event(), threading.Event()
-        cores, request = executor.machine.cores, resolved.request
-        self._search_loop = SearchLoop(request, run, progress, started, cores, self._calibration)
+        machine, request = executor.machine, resolved.request
+        self._search_loop = SearchLoop(
+            request, run, progress, started, machine.cores, self._calibration, machine.trainings
+        )
 
     def result(self, held: contextlib.ExitStack) -> SearchResult:
         """Run the search in a thread and wait for it; the first interrupt stops it in order, the second does not wait.

@@ -273,3 +273,8 @@ def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
 
     run(together(job(), measure("first"), measure("second")))
     assert seen == ["first begins", "first ends", "second begins", "second ends", "job"]
+
+
+def test_one_training_runs_here_and_one_for_each_job_on_other_machines() -> None:
+    assert Machine(2).trainings == 1
+    assert Machine(3, separate_measurements=True).trainings == 3

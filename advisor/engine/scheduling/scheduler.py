@@ -19,11 +19,14 @@ class Scheduler:
     """Hands out configurations: those that the ``rule`` ``chooses``, until nothing is worth its price.
 
     If it does not choose, the sampler of the study does, until every configuration that may be picked has a result.
+    Then at most ``trainings`` networks are fine-tuned at the same time; the rule waits for the result of each.
     """
 
-    def __init__(self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool) -> None:
+    def __init__(
+        self, study: Study, rule: WorthRule, trials_left: int, cores: int, chooses: bool, trainings: int = 1
+    ) -> None:
         self._study, self._rule, self.trials_left = study, rule, trials_left
-        self._cores, self._chooses = cores, chooses
+        self._cores, self._chooses, self._trainings = cores, chooses, trainings
 
     def next(self, running: Collection[Configuration]) -> list[Configuration]:
         """Return what to evaluate next; nothing if nothing may start before a running evaluation ends."""
@@ -65,12 +68,12 @@ class Scheduler:
             yield left, self._rule.reason(CardTraining.of(left))
 
     def _admits(self, begun: Collection[FormStep]) -> Admits:
-        """Return what may start if everything is to be evaluated; one card is tuned at a time."""
+        """Return what may start if everything is to be evaluated."""
         tuned = {step.network for step in begun if step.network.tuned}
 
         def admits(configuration: Configuration) -> bool:
             network = CardTraining.of(configuration)
-            alone = not network.tuned or tuned <= {network}
-            return alone and self._rule.may_begin(FormStep.of(configuration))
+            free = not network.tuned or len(tuned | {network}) <= self._trainings
+            return free and self._rule.may_begin(FormStep.of(configuration))
 
         return admits

@@ -49,9 +49,9 @@ class SearchLoop:
 
     def __init__(
         self, request: Request, run: RunFolder, progress: SearchProgress, started: float, cores: int,
-        calibration: CostCalibration | None = None,
+        calibration: CostCalibration | None = None, trainings: int = 1,
     ) -> None:  # fmt: skip
-        self._cores = cores
+        self._cores, self._trainings = cores, trainings
         self._observed = calibration.observed if calibration else lambda: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
@@ -75,7 +75,8 @@ class SearchLoop:
                 rule.tell(without_holdout(evaluation))
         so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
-        scheduler = Scheduler(study, rule, trials_left, self._cores, execution.least_gain(self._question) > 0)
+        chooses = execution.least_gain(self._question) > 0
+        scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
 
         def record(evaluation: Evaluation) -> None:
             self._run.append(evaluation)

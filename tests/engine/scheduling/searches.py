@@ -64,14 +64,16 @@ class Search:
 
     def __init__(
         self, plan: Plan = PLAN, left_s: float | None = None, accuracy: Accuracy = usual, *, everything: bool = False,
-        sampler: str = ADVISOR, cores: int = 1, trials: int = 1000, budget: Budget = NO_LIMIT, least: float = 2.0,
-        preference: Preference = BALANCED,
+        sampler: str = ADVISOR, cores: int = 1, trainings: int = 1, trials: int = 1000, budget: Budget = NO_LIMIT,
+        least: float = 2.0, preference: Preference = BALANCED,
     ) -> None:  # fmt: skip
         self.plan, self.accuracy, self.now, self.left_s = plan, accuracy, 0.0, left_s
         limit = None if left_s is None else TimeLimit(lambda: left_s - self.now)
         self.rule = WorthRule(plan, preference, budget, least, limit)
         self.study = Study(InMemoryStorage(), "scheduling", plan, budget, sampler, seed=0, done=())
-        self.scheduler = Scheduler(self.study, self.rule, trials, cores, sampler == ADVISOR and not everything)
+        self.scheduler = Scheduler(
+            self.study, self.rule, trials, cores, sampler == ADVISOR and not everything, trainings
+        )
         self.running: list[tuple[Configuration, ...]] = []
         self.began: list[tuple[Configuration, ...]] = []
 

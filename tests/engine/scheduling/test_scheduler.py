@@ -47,6 +47,21 @@ def test_one_card_is_fine_tuned_at_a_time_and_only_after_its_head(sampler: str) 
     assert set(search.tuned) == {BEST, OTHER, WEAK}
 
 
+@pytest.mark.parametrize(("everything", "expected"), [(True, 2), (False, 1)])
+def test_on_other_machines_as_many_networks_are_fine_tuned_as_may_run_where_all_are(
+    everything: bool, expected: int
+) -> None:
+    search = Search(accuracy=lambda _: 80.0, everything=everything, cores=4, trainings=2, least=0.001)
+    search.start()
+    most = 0
+    while search.running:
+        tuned = {CardTraining.of(each) for some in search.running for each in some if CardTraining.of(each).tuned}
+        most = max(most, len(tuned))
+        search.end()
+        search.start()
+    assert most == expected
+
+
 def test_what_cannot_be_picked_is_refused_where_everything_is_evaluated() -> None:
     search = Search(accuracy=lambda network: 96.0 if network.card == BEST else 50.0, everything=True).finish()
     assert search.tuned == [BEST]
