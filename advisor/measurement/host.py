@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from advisor.core.codec import Written
@@ -84,6 +85,29 @@ def describe() -> Host:
         virtual="hypervisor" in flags if flags else None,
         governor=read_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
     )
+
+
+DRIVER = Path("/proc/driver/nvidia/gpus")
+"""Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
+
+
+def trains_on(driver: Path = DRIVER) -> str:
+    """Return what a training on this machine uses, for the record of a run: the GPUs by name, or why it is the CPU.
+
+    TensorFlow is not imported: that takes seconds.
+    """
+    texts = (read_text(each / "information") for each in sorted(driver.iterdir())) if driver.is_dir() else ()
+    lines = (line.partition(":") for text in texts for line in text.splitlines())
+    names = [name.strip() for key, _, name in lines if key == "Model"]
+    if not names:
+        return "CPU: no GPU is visible"
+    shown, seen = ", ".join(names), os.environ.get("CUDA_VISIBLE_DEVICES")
+    if seen is not None and not seen[:1].isdigit() and not seen.startswith(("GPU-", "MIG-")):
+        return f"CPU: CUDA_VISIBLE_DEVICES hides {shown}"
+    with contextlib.suppress(PackageNotFoundError):
+        version("tensorflow-cpu")
+        return f"CPU: tensorflow-cpu does not use {shown}"
+    return f"GPU: {shown}"
 
 
 def _system() -> str:

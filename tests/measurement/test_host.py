@@ -6,13 +6,15 @@ import subprocess
 import sys
 from dataclasses import replace
 from functools import partial
+from importlib.metadata import packages_distributions
+from pathlib import Path
 
 import psutil
 import pytest
 
 from advisor.core.errors import UsageError
 from advisor.measurement import host
-from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet
+from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet, trains_on
 from tests.processes import PATIENCE_S, children_with, has_ended, until
 
 PROCESSORS = len(os.sched_getaffinity(0))
@@ -123,3 +125,33 @@ def test_they_end_when_their_starter_was_killed() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE_S, check=False)
     until(partial(has_ended, int(done.stdout)))
+
+
+def with_gpu(folder: Path) -> Path:
+    """Return a folder as NVIDIA's driver makes it, with the first lines of its file."""
+    (folder / "0000:18:00.0").mkdir(parents=True)
+    text = "Model: \t\t NVIDIA A10G\nIRQ:   \t\t 52\nGPU UUID: \t GPU-5dd9cdf2\nVideo BIOS: \t 94.02.75\n"
+    (folder / "0000:18:00.0" / "information").write_text(text)
+    return folder
+
+
+def test_a_machine_without_a_gpu_trains_on_its_cpu(tmp_path: Path) -> None:
+    assert trains_on(tmp_path) == trains_on(tmp_path / "none") == "CPU: no GPU is visible"
+
+
+@pytest.mark.parametrize("seen", ["", "-1", "NoDevFiles"])
+def test_a_gpu_that_is_hidden_is_not_trained_on(seen: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    assert trains_on(with_gpu(tmp_path)) == "CPU: CUDA_VISIBLE_DEVICES hides NVIDIA A10G"
+
+
+@pytest.mark.parametrize("seen", [None, "0", "GPU-5dd9cdf2"])
+def test_a_gpu_is_named_and_whether_tensorflow_uses_it(
+    seen: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if seen is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen)
+    for_cpus = {"tensorflow-cpu", "tensorflow_cpu"} & set(packages_distributions().get("tensorflow", ()))
+    expected = "CPU: tensorflow-cpu does not use NVIDIA A10G" if for_cpus else "GPU: NVIDIA A10G"
+    assert trains_on(with_gpu(tmp_path)) == expected

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UsageError
-from advisor.core.names import without_passwords
+from advisor.core.names import LOCAL, without_passwords
 from advisor.datasets.split import PARTS
 from advisor.engine.history.loaded_run import section
 from advisor.engine.pipeline.materials import Images, versions
@@ -79,6 +79,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "updated": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {"python": sys.version.split()[0], **versions(*PACKAGES)},
         "host": host.describe().to_json(),
+        "trains_on": host.trains_on() if resolved.execution.executor == LOCAL else "other machines",
         "seeds": {"seed": resolved.question.seed},
         "data_fingerprint": resolved.images.dataset.fingerprint if resolved.images else "",
         "weights": weights,
