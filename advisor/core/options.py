@@ -187,12 +187,13 @@ class PlanOptions(_Task, LimitOptions, total=False):
         RUNNING, "NAME", "Finalists that run under capture conditions: first (pick and runner-up) or all.",
         names.FIRST, choices=names.CAPTURES, free=True)]
     executor: Annotated[Text, Option(
-        RUNNING, "PLACE", "Executor of the work: local, ray, or ray://host:10001 (a Ray cluster).", names.LOCAL,
+        RUNNING, "PLACE", "Executor of the work: local, ray, ray://host:10001 (a Ray cluster), slurm or "
+        "slurm://settings.yaml (a batch system).", names.LOCAL,
         parse=names.executor_of, free=True)]
     workers: Annotated[Number, Option(
         RUNNING, "N", "Largest number of jobs at the same time.", usual="one per core", free=True)]
     shared_folder: Annotated[Place, Option(
-        RUNNING, "DIR", "Folder that all nodes of a Ray cluster see under the same name.", usual="files are sent",
+        RUNNING, "DIR", "Folder that all machines of a cluster see under the same name.", usual="files are sent",
         parse=_path, free=True)]
     storage: Annotated[Text, Option(
         RUNNING, "PLACE", "Storage of the Optuna study: journal, sqlite, or postgresql://user@host/database.",

@@ -102,9 +102,9 @@ class Execution:
         remeasure: measure again what an earlier run measured on this machine.
         storage: ``journal``, ``sqlite``, or the address of a database, which may hold a password.
         executor: ``local``, or a name that is registered in ``advisor.executors``.
-        cluster: ``host:port`` of a Ray cluster; empty for the cluster of this machine.
+        cluster: ``host:port`` of a Ray cluster, or a file of settings for Slurm; empty for the usual.
         workers: most jobs at the same time; 0 for one for each core.
-        shared_folder: folder that every node of a Ray cluster sees under the same name; None to send files.
+        shared_folder: folder that every machine of a cluster sees under the same name; None to send files to Ray's.
         cache_size: limit of the cache in bytes; None for the usual.
     """
 

@@ -1,0 +1,230 @@
+"""The batch system Slurm: jobs that :mod:`submitit` hands in take the calls of a search from a folder that all see."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import shutil
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from advisor.core.errors import StageError, UsageError, first_line, last_line, nearest, require_extra
+from advisor.engine.execution import Machine
+from advisor.integrations.slurm.calls import LOOKS_EVERY_S, Call, CallFolder, plain, serve
+from advisor.isolation import CallLimits, Pause
+from advisor.isolation.pool import POOLS, TRAINERS
+from advisor.measurement import host
+from advisor.store import cache_root
+from advisor.store.yamlfile import read_yaml
+
+if TYPE_CHECKING:
+    from advisor.engine.execution import Executor
+    from advisor.engine.question import Execution
+
+Result = TypeVar("Result")
+
+VALUES = "slurm (jobs of this cluster), slurm://settings.yaml (with settings of the jobs)"
+
+USUAL: Mapping[str, Any] = {"name": "advisor", "timeout_min": 240, "mem_gb": 8, "cpus_per_task": 2}
+"""What a job asks for unless the settings say otherwise, by submitit's names."""
+
+SECTIONS = ("cluster", "jobs", "training")
+
+JOBS = 4
+"""Jobs at the same time without ``--workers``."""
+
+AHEAD = 2
+"""Calls for each job: one that it works on, and one that waits, so that it need not wait for the search."""
+
+IDLE_S = 300.0
+"""A job that had nothing to do for so long ends: it keeps no machine while others wait, nor after a search is gone."""
+
+STARTS = 2
+"""Jobs in a row that may end before they take a call; then all calls fail."""
+
+STALE_S = 2 * 24 * 3600.0
+"""Age of a folder whose search was killed, after which it is deleted."""
+
+STATE_EVERY_S = {"slurm": 15.0, "local": 0.5}
+"""Seconds between two looks at the states of jobs: ``sacct`` asks a database that all users share."""
+
+
+def executor(execution: Execution) -> Executor:
+    """Return the connected executor; see :class:`advisor.engine.execution.ExecutorSource`."""
+    return SlurmExecutor(settings(execution.cluster), execution.workers or JOBS)
+
+
+def settings(file: str) -> dict[str, Any]:
+    """Return the settings in a file by section, the usual ones without a file; UsageError where it is wrong.
+
+    ``jobs`` is what a job asks for, ``training`` what a job that trains asks for besides, by submitit's names.
+    ``cluster`` is ``slurm``, or ``local`` to try the settings with processes of this machine.
+    """
+    values = (read_yaml(Path(file).expanduser()).values or {}) if file else {}
+    if not isinstance(values, dict):
+        raise UsageError(f"--executor: '{file}' has no sections", f"write for example {SECTIONS[1]}: {{mem_gb: 8}}")
+    for name, value in values.items():
+        if name not in SECTIONS:
+            why = f"--executor: {file}: unknown section '{name}'{nearest(str(name), SECTIONS)}"
+            raise UsageError(why, f"one of: {', '.join(SECTIONS)}")
+        if not isinstance(value, dict | None) and name != "cluster":
+            raise UsageError(f"--executor: {file}: '{name}' is not a mapping", "write for example mem_gb: 8 below it")
+    cluster = values.get("cluster", "slurm")
+    if cluster not in STATE_EVERY_S:
+        raise UsageError(f"--executor: {file}: unknown cluster '{cluster}'", f"one of: {', '.join(STATE_EVERY_S)}")
+    return {"cluster": cluster, "jobs": {**USUAL, **(values.get("jobs") or {})}, "training": values.get("training")}
+
+
+class _Queue:
+    """The calls that one kind of job takes, and these jobs."""
+
+    def __init__(self, name: str, submit: Callable[[str], Any]) -> None:
+        self.name, self._submit = name, submit
+        self.open = set[str]()
+        self.jobs, self.broken = list[Any](), ""
+        self._vain = 0
+
+    def supply(self, calls: CallFolder, most: int) -> None:
+        """Look at the jobs, let others do what those that ended had taken, and hand in as many as calls are open."""
+        for job in [each for number, each in enumerate(self.jobs) if each.done(force_check=number == 0)]:
+            self.jobs.remove(job)
+            self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
+            why = f"the batch system {plain(job.state)}"
+            self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
+            if self._vain >= STARTS:
+                self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"
+        while not self.broken and len(self.jobs) < min(most, len(self.open)):
+            self.jobs.append(self._submit(self.name))
+
+
+class SlurmExecutor:
+    """Jobs of Slurm; at most ``workers`` of them work at the same time.
+
+    Every machine sees the cache, the images and this installation under the same names. The jobs are handed in when
+    calls wait. Devices are measured on this machine. Raises UsageError: submitit or Slurm is not installed, or refuses
+    the settings.
+    """
+
+    def __init__(self, found: Mapping[str, Any], workers: int) -> None:
+        require_extra("submitit", "slurm", "--executor: submitit is not installed")
+        self._settings, self._most = found, workers
+        self._folder = _session_folder()
+        self._lock, self._closed, self._looked = threading.Lock(), False, 0.0
+        names = ("jobs", TRAINERS) if found["training"] else ("jobs",)
+        self._queues = {name: _Queue(name, self._submit) for name in names}
+        self._submitters = {name: self._submitter(name) for name in names}
+        self.calls = CallFolder(self._folder)
+        self.calls.make(names)
+        self.machine = Machine(AHEAD * workers, separate_measurements=True)
+        self.host = host.describe()
+        self.pools = {kind: _SlurmChildren(self, kind) for kind in POOLS}
+
+    def on_device(self, device: str, function: Callable[..., Result], /, *arguments: object) -> Result:
+        """Call a measuring function on this machine."""
+        return function(*arguments)
+
+    def call(self, call: Call, pause: Pause) -> Any:
+        """Return the answer of a job to a call. StageError: jobs that worked on it ended, or none can work."""
+        queue = self._queues.get(call.kind) or self._queues["jobs"]
+        name = f"{time.time_ns():020}-{uuid.uuid4().hex}"  # jobs take the oldest first
+        pause.attach(lambda _signal: self.calls.drop(name))  # the only one: jobs are never paused
+        queue.open.add(name)
+        try:
+            self.calls.put(queue.name, name, call)
+            while not pause.unwanted.is_set():  # then it may still wait for a job
+                if (answer := self.calls.answered(name)) is not None:
+                    break
+                self._supply(queue)
+                time.sleep(LOOKS_EVERY_S)
+            else:
+                raise StageError("nobody needs the result any more")
+        except OSError:
+            if self._closed:
+                raise StageError("the search has ended") from None
+            raise
+        finally:
+            queue.open.discard(name)
+            pause.detach()
+        pause.cpu_s = answer.cpu_s
+        if answer.error is not None:
+            raise answer.error
+        return answer
+
+    def close(self) -> None:
+        """Cancel the jobs of this search and delete its folder."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            jobs = list(itertools.chain.from_iterable(queue.jobs for queue in self._queues.values()))
+        for job in jobs:
+            with contextlib.suppress(Exception):  # it may have ended
+                job.cancel(check=False)
+        shutil.rmtree(self.calls.path, ignore_errors=True)
+
+    def _supply(self, queue: _Queue) -> None:
+        with self._lock:
+            if self._closed:
+                raise StageError("the search has ended")
+            if queue.broken:
+                raise StageError(queue.broken)
+            if time.monotonic() - self._looked > STATE_EVERY_S[self._settings["cluster"]] or not queue.jobs:
+                for each in self._queues.values():
+                    each.supply(self.calls, self._most)
+                self._looked = time.monotonic()
+            elif len(queue.jobs) < min(self._most, len(queue.open)):
+                queue.jobs.append(self._submit(queue.name))
+
+    def _submit(self, name: str) -> Any:
+        try:
+            return self._submitters[name].submit(serve, self.calls.path, name, IDLE_S)
+        except Exception as error:  # of submitit or of sbatch: a wrong partition, an account without hours
+            raise StageError(f"the batch system refused a job: {last_line(str(error))}") from None
+
+    def _submitter(self, name: str) -> Any:
+        import submitit
+
+        logging.getLogger("submitit").setLevel(logging.ERROR)
+        wanted = {**self._settings["jobs"], **(self._settings["training"] or {} if name == TRAINERS else {})}
+        try:
+            found = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
+            found.update_parameters(**wanted)
+        except RuntimeError as error:
+            why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
+            raise UsageError(why, "run the search where sbatch, srun and sacct are, or use --executor ray") from None
+        except (ValueError, NameError, TypeError, AssertionError) as error:
+            why = f"--executor: Slurm's settings: {first_line(str(error))}"
+            raise UsageError(why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account") from None
+        return found
+
+
+class _SlurmChildren:
+    """Child processes in jobs of the batch system, instead of a pool on this machine."""
+
+    def __init__(self, owner: SlurmExecutor, kind: str) -> None:
+        self._owner, self._kind = owner, kind
+        self.peak_bytes = 0
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Run ``module:function`` in a job."""
+        answer = self._owner.call(Call(self._kind, function, args, limits), pause or Pause())
+        self.peak_bytes = max(self.peak_bytes, answer.peak_bytes)
+        return answer.value
+
+    def close(self) -> None:
+        """Do nothing: the jobs end with the executor."""
+
+
+def _session_folder() -> Path:
+    """Return a new folder in the cache, which all machines see; delete those of searches that were killed long ago."""
+    root = cache_root() / "slurm"
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for folder in root.iterdir():
+        if time.time() - folder.stat().st_mtime > STALE_S:
+            shutil.rmtree(folder, ignore_errors=True)
+    return root / uuid.uuid4().hex[:16]

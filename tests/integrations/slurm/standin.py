@@ -1,0 +1,113 @@
+"""A small batch system in place of Slurm: ``sbatch``, ``srun``, ``sacct`` and ``scancel`` with real processes.
+
+It does what submitit asks of Slurm: it starts a job in the background, tells its state, and kills it for its memory,
+its time or on request. The folder ``$STANDIN`` has a file with the state of each job. No queue and no other machine.
+"""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+
+MINUTE_S = float(os.environ.get("STANDIN_MINUTE_S", "60"))
+"""Seconds of a minute of a job's time limit."""
+
+PROGRAMS = ("sbatch", "srun", "sacct", "scancel")
+
+
+def install(folder: Path) -> dict[str, str]:
+    """Make the programs, and return the environment in which they are found."""
+    programs, states = folder / "programs", folder / "states"
+    programs.mkdir(parents=True)
+    states.mkdir()
+    for name in PROGRAMS:
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} {name} "$@"\n')
+        program.chmod(0o755)
+    return {"PATH": f"{programs}:{os.environ['PATH']}", "STANDIN": str(states)}
+
+
+def states(folder: Path) -> dict[str, str]:
+    """Return the state of each job that was handed in, by its number."""
+    return {file.name: file.read_text() for file in sorted((folder / "states").iterdir()) if file.name.isdigit()}
+
+
+def main(program: str, arguments: list[str]) -> None:
+    place = Path(os.environ["STANDIN"])
+    if program == "sbatch":
+        script = Path(arguments[0])
+        if "partition=closed" in script.read_text():
+            sys.exit("sbatch: error: invalid partition specified: closed")
+        number = str(time.time_ns() // 1000)  # never used before: submitit remembers the states of jobs
+        write(place / number, "PENDING")
+        subprocess.Popen(
+            [sys.executable, __file__, "job", number, str(script)], start_new_session=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env={**os.environ, "SLURM_JOB_ID": number},
+        )  # fmt: skip
+        print(f"Submitted batch job {number}")
+    elif program == "job":
+        run(place / arguments[0], Path(arguments[1]))
+    elif program == "srun":
+        options = {arguments[at]: arguments[at + 1] for at in range(len(arguments)) if arguments[at].startswith("--o")}
+        log = options["--output"].replace("%j", os.environ["SLURM_JOB_ID"]).replace("%t", "0")
+        command = arguments[next(at for at, word in enumerate(arguments) if word == sys.executable) :]
+        environment = {**os.environ, "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_LOCALID": "0"}
+        environment |= {"SLURM_JOB_NUM_NODES": "1", "SLURM_NODEID": "0"}
+        with Path(log).open("a") as file:
+            sys.exit(subprocess.run(command, env=environment, stdout=file, stderr=file).returncode)
+    elif program == "sacct":
+        print("JobID|State|NodeList")
+        for number in (arguments[at + 1] for at, word in enumerate(arguments) if word == "-j"):
+            if (place / number).is_file():
+                print(f"{number}|{(place / number).read_text()}|here")
+    elif program == "scancel":
+        write(place / f"{arguments[0]}.cancel", "")
+
+
+def run(state: Path, script: Path) -> None:
+    asked = dict(re.findall(r"#SBATCH --(mem|time)=(\d+)", script.read_text()))
+    in_gb = "GB" in script.read_text().partition("--mem=")[2].partition("\n")[0]
+    most, until = int(asked["mem"]) * (10**9 if in_gb else 10**6), time.monotonic() + MINUTE_S * int(asked["time"])
+    write(state, "RUNNING")
+    job = subprocess.Popen(["bash", str(script)], start_new_session=True)
+    ended = ""
+    while job.poll() is None and not ended:
+        if state.with_name(f"{state.name}.cancel").exists():
+            ended = "CANCELLED by 0"
+        elif sum(map(resident, family(job.pid))) > most:
+            ended = "OUT_OF_MEMORY"
+        elif time.monotonic() > until:
+            ended = "TIMEOUT"
+        time.sleep(0.05)
+    for each in family(job.pid) if ended else ():
+        with contextlib.suppress(psutil.Error):
+            each.send_signal(signal.SIGKILL)
+    write(state, ended or ("COMPLETED" if job.wait() == 0 else "FAILED"))
+
+
+def family(pid: int) -> list[psutil.Process]:
+    with contextlib.suppress(psutil.Error):
+        return [psutil.Process(pid), *psutil.Process(pid).children(recursive=True)]
+    return []
+
+
+def resident(process: psutil.Process) -> int:
+    with contextlib.suppress(psutil.Error):
+        return int(process.memory_info().rss)
+    return 0
+
+
+def write(file: Path, text: str) -> None:
+    unfinished = file.with_name(f"{file.name}.new")
+    unfinished.write_text(text)
+    unfinished.replace(file)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

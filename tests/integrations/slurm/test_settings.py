@@ -1,0 +1,53 @@
+"""The settings of the jobs of a batch system."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.integrations.slurm import USUAL, SlurmExecutor, settings
+
+
+def test_settings_add_to_the_usual_ones(tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text("jobs: {mem_gb: 16, slurm_partition: cpu}\ntraining: {gpus_per_node: 1}\n")
+    found = settings(str(tmp_path / "team.yaml"))
+    assert found["jobs"] == {**USUAL, "mem_gb": 16, "slurm_partition": "cpu"}
+    assert found["training"] == {"gpus_per_node": 1}
+    assert settings("") == {"cluster": "slurm", "jobs": USUAL, "training": None}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("job: {mem_gb: 8}", "did you mean 'jobs'"),
+        ("jobs: 8", "'jobs' is not a mapping"),
+        ("cluster: pbs", "unknown cluster 'pbs'"),
+        ("- jobs", "has no sections"),
+        ("jobs: {", "expected"),
+    ],
+)
+def test_wrong_settings_are_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "team.yaml").write_text(text)
+    with pytest.raises(UsageError) as refused:
+        settings(str(tmp_path / "team.yaml"))
+    assert words in refused.value.message
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    with pytest.raises(UsageError, match=r"no/such\.yaml"):
+        settings("no/such.yaml")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "words"),
+    [("slurm_partitoin: cpu", "partitoin"), ("memory: 8", "memory"), ("mem_gb: much", 'Parameter "mem_gb"')],
+)
+def test_what_submitit_does_not_know_is_refused_before_any_work(
+    jobs: str, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "team.yaml").write_text(f"cluster: local\njobs: {{{jobs}}}\n")
+    with pytest.raises(UsageError, match="Slurm's settings: ") as refused:
+        SlurmExecutor(settings(str(tmp_path / "team.yaml")), 1)
+    assert words in refused.value.message
+    assert "mem_gb" in refused.value.hint
