@@ -42,6 +42,7 @@ NAMES = (
     "hostile",
     "hostile_changes",
     "two_workers",
+    "clusters",
 )
 
 
