@@ -276,8 +276,8 @@ class _Read(NamedTuple):
 def survey_masks(path: Path, progress: Progress | None = None, most: int | None = None) -> MaskSurvey:
     """Read images and masks; faults of single files are recorded with the images that are left out, not raised.
 
-    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits, or the masks have fewer
-    than two classes.
+    ``most`` as of :func:`.survey`. Raises UsageError if the path does not exist, no layout fits, or the masks have
+    fewer than two classes.
     """
     listing = list_masks(path)
     by_path = {entry.image.path: entry for entry in listing.entries}
