@@ -113,7 +113,7 @@ class SlurmExecutor:
     def __init__(self, found: Mapping[str, Any], workers: int) -> None:
         require_extra("submitit", "slurm", "--executor: submitit is not installed")
         self._settings, self._most = found, workers
-        self._folder = _session_folder()
+        self._folder = _search_folder()
         self._lock, self._closed, self._looked = threading.Lock(), False, 0.0
         names = ("jobs", TRAINERS) if found["training"] else ("jobs",)
         self._queues = {name: _Queue(name, self._submit) for name in names}
@@ -220,7 +220,7 @@ class _SlurmChildren:
         """Do nothing: the jobs end with the executor."""
 
 
-def _session_folder() -> Path:
+def _search_folder() -> Path:
     """Return a new folder in the cache, which all machines see; delete those of searches that were killed long ago."""
     root = cache_root() / "slurm"
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
