@@ -104,8 +104,8 @@ user's own split that are drawn at least; and files in a row that are drawn toge
 def drawn(listing: Listing, most: int) -> Listing:
     """Return about ``most`` files of a listing with more, in proportion to the classes in each part of its own split.
 
-    Whole groups are drawn that the user named, and of other files some in a row: so pictures of a burst or film, which
-    follow each other in a listing, still show that they belong together. Equal names are drawn alike anywhere.
+    Files are drawn in short rows, so that pictures of a burst or film, which follow each other in a listing, still show
+    that they belong together; one by one where the user named their group. Equal names are drawn alike anywhere.
     """
     if len(listing.entries) <= SPARED * most:
         return listing
@@ -113,8 +113,8 @@ def drawn(listing: Listing, most: int) -> Listing:
     for places in members_of((plain(entry.label), entry.part) for entry in listing.entries).values():
         wanted = max(round(share * len(places)), min(LEAST, len(places)))
         taken, run = 0, min(RUN, max(1, wanted // RUN))
-        units = members_of(listing.entries[place].group or count // run for count, place in enumerate(places))
-        for unit in sorted(units.values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
+        runs = [~count if listing.entries[place].group else count // run for count, place in enumerate(places)]
+        for unit in sorted(members_of(runs).values(), key=lambda unit: _rank(listing.entries[places[unit[0]]])):
             if taken < wanted:
                 chosen.update(places[each] for each in unit)
                 taken += len(unit)
