@@ -42,13 +42,13 @@ def listing(rows: int = MANIFEST_ROWS) -> None:
     with tempfile.TemporaryDirectory() as folder:
         manifest = Path(folder) / "manifest.csv"
         _alone(write_manifest, manifest, rows)
-        seconds, peak = _alone(list_and_split, manifest)
-    row = (f"{rows:,}", f"{seconds:.0f} s", f"{peak / 1e9:.2f} GB")
+        _, peak, cpu_s = _alone(list_and_split, manifest)
+    row = (f"{rows:,}", f"{cpu_s:.0f} s", f"{peak / 1e9:.2f} GB")
     remark = (
         f"a CSV with path, label and group in {CLASSES} classes, groups of {GROUP}; no picture is opened: reading one "
         "takes what data_check_large says; to reach: below 3 GB"
     )
-    print(keep("data_listing", "A manifest listed and split", ("rows", "seconds", "peak memory"), [row], [remark]))
+    print(keep("data_listing", "A manifest listed and split", ("rows", "CPU seconds", "peak memory"), [row], [remark]))
 
 
 def write_manifest(path: Path, rows: int) -> None:
@@ -81,9 +81,9 @@ def list_and_split(manifest: Path) -> None:
 def measured(root: Path, count: int) -> Row:
     """Return the row of a set of ``count`` pictures: each step in a process of its own."""
     _alone(make, root / "pictures", count)
-    read_s, read_peak = _alone(read, root / "pictures")
+    read_s, read_peak, _ = _alone(read, root / "pictures")
     _alone(features, root, count)
-    judge_s, judge_peak = _alone(judge, root, count)
+    judge_s, judge_peak, _ = _alone(judge, root, count)
     return (
         f"{count:,}", f"{read_s:.0f} s", f"{read_peak / 1e9:.2f} GB", f"{judge_s:.0f} s", f"{judge_peak / 1e9:.2f} GB",
     )  # fmt: skip
@@ -139,22 +139,23 @@ def judge(root: Path, count: int) -> None:
     find_faults(parts, labels(count).tolist(), list(range(count)), (), paths, LANDMARKS, root / RESULT)
 
 
-def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int]:
-    """Run a function in a process of its own; return its seconds and its peak of resident memory in bytes."""
+def _alone(function: Callable[..., None], *arguments: Any) -> tuple[float, int, float]:
+    """Run a function in a process of its own; return its seconds, peak of resident memory in bytes, CPU seconds."""
     context = multiprocessing.get_context("spawn")
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_measured, args=(sender, function, arguments))
     process.start()
     sender.close()
-    seconds, peak = receiver.recv()
+    found: tuple[float, int, float] = receiver.recv()
     process.join()
-    return seconds, peak
+    return found
 
 
 def _measured(sender: Any, function: Callable[..., None], arguments: tuple[Any, ...]) -> None:
-    start = time.perf_counter()
+    start, before = time.perf_counter(), time.process_time()
     function(*arguments)
-    sender.send((time.perf_counter() - start, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024))
+    seconds, cpu_s = time.perf_counter() - start, time.process_time() - before
+    sender.send((seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, cpu_s))
 
 
 if __name__ == "__main__":
