@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import UsageError
-from advisor.store import ArtifactCache, RunFolder, require_cache
+from advisor.store import ArtifactCache, RunFolder, require_cache, run_folder
 from advisor.store.files import sha256_json
 from tests.builders import evaluation
 from tests.run_folders import with_artefact
@@ -194,6 +194,22 @@ def test_a_name_that_leads_out_of_the_run_is_refused(run: RunFolder, tmp_path: P
     with pytest.raises(UsageError, match="leads out of the run folder"):
         run.share(run.path / "request.yaml", f"{before}{tmp_path}/a.tflite")
     assert not (tmp_path / "a.tflite").exists()
+
+
+@pytest.mark.parametrize("most", [run_folder.KEPT_BYTES, 0])
+def test_a_document_is_read_again_once_it_has_changed(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(run_folder, "KEPT_BYTES", most)
+    other = RunFolder(run.path)
+    other.write_json("split.json", {"classes": ["cat"]})
+    assert run.read_json("split.json")["classes"] == ["cat"]
+    other.write_json("split.json", {"classes": ["dog"]})
+    assert run.read_json("split.json")["classes"] == ["dog"]
+    other.write_json("manifest.json", {})
+    assert run.read_json("split.json")["classes"] == ["dog"]
+    (run.path / "split.json").write_text('{"classes": ["cat"]}')
+    assert run.read_json("split.json") == {}
 
 
 def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> None:

@@ -8,12 +8,12 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.expectation import on_device
 from advisor.devices.profiles.listing import add_profile
 from advisor.engine.history.changes import ENVIRONMENTS, host_manifest
-from advisor.engine.history.loaded_run import load_run
-from advisor.engine.history.reevaluate import Devices
+from advisor.engine.history.loaded_run import LoadedRun, load_run
+from advisor.engine.history.reevaluate import Devices, Session
 from advisor.engine.targets.device_prediction import DevicePredictor, environment_of
 from advisor.engine.targets.target_devices import select_devices
 from advisor.store import RunFolder
-from tests.engine.history.with_search import reevaluate
+from tests.engine.history.with_search import reevaluate, search
 from tests.predictor import own_profile, rows
 from tests.run_folders import write_run
 
@@ -81,3 +81,14 @@ def test_a_run_for_another_device_alone_is_never_timed_here(tmp_path: Path, devi
     other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
     (found,) = reevaluate(other.path, Devices())
     assert found.causes == ()
+
+
+def test_new_runs_and_those_of_an_earlier_call_are_given_to_the_report(run: RunFolder, tmp_path: Path) -> None:
+    own_profile(tmp_path / "new", "our-tablet")
+    for _ in range(2):
+        reported = list[LoadedRun]()
+        session = Session(Devices.chosen(["our-tablet"], [tmp_path / "new"]), search, report=reported.append)
+        made = [result.run for result in session.reevaluate(run.path) if result.run]
+        assert [each.folder.path for each in reported] == made
+        assert len(made) == 1
+    assert len(list(run.path.parent.glob("*our-tablet"))) == 1
