@@ -17,6 +17,7 @@ NAMES = (
     "data_check",
     "data_check_large",
     "growth",
+    "growth_counts",
     "compression",
     "answers",
     "micro_arena",
