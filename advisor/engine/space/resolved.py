@@ -164,8 +164,8 @@ a head, and CPU seconds of reading an image before (1 ms at 160 pixels a side, m
 def within_limit(resolved: Resolved) -> Resolved:
     """Return the question with the most images that its time limit leaves time for; a resumed run keeps its own.
 
-    In a share of the limit, networks of median MACs get a head, one of them half of a whole fine-tuning, and its file
-    runs on the hold-out: fine-tuning on some images gains more than a head that has seen all. :data:`LARGE` images are
+    In a share of the limit, networks of median MACs get a head, one of them a whole fine-tuning, and its file runs on
+    the hold-out: fine-tuning on some images gains more than a head that has seen all. :data:`LARGE` images are
     always read.
     """
     limit_s, question = resolved.execution.time_limit_s, resolved.question
@@ -190,7 +190,7 @@ def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     costs = CostModel(workload, calibration.pace)
     graphs = (costs.stages(card, [(training, FLOAT)]) for training in question.trainings)
     seconds = [costs.chain_s(stages, cores, calibration.wall) for stages in graphs]
-    return READING_IMAGE_S * images / cores + (max(seconds) + min(seconds)) / 2 + (HEADS - 1) * min(seconds)
+    return READING_IMAGE_S * images / cores + max(seconds) + (HEADS - 1) * min(seconds)
 
 
 def _require_sendable(execution: Execution, images: Images) -> None:
