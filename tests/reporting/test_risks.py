@@ -126,7 +126,7 @@ def test_few_or_no_validation_images_of_a_class_are_a_high_risk_that_names_it(
 
 def test_capture_conditions_are_a_risk_of_tasks_that_are_judged_under_them(judged_detectors: RunView) -> None:
     request = judged_detectors.request
-    other = replace(request, question=replace(request.question, task="segmentation"))
+    other = replace(request, question=replace(request.question, task="anomaly"))
     for view, captured in (
         (run_view(), True),
         (judged_detectors, True),

@@ -38,7 +38,7 @@ def test_the_command_lists_runs_with_their_picks(runs: Path, tmp_path: Path) -> 
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)
     write_run(runs, [], name="stopped")
-    said = ended(called(("runs",), tmp_path, dict(os.environ)))
+    said = ended(called(("runs",), tmp_path, {**os.environ, "COLUMNS": "120"}))
     row = next(line for line in said.out.splitlines() if run.path.name in line)
     assert re.split(r" {2,}", row.strip())[1:] == ["finished", "best int8", "92.0 %", "20.0 ms", "6.0 MB"]
     (one,) = ended(called(("runs", "--json", "--filter", "state=finished"), tmp_path, dict(os.environ))).document[
