@@ -176,10 +176,8 @@ def apply(image: Pixels, condition: CaptureCondition, strength: float, seed: int
 
 
 def captures(path: Path, size: int, tests: Sequence[Test] = TESTS) -> Iterator[Pixels]:
-    """Yield an image under each of some of ``TESTS``, or as it is; equal files of equal name give equal pixels."""
+    """Yield an image under each of some of ``TESTS``; equal files of equal name give equal pixels."""
     image = load(path, size)
-    if not tests:
-        yield image
     for number, (condition, strength) in enumerate(TESTS):
         if (condition, strength) in tests:
             yield apply(image, condition, strength, seed_of(path) + number)

@@ -175,8 +175,9 @@ class Runner(ABC, Generic[Answer]):
 
     def over(self, images: Sequence[Path], captured: bool = False) -> Iterator[Answer]:
         """Yield the answer to each image as it is, or under each of :data:`advisor.datasets.capture.STAYING`."""
-        tests = STAYING if captured else ()
-        seen = (pixels for image in images for pixels in captures(image, self._view.size, tests))
+        if not captured:
+            return map(self, images)
+        seen = (pixels for image in images for pixels in captures(image, self._view.size, STAYING))
         return (self.found_in(self._view.normalise(pixels)) for pixels in seen)
 
     def __call__(self, path: Path) -> Answer:

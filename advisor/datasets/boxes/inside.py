@@ -7,13 +7,10 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
 from advisor.datasets.dataset import Rejected
-from advisor.datasets.layouts import PARQUET, archives_in, part_in_name
+from advisor.datasets.layouts import PARQUET, RECORDS, archives_in, part_in_name
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.base import BoxedArchive
 from advisor.datasets.sources.tables import holds_images
-
-CORNERS = frozenset({".tfrecord"})
-"""Kinds of files whose edges are always those of two corners."""
 
 _NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
 
@@ -49,7 +46,7 @@ def list_inside(path: Path) -> BoxListing:
                 for line, (label, edges) in enumerate(one.boxes, start=1)
             ]
             entries.append(BoxEntry(file / one.name, tuple(boxes), file / one.name, part, "", stated_size(*one.size)))
-    if not all(kind_of(file) in CORNERS for file in files) and not _are_corners(entries):
+    if not all(kind_of(file) in RECORDS for file in files) and not _are_corners(entries):  # TFDS has corners
         entries = [replace(entry, boxes=tuple(map(_of_coco, entry.boxes))) for entry in entries]
     return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")
 

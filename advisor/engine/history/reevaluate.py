@@ -130,22 +130,22 @@ class Session:
         return self._loaded[path]
 
     def _answer(
-        self, before: LoadedRun, device: str, causes: tuple[str, ...], made: Path | RunFolder, remarks: tuple[str, ...]
+        self, before: LoadedRun, device: str, causes: tuple[str, ...], made: RunFolder, remarks: tuple[str, ...]
     ) -> Reevaluation:
         """Return a run that was made now or before, compared with its parent; its report is written if it has none."""
         after = load_run(made)
         comparison = compare(before, after)
         self.report(after)
-        path = made.path if isinstance(made, RunFolder) else made
-        return Reevaluation(before.name, device, causes, path, comparison, remarks)
+        return Reevaluation(before.name, device, causes, made.path, comparison, remarks)
 
     def _start_of(self, origin: Origin, device: str) -> Origin:
         """Return the run to start from: this one, or with ``since_last`` its latest descendant for the device."""
         return (latest_descendant(origin.root, device, self.known) if self.since_last else None) or origin
 
-    def _existing(self, parent: Origin, environment: str) -> Path | RunFolder | None:
+    def _existing(self, parent: Origin, environment: str) -> RunFolder | None:
         """Return the run that was made from ``parent`` for the same environment, or None."""
-        return next((o.path for o in self.known if o.parent == parent.path.name and o.environment == environment), None)
+        made = (o.path for o in self.known if o.parent == parent.path.name and o.environment == environment)
+        return next(map(RunFolder.open, made), None)
 
     def _on_device(self, origin: Origin, selector: str, device: TargetDevice) -> Reevaluation:
         """Predict the run's artefacts on a device, or measure them with a runtime of this machine, and decide anew."""

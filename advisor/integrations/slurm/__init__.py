@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from advisor.core.errors import StageError, UsageError, first_line, last_line, nearest, require_extra
 from advisor.engine.execution import Machine
-from advisor.integrations.slurm.calls import LOOKS_EVERY_S, Call, CallFolder, plain, serve
+from advisor.integrations.slurm.calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
 from advisor.isolation import CallLimits, Pause
 from advisor.isolation.pool import POOLS, TRAINERS
 from advisor.measurement import host
@@ -94,7 +94,7 @@ class _Queue:
         for job in [each for number, each in enumerate(self.jobs) if each.done(force_check=number == 0)]:
             self.jobs.remove(job)
             self._vain = 0 if calls.began(self.name, job.job_id) else self._vain + 1
-            why = f"the batch system {plain(job.state)}"
+            why = f"the batch system {in_words(job.state)}"
             self.open -= calls.give_back(self.name, job.job_id, why, again=not job.state.startswith("OUT_OF_MEMORY"))
             if self._vain >= STARTS:
                 self.broken = f"{why} before it began to work; its log: {job.paths.stderr}"

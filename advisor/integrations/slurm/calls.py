@@ -180,7 +180,7 @@ def _ends_when_dropped(calls: CallFolder, name: str, pause: Pause) -> Iterator[N
         thread.join()
 
 
-def plain(state: str) -> str:
+def in_words(state: str) -> str:
     """Return in words what the batch system did, by the state of a job that has ended, such as ``TIMEOUT``."""
     return STATES.get((state.split() or [""])[0], f"ended the job (state {state or 'unknown'})")
 

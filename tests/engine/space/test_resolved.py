@@ -7,7 +7,7 @@ import pytest
 
 from advisor.engine.pipeline.materials import LARGE
 from advisor.engine.question import resolve
-from advisor.engine.space.resolved import resolve_cards, resolve_parts, within_limit
+from advisor.engine.space.resolved import resolve_cards, resolve_parts, within_time_limit
 from tests.datasets.folders import make
 
 
@@ -18,7 +18,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def most_images(**options: object) -> int | None:
-    return within_limit(resolve_cards(resolve({"data": "photos", "workers": 2, **options}))).question.most_images
+    return within_time_limit(resolve_cards(resolve({"data": "photos", "workers": 2, **options}))).question.most_images
 
 
 def test_without_a_time_limit_all_images_are_read() -> None:
@@ -47,7 +47,7 @@ def test_a_resumed_run_reads_as_many_images_as_before() -> None:
     request = resolve({"data": "photos", "time_limit": "1h"})
     for before in (0, 700):
         asked = replace(request, question=replace(request.question, most_images=before))
-        assert within_limit(resolve_cards(asked)).question.most_images == before
+        assert within_time_limit(resolve_cards(asked)).question.most_images == before
 
 
 def test_the_answer_says_how_many_images_are_read(tmp_path: Path) -> None:

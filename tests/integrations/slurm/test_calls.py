@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import StageError
-from advisor.integrations.slurm.calls import TRIES, Call, CallAnswer, CallFolder, plain
+from advisor.integrations.slurm.calls import TRIES, Call, CallAnswer, CallFolder, in_words
 
 CALL = Call("light", "os:getpid", (), None)
 
@@ -74,7 +74,7 @@ def test_only_this_user_may_write_calls(calls: CallFolder) -> None:
     ],
 )
 def test_states_are_said_in_words(state: str, words: str) -> None:
-    assert words in plain(state)
+    assert words in in_words(state)
 
 
 def test_a_job_that_is_started_again_gives_back_what_it_had_taken(calls: CallFolder) -> None:
