@@ -207,7 +207,7 @@ def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
     say(f"listing {store.address()}")
     objects, bad = store.objects()
     if bad:
-        say(f"left out {plural(len(bad), 'object')} whose names are no files, such as '{bad[0]}'")
+        say(f"left out {plural(len(bad), 'object')} whose names no file can have, such as '{bad[0]}'")
 
     def make(folder: Path) -> None:
         parts = cache_root() / "partial" / store.stage
