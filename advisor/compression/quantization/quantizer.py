@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Rules = list[dict[str, Any]]
 """A quantization recipe of ai-edge-quantizer."""
 
-IN_FLOAT = "in_float"
+IN_FLOAT = "advisor_in_float"
 """Part of the name of a tensor that stays float, with all that follows it, where activations are quantized: squares
 of 8 bits lose what is small."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Anomaly(OnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
-    learnt, version = "distances", "7"
+    learnt, version = "distances", "8"
 
     @property
     def trainings(self) -> tuple[str, ...]:
