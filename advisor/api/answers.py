@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
@@ -13,6 +14,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.names import integration, registered
 from advisor.core.options import LimitOptions, bounded
+from advisor.isolation import ChildPool
+from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder
 
 if TYPE_CHECKING:
@@ -396,17 +399,67 @@ def reevaluate(
     from advisor.engine.history.reevaluate import Devices, Session
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
-    from advisor.reporting.files import write_all
-    from advisor.reporting.view import view_of
 
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress()).run
 
-    def write_report(made: LoadedRun) -> None:
-        if not (made.folder.path / "recommendation.json").exists():
-            made.folder.reseal(*(file.name for file in write_all(view_of(made), made.folder.path)))
-
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
-    session = Session(devices, search, since_last, tell or (lambda _text: None), write_report)
-    found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
+    with _Reports(usable_cores() - 1 if run is None else 0) as reports:
+        session = Session(devices, search, since_last, tell or (lambda _text: None), reports)
+        found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
+        found = tuple(map(reports.checked, found))
     return tuple(result for result in found if result.new) if since_last else found
+
+
+def write_report(run: Path) -> None:
+    """Write the report files of a run into its folder. Raises AdvisorError if the run cannot be read."""
+    from advisor.engine.history.loaded_run import load_run
+
+    _write_report(load_run(RunFolder.open(run)))
+
+
+def _write_report(run: LoadedRun) -> None:
+    from advisor.reporting.files import write_all
+    from advisor.reporting.view import view_of
+
+    run.folder.reseal(*(file.name for file in write_all(view_of(run), run.folder.path)))
+
+
+WRITE_REPORT = "advisor.api.answers:write_report"
+
+
+class _Reports:
+    """Writes reports in child processes, so many at a time, while the caller answers further runs; here without any."""
+
+    def __init__(self, children: int) -> None:
+        self._pool = ChildPool() if children > 0 else None
+        self._threads = ThreadPoolExecutor(max(1, children))
+        self._written: dict[Path, Future[None]] = {}
+
+    def write(self, run: LoadedRun) -> None:
+        """Write the files of a run that has none."""
+        path = run.folder.path
+        if path in self._written or (path / "recommendation.json").exists():
+            return
+        if self._pool is None:
+            _write_report(run)
+        else:
+            self._written[path] = self._threads.submit(self._pool.call, WRITE_REPORT, path)
+
+    def wait(self) -> None:
+        """Return when the files of all runs are written, or could not be."""
+        wait(self._written.values())
+
+    def checked(self, found: Reevaluation) -> Reevaluation:
+        """Return the result, with the error if its report could not be written."""
+        written = self._written.get(found.run) if found.run else None
+        error = written.exception() if written else None
+        return replace(found, error=f"its report could not be written: {error}") if error else found
+
+    def __enter__(self) -> _Reports:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self._pool:
+            self._pool.close()

@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 import pytest
 from IPython.core.interactiveshell import InteractiveShell
 
-from advisor.api import Run, check_run, compare, export, exportable, plan, reevaluate, report, search
+from advisor.api import Run, answers, check_run, compare, export, exportable, plan, reevaluate, report, search
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status
 from advisor.engine import question
+from advisor.engine.history.changes import host_manifest
 from advisor.engine.question import resolve
 from advisor.engine.run import SearchResult
 from advisor.engine.scheduling.stopping import Stop
@@ -174,6 +175,30 @@ def test_a_run_is_equal_to_itself(run: Path) -> None:
 def test_a_device_that_there_is_not_cannot_be_answered_for(run: Path) -> None:
     with pytest.raises(UsageError, match="raspbery-pi-4"):
         reevaluate(run, device=["raspbery-pi-4"])
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("cores", [1, 2])
+def test_each_of_several_runs_gets_its_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cores: int) -> None:
+    monkeypatch.setattr(answers, "usable_cores", lambda: cores)
+    for name in ("first", "second"):
+        write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}), name=name)
+    made = [found.run for found in reevaluate(runs=tmp_path, device=["raspberry-pi-4"]) if found.run]
+    assert len(made) == 2
+    assert [(check_run(run), (run / "report.html").is_file()) for run in made] == [((), True)] * 2
+
+
+@pytest.mark.integration
+def test_a_report_that_cannot_be_written_elsewhere_is_named_at_its_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "usable_cores", lambda: 2)
+    monkeypatch.setattr(answers, "WRITE_REPORT", "advisor.api.answers:no_such_function")
+    write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}))
+    here, there = reevaluate(runs=tmp_path, device=["raspberry-pi-4"])
+    assert here.error == ""
+    assert there.error.startswith("its report could not be written: ")
+    assert there.run is not None
 
 
 @pytest.mark.parametrize(

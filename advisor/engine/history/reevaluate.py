@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from advisor.core.errors import AdvisorError, UsageError
 from advisor.core.evaluation import Evaluation, Status
@@ -49,8 +50,16 @@ from advisor.store.run_folder import artefact_problem
 Search = Callable[[Request], RunFolder]
 """Runs a search and returns its run folder. It is passed in, because the search uses this room."""
 
-Report = Callable[[LoadedRun], None]
-"""Writes the report files of a run that has none. It is passed in, because the reports use this room."""
+
+class Reports(Protocol):
+    """Writes the report files of runs that have none. It is passed in, because the reports use this room."""
+
+    def write(self, run: LoadedRun) -> None:
+        """Write the files of a run, now or while other runs are answered."""
+
+    def wait(self) -> None:
+        """Return when the files of all runs are written."""
+
 
 Evaluations = tuple[Evaluation, ...]
 
@@ -92,7 +101,7 @@ class Session:
     search: Search
     since_last: bool = False
     tell: Tell = lambda _text: None
-    report: Report = lambda _run: None
+    reports: Reports | None = None
     known: list[Origin] = field(default_factory=list, init=False)
     _loaded: dict[Path, LoadedRun] = field(default_factory=dict, init=False)
 
@@ -135,7 +144,8 @@ class Session:
         """Return a run that was made now or before, compared with its parent; its report is written if it has none."""
         after = load_run(made)
         comparison = compare(before, after)
-        self.report(after)
+        if self.reports:
+            self.reports.write(after)
         return Reevaluation(before.name, device, causes, made.path, comparison, remarks)
 
     def _start_of(self, origin: Origin, device: str) -> Origin:
@@ -199,6 +209,8 @@ class Session:
         evaluations, remarks = run.evaluations, tuple[str, ...]()
         answers: Answers = {}
         if changes.host:
+            if self.reports:
+                self.reports.wait()  # measuring needs a quiet machine
             here = replace(run, evaluations=on_device(run.evaluations, HOST))
             again, answers, remarks = remeasure(here, self.tell)
             evaluations = (*again, *(e for e in run.evaluations if e.configuration.target.device != HOST))

@@ -83,12 +83,25 @@ def test_a_run_for_another_device_alone_is_never_timed_here(tmp_path: Path, devi
     assert found.causes == ()
 
 
+class Reported:
+    """Keeps the runs whose reports are to be written."""
+
+    def __init__(self) -> None:
+        self.runs = list[LoadedRun]()
+
+    def write(self, run: LoadedRun) -> None:
+        self.runs.append(run)
+
+    def wait(self) -> None:
+        raise AssertionError("nothing is measured")
+
+
 def test_new_runs_and_those_of_an_earlier_call_are_given_to_the_report(run: RunFolder, tmp_path: Path) -> None:
     own_profile(tmp_path / "new", "our-tablet")
     for _ in range(2):
-        reported = list[LoadedRun]()
-        session = Session(Devices.chosen(["our-tablet"], [tmp_path / "new"]), search, report=reported.append)
+        reported = Reported()
+        session = Session(Devices.chosen(["our-tablet"], [tmp_path / "new"]), search, reports=reported)
         made = [result.run for result in session.reevaluate(run.path) if result.run]
-        assert [each.folder.path for each in reported] == made
+        assert [each.folder.path for each in reported.runs] == made
         assert len(made) == 1
     assert len(list(run.path.parent.glob("*our-tablet"))) == 1
