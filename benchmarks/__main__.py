@@ -23,6 +23,7 @@ NAMES = (
     "micro_arena",
     "model_import",
     "training",
+    "gpu",
     "training_accuracy",
     "accuracy",
     "anytime",

@@ -36,6 +36,7 @@ from advisor.engine.space.resolved import Candidates, Resolved, find_weights, re
 from advisor.engine.targets.device_prediction import Prefilter
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.isolation.agent import Load, LoadReading
+from advisor.isolation.pool import TRAINERS, Trainers
 from advisor.isolation.resources import sweep
 from advisor.store import ArtifactCache, RunFolder, limited_cache, require_cache
 
@@ -207,6 +208,8 @@ class _Search:
                 self._search_loop.finished.add(event.stage)
             self._calibration.note(event, plan.costs.seconds(event.stage))
 
+        if trainers := self._trainers():
+            trainers.tell = self._progress.say
         workers = Workers(executor.machine, executor.pools, executor.on_device, self._search_loop.places)
         walker = Walker(materials, workers, listen, resolved.execution.remeasure)
         evaluator = Evaluator(walker, plan.workload, cards, resolved.recipes, rules, self._run, resolved.targets.host)
@@ -214,6 +217,11 @@ class _Search:
             evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
         )
         return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
+
+    def _trainers(self) -> Trainers | None:
+        """Return the children of this machine that train, None if other machines do."""
+        found = self._executor.pools[TRAINERS]
+        return found if isinstance(found, Trainers) else None
 
     def _write_manifest(
         self, candidates: Candidates, plan: Plan, evaluating_s: float | None = None,
@@ -231,6 +239,8 @@ class _Search:
                 "children_peak_bytes": max(pool.peak_bytes for pool in executor.pools.values()),
                 "stopped": asdict(self._stop),
             }
+            if (trainers := self._trainers()) and trainers.gpu_failed:
+                more["trains_on"] = f"CPU: {trainers.gpu_failed}"
         wall, cpu = self._durations.by_card(), self._durations.by_card(cpu=True)
         own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})

@@ -22,7 +22,10 @@ import psutil
 from advisor.core.errors import StageError
 from advisor.core.units import show_bytes, show_seconds
 from advisor.isolation.process import ENDS_IN_S, ENDS_WITH_PARENT, ChildProcess, Pause
-from advisor.isolation.resources import VARIABLE, Scratch, no_follow
+from advisor.isolation.resources import GPU_DRIVER, VARIABLE, Scratch, no_follow
+
+CRASHED = "crashed with"
+"""First words of the error of a child that a signal ended, before the signal's name; not of one that memory ended."""
 
 _POLL_S = 0.2
 
@@ -123,7 +126,7 @@ class Worker:
         if code == -signal.SIGKILL:
             return "killed by the system (SIGKILL), most likely because memory ran out"
         if code is not None and code < 0:
-            return f"crashed with {signal.Signals(-code).name}"
+            return f"{CRASHED} {signal.Signals(-code).name}"
         return f"its process ended with exit code {code}"
 
 
@@ -282,22 +285,51 @@ class ChildPool:
         self.close()
 
 
-def trainers(log: Path | None) -> ChildPool:
-    """Return a pool for training, whose children see the GPU if there is one.
+_BY_TENSORFLOW = ("Aborted", "Internal", "ResourceExhausted", "Unavailable", "Unimplemented", "Unknown")
+GPU_FAILURES = (CRASHED, *(f"{name}Error:" for name in _BY_TENSORFLOW))
+"""First words of errors for which a GPU can be the reason: memory that ends, a driver or an operator that it lacks."""
+
+
+class Trainers(ChildPool):
+    """Children for training, which see the GPU if there is one; once it has failed, they train on the CPU.
 
     They use oneDNN, which takes two thirds of the time of TensorFlow's own kernels for a step of fine-tuning
     EfficientNet-Lite0. Other children do not, because its results differ in the last digits between processors. A
     training has two threads on every machine: its sums depend on their number, but not on the number of cores.
     """
-    seen = os.environ.get("CUDA_VISIBLE_DEVICES")
-    threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")
-    training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", **threads}
-    return ChildPool(log, {**ENDS_WITH_PARENT, **training})
+
+    def __init__(self, log: Path | None, driver: Path = GPU_DRIVER) -> None:
+        seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+        threads = dict.fromkeys(("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS"), "2")
+        training = {"CUDA_VISIBLE_DEVICES": seen, "TF_ENABLE_ONEDNN_OPTS": "1", **threads}
+        super().__init__(log, {**ENDS_WITH_PARENT, **training})
+        self._has_gpu = driver.is_dir()
+        self.gpu_failed = ""  # why, in words; empty if it did not
+        self.tell: Callable[[str], None] = partial(print, file=sys.stderr, flush=True)
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call as in any pool; one that failed on the GPU is repeated on the CPU, where all later ones are made.
+
+        ``tell`` is called with a line about it.
+        """
+        try:
+            return super().call(function, *args, limits=limits, pause=pause)
+        except StageError as error:
+            if self.gpu_failed or not (self._has_gpu and error.message.startswith(GPU_FAILURES)):
+                raise
+            self.gpu_failed = error.message
+            self.tell(f"training goes on on the CPU: {error.message}")
+        with self._lock:
+            self._environment["CUDA_VISIBLE_DEVICES"] = "-1"
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.stop()
+        return super().call(function, *args, limits=limits, pause=pause)
 
 
 _workers = partial(ChildPool, environment=ENDS_WITH_PARENT)
 _converters = partial(ChildPool, environment={**ENDS_WITH_PARENT, IMPORTS: "tensorflow keras advisor.catalog.convert"})
 
-POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _converters, TRAINERS: trainers}
+POOLS: Mapping[str, Callable[[Path | None], ChildPool]] = {LIGHT: _workers, HEAVY: _converters, TRAINERS: Trainers}
 """Functions that make the pool of each kind: without TensorFlow, with TensorFlow, and with TensorFlow for training.
 Their children end with this process when paused."""

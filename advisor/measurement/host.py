@@ -18,7 +18,7 @@ from advisor.core.errors import UsageError
 from advisor.core.units import plural
 from advisor.isolation.agent import Load
 from advisor.isolation.process import ChildProcess
-from advisor.isolation.resources import usable_cores
+from advisor.isolation.resources import GPU_DRIVER, usable_cores
 
 # Instruction sets that decide which kernels XNNPACK and the builtin kernels use.
 _FEATURES = (
@@ -87,11 +87,7 @@ def describe() -> Host:
     )
 
 
-DRIVER = Path("/proc/driver/nvidia/gpus")
-"""Where NVIDIA's driver for Linux lists its GPUs: a folder each, with a file ``information``."""
-
-
-def trains_on(driver: Path = DRIVER) -> str:
+def trains_on(driver: Path = GPU_DRIVER) -> str:
     """Return what a training on this machine uses, for the record of a run: the GPUs by name, or why it is the CPU.
 
     TensorFlow is not imported: that takes seconds.

@@ -54,7 +54,7 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
     """A convolution whose kernel takes the scale of the BatchNorm behind it."""
 
     def __init__(self, convolution: keras.layers.Layer, norm: keras.layers.BatchNormalization) -> None:
-        super().__init__(name=f"{convolution.name}_{norm.name}")
+        super().__init__(name=f"{convolution.name}_{norm.name}", autocast=False)
         self._convolution, self._norm = convolution, norm
 
     def call(self, maps: tf.Tensor) -> tf.Tensor:
@@ -63,11 +63,13 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         scale = scale * norm.gamma if norm.scale else scale
         offset = (own.bias if own.use_bias else 0.0) - norm.moving_mean
         offset = offset * scale + (norm.beta if norm.center else 0.0)
-        if isinstance(own, keras.layers.DepthwiseConv2D):
-            kernel = own.kernel * tf.reshape(scale, own.kernel.shape[2:])
+        deep = isinstance(own, keras.layers.DepthwiseConv2D)
+        kernel = own.kernel * (tf.reshape(scale, own.kernel.shape[2:]) if deep else scale)
+        maps, kernel, offset = (tf.cast(each, own.compute_dtype) for each in (maps, kernel, offset))
+        if deep:
             found = depthwise(maps, kernel, own.strides, own.padding.upper(), own.dilation_rate)
         else:
-            found = own.convolution_op(maps, own.kernel * scale)
+            found = own.convolution_op(maps, kernel)
         return tf.nn.bias_add(found, offset)
 
 

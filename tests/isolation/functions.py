@@ -34,6 +34,19 @@ def process() -> int:
     return os.getpid()
 
 
+class ResourceExhaustedError(Exception):
+    """An error with the name of TensorFlow's."""
+
+
+def trained(crashes: bool = False) -> str:
+    """Return where this child trains; on a GPU, fail or crash."""
+    if os.environ.get("CUDA_VISIBLE_DEVICES") == "-1":
+        return "CPU"
+    if crashes:
+        segfault()
+    raise ResourceExhaustedError("OOM when allocating")
+
+
 def refuse() -> None:
     raise UnsupportedRecipe("not for this model", "try another")
 

@@ -16,7 +16,7 @@ import pytest
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
 from advisor.isolation.child import OPTIONAL
-from advisor.isolation.pool import IMPORTS, Worker
+from advisor.isolation.pool import IMPORTS, Trainers, Worker
 from advisor.isolation.process import run_program
 from tests.isolation import functions
 from tests.processes import PATIENCE_S, has_ended, until
@@ -48,6 +48,40 @@ def test_a_child_is_another_process_that_returns_the_value_and_is_used_again(poo
     assert first != os.getpid()
     assert pool.call(f"{HERE}:add", 2, 3) == 5
     assert pool.call(f"{HERE}:process") == first
+
+
+@pytest.fixture
+def on_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Trainers]:
+    """A pool whose children may see a GPU; what it tells is in ``told.txt``."""
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    with Trainers(tmp_path / "log.txt", driver=tmp_path) as pool:
+        pool.tell = (tmp_path / "told.txt").write_text
+        yield pool
+
+
+def test_a_training_whose_gpu_fails_is_repeated_on_the_cpu_and_said_once(on_a_gpu: Trainers, tmp_path: Path) -> None:
+    assert on_a_gpu.call(f"{HERE}:trained") == "CPU"
+    line = "training goes on on the CPU: ResourceExhaustedError: OOM when allocating"
+    assert (tmp_path / "told.txt").read_text() == line
+    (tmp_path / "told.txt").unlink()
+    assert on_a_gpu.call(f"{HERE}:trained") == "CPU"
+    assert not (tmp_path / "told.txt").exists()
+
+
+def test_a_crash_where_a_gpu_may_be_the_reason_is_repeated_on_the_cpu(on_a_gpu: Trainers, tmp_path: Path) -> None:
+    assert on_a_gpu.call(f"{HERE}:trained", True) == "CPU"
+    assert on_a_gpu.gpu_failed == "crashed with SIGSEGV"
+    with pytest.raises(StageError, match="SIGSEGV"):
+        on_a_gpu.call(f"{HERE}:segfault")
+
+
+def test_without_a_gpu_a_crash_and_any_other_error_end_the_call(tmp_path: Path) -> None:
+    with Trainers(tmp_path / "log.txt", driver=tmp_path / "none") as pool:
+        with pytest.raises(StageError, match="SIGSEGV"):
+            pool.call(f"{HERE}:segfault")
+        with pytest.raises(UnsupportedRecipe):
+            pool.call(f"{HERE}:refuse")
+        assert pool.gpu_failed == ""
 
 
 def test_two_callers_get_two_children(pool: ChildPool, tmp_path: Path) -> None:

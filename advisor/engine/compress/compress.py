@@ -33,7 +33,7 @@ from advisor.engine.pipeline.stages.figures import THOROUGH
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question.values import Execution
 from advisor.isolation import CallLimits, Children, Scratch
-from advisor.isolation.pool import trainers
+from advisor.isolation.pool import Trainers
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.delegation import delegate
 from advisor.measurement.latency.session import FileBenchmark, benchmark
@@ -115,7 +115,7 @@ def compress(
     require_cache()
     with Scratch() as folder:
         forms = _made(asked, folder / "log.txt", tell, cache_size)
-        with trainers(folder / "log.txt") as pool:
+        with Trainers(folder / "log.txt") as pool:
             forms = _scored(pool, asked, forms, tell)
     forms, notes = time_forms(forms, tell) if latency else (forms, ())
     images, calibrated = asked.images, any(one.needs_calibration for one in asked.recipes)
@@ -134,7 +134,7 @@ def compress(
 
 def judge(asked: CompressionQuestion, tell: Tell) -> FileAgreement:
     """Return the accuracy of the float file alone; a UsageError if it cannot be run."""
-    with Scratch() as folder, trainers(folder / "log.txt") as pool:
+    with Scratch() as folder, Trainers(folder / "log.txt") as pool:
         (form,) = _scored(pool, asked, [RecipeResult(FLOAT, "ok", path=str(asked.model))], tell)
     assert form.agreement is not None, "a file that could not be scored is an error"
     return form.agreement

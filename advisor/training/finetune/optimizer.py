@@ -16,6 +16,7 @@ from advisor.training.features import Pixels, augmented, mixed
 from advisor.training.finetune.hyperparameters import Finetuning
 from advisor.training.finetune.maps import Floats, Maps
 from advisor.training.loop import Adam
+from advisor.training.steps import Steps, halvable
 
 if TYPE_CHECKING:
     import keras
@@ -35,12 +36,12 @@ class Optimizer:
     def __init__(self, model: keras.Model, hyperparameters: Finetuning, images: int, penalty: float = 0.0) -> None:
         self._model, self._hyperparameters, self._penalty = model, hyperparameters, penalty
         self._folded = called = folded(model)
-        self._steps = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
+        self._planned = max(1, -(-images // hyperparameters.batch) * hyperparameters.epochs)
         self._done = tf.Variable(0.0, trainable=False)
         self.spent = tf.Variable(0.0, trainable=False)
         self._weights = [_Weight(*place) for place in _trained_weights(model, hyperparameters)]
         self._adam = Adam(weight.variable.value for weight in self._weights)
-        self._compiled = tf.function(self._train, autograph=False, reduce_retracing=True)
+        self._steps = Steps(self._gradients, self._move, halvable(model.get_layer("backbone")))
         self._predict = tf.function(
             lambda images: called(tf.cast(images, tf.float32), training=False), autograph=False, reduce_retracing=True
         )
@@ -49,8 +50,8 @@ class Optimizer:
         self, images: Pixels | Maps, labels: NDArray[np.int64], weights: Floats, seed: tuple[int, int], side: int
     ) -> tf.Tensor:
         """Train on one batch of images (n, S, S, 3), resized to ``side``, or of maps; return its loss."""
-        batch = (tf.constant(each) for each in (images, labels, weights))
-        return self._compiled(*batch, tf.constant(seed, tf.int32), tf.constant(side, tf.int32))
+        batch = tuple(tf.constant(each) for each in (images, labels, weights))
+        return self._steps.run(batch, (tf.constant(seed, tf.int32), tf.constant(side, tf.int32)))
 
     def predict(self, images: Pixels | Maps) -> Floats:
         """Return the logits of one batch, (n, C)."""
@@ -63,9 +64,9 @@ class Optimizer:
             weight.variable.assign(weight.average)
             weight.average.assign(value)
 
-    def _train(
+    def _gradients(
         self, images: tf.Tensor, labels: tf.Tensor, weights: tf.Tensor, seed: tf.Tensor, side: tf.Tensor
-    ) -> tf.Tensor:
+    ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         classes = self._model.output.shape[-1]
         smoothing = self._hyperparameters.label_smoothing
         targets = tf.one_hot(labels, classes) * (1.0 - smoothing) + smoothing / classes
@@ -81,12 +82,12 @@ class Optimizer:
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
             whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
-        self._move(tape.gradient(whole, [weight.variable.value for weight in self._weights]))
-        return loss
+        found = tape.gradient(whole, [weight.variable.value for weight in self._weights])
+        return loss, [tf.convert_to_tensor(one) for one in found]
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
-        done, steps, warmup = self._done, float(self._steps), float(min(self._steps // 10 + 1, WARMUP_STEPS))
+        done, steps, warmup = self._done, float(self._planned), float(min(self._planned // 10 + 1, WARMUP_STEPS))
         rate = self._hyperparameters.learning_rate * tf.minimum(1.0, (done + 1.0) / warmup)
         rate *= 0.5 * (1.0 + tf.cos(math.pi * tf.minimum(tf.maximum(done / steps, self.spent), 1.0)))
         done.assign_add(1.0)

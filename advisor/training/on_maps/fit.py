@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from advisor.core.errors import StageError
 from advisor.training.loop import run
 from advisor.training.on_maps.kept import Arrays, KeptMaps, Labels, Photographs, listed
+from advisor.training.steps import Steps, halvable
 
 if TYPE_CHECKING:
     import keras
@@ -102,7 +103,7 @@ class _Training:
         ]
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
-        self._compiled = tf.function(self._learn, autograph=False, reduce_retracing=True)
+        self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
 
     def goes_on(self) -> bool:
         """Return whether an epoch is left."""
@@ -127,7 +128,7 @@ class _Training:
         self._done += 1
         keep = min(self._hyperparameters.averaging, (1 + self._done) / (10 + self._done))
         given = [tf.constant(each) for each in inputs], tuple(tf.constant(np.stack(part)) for part in targets)
-        return self._compiled(*given, tf.constant(keep))
+        return self._steps.run(given, after=(tf.constant(keep),))
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Count the epoch; raises StageError if its last loss is not finite."""
@@ -153,19 +154,25 @@ class _Training:
             maps = listed(self._backbone(maps[0], training=False))
         return listed(self._head.model(maps, training=training))
 
-    def _learn(self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...], keep: tf.Tensor) -> tf.Tensor:
+    def _gradients(
+        self, inputs: Sequence[tf.Tensor], targets: tuple[tf.Tensor, ...]
+    ) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
             loss = self._head.loss(self._outputs(inputs, training=True), targets)
-        weights = [weight for _, some in self._optimizers for weight in some]
-        found, _ = tf.clip_by_global_norm(tape.gradient(loss, [weight.value for weight in weights]), 10.0)
-        gradients = iter(found)
+        weights = [weight.value for _, some in self._optimizers for weight in some]
+        return loss, tape.gradient(loss, weights, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+
+    def _update(self, found: Sequence[tf.Tensor], keep: tf.Tensor) -> None:
+        import tensorflow as tf
+
+        clipped, _ = tf.clip_by_global_norm(found, 10.0)
+        gradients = iter(clipped)
         for optimizer, some in self._optimizers:
             optimizer.apply_gradients([(next(gradients), weight) for weight in some])
         for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
-        return loss
 
 
 def _optimizer(

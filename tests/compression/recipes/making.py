@@ -13,7 +13,7 @@ from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import Needs, RecipeInputs, TrainingImages
 from advisor.datasets.images import InputSpec
 from advisor.engine.pipeline.stages import jobs
-from advisor.isolation.pool import trainers
+from advisor.isolation.pool import Trainers
 from advisor.store.files import sha256_file
 from advisor.tflite.metadata import Metadata
 
@@ -28,7 +28,7 @@ def main(model: str | Path, images: str | Path, folder: str | Path, *names: str)
     known = TrainingImages(paths, labels, CLASSES, VIEW, 0, paths, labels)
     inputs = RecipeInputs(images=known, max_drop_points=-1.0)
     metadata = Metadata("small", ("a", "b", "c", "d"), VIEW.mean, VIEW.std)
-    with trainers(Path(folder, "log.txt")) as pool:
+    with Trainers(Path(folder, "log.txt")) as pool:
         found = {}
         for name in names:
             path = Path(folder, f"{name}.tflite")

@@ -54,8 +54,8 @@ def _uncompiled() -> Iterator[None]:
 
     def init(optimizer: Optimizer, *given: Any) -> None:
         begin(optimizer, *given)
-        for name in ("_compiled", "_predict"):
-            setattr(optimizer, name, getattr(optimizer, name).python_function)
+        for owner, name in ((optimizer._steps, "_whole"), (optimizer, "_predict")):
+            setattr(owner, name, getattr(owner, name).python_function)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Optimizer, "__init__", init)

@@ -62,7 +62,7 @@ def _optimizer(model: Any, steps: int, side: int = 32, **changed: float) -> Any:
     from advisor.training.finetune.optimizer import Optimizer
 
     made = Optimizer(model, replace(KNOBS, **changed), 8)  # type: ignore[arg-type]
-    made._compiled = made._compiled.python_function  # a few steps cost less than the trace of their graph
+    made._steps._whole = made._steps._whole.python_function  # a few steps cost less than the trace of their graph
     assert all(made.run(*BATCH, (0, place), side).numpy() > 0 for place in range(steps))
     return made
 

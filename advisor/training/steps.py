@@ -1,0 +1,171 @@
+"""The steps of a training: gradients of a batch, then the update of the weights, on the CPU or on a GPU.
+
+On a GPU, the network computes in bfloat16 if that is faster there, and a batch that its memory does not hold is
+computed in parts. Weights, loss and update are in float32 everywhere, so that equal batches give equal trainings but
+for rounding. The batches and the exported file do not depend on the processor.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import keras
+    import tensorflow as tf
+
+HALF = "mixed_bfloat16"
+"""Keras' policy for layers: float32 weights, computation in bfloat16. It has the range of float32, so that a loss needs
+no scale as in float16 (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019)."""
+
+TIMED, GAIN = 5, 0.9  # gradients that are timed in each precision, and the time in bfloat16 over float32 to take it
+
+Tensors = Sequence[Any]
+"""Tensors with the images along their first axis, or lists and tuples of such."""
+
+
+def gpus() -> tuple[str, ...]:
+    """Return the names of the GPUs that TensorFlow trains on; it takes their memory as it needs it."""
+    import tensorflow as tf
+
+    found = tf.config.list_physical_devices("GPU")
+    for device in found:
+        try:
+            tf.config.experimental.set_memory_growth(device, True)
+        except RuntimeError:  # it is in use, with the memory that it took
+            break
+    return tuple(str(tf.config.experimental.get_device_details(each).get("device_name", each.name)) for each in found)
+
+
+class Steps:
+    """The steps of one training.
+
+    ``gradients`` returns the loss of a batch, which is a mean over its images, and the gradients of the weights from
+    the tensors of the batch and further values. ``update`` takes the gradients and further values. ``layers`` are those
+    that may compute in bfloat16: they neither end in the loss nor take statistics.
+    """
+
+    def __init__(
+        self,
+        gradients: Callable[..., tuple[tf.Tensor, Sequence[tf.Tensor]]],
+        update: Callable[..., None],
+        layers: Sequence[keras.layers.Layer] = (),
+        names: Sequence[str] | None = None,
+    ) -> None:
+        import tensorflow as tf
+
+        self._gradients, self._layers = gradients, layers
+        self._names = gpus() if names is None else tuple(names)
+        self._half, self._parts = False, 1
+        self._decided = not (self._names and layers)
+
+        def whole(batch: Tensors, values: Tensors, after: Tensors) -> tf.Tensor:
+            loss, found = gradients(*batch, *values)
+            update(found, *after)
+            return loss
+
+        self._whole = tf.function(whole, autograph=False, reduce_retracing=True)
+        self._update = tf.function(lambda found, after: update(found, *after), autograph=False, reduce_retracing=True)
+        self._some = self._compiled(False)
+
+    def _compiled(self, half: bool) -> Callable[[Tensors, Tensors], tuple[tf.Tensor, Sequence[tf.Tensor]]]:
+        import tensorflow as tf
+
+        def some(batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+            with in_half(self._layers if half else ()):
+                return self._gradients(*batch, *values)
+
+        return tf.function(some, autograph=False, reduce_retracing=True)  # type: ignore[no-any-return]
+
+    def run(self, batch: Tensors, values: Tensors = (), after: Tensors = ()) -> tf.Tensor:
+        """Take one step and return its loss.
+
+        Raises ResourceExhaustedError of TensorFlow if the memory of a GPU does not hold the gradients of one image.
+        """
+        if not self._names:
+            return self._whole(batch, values, after)
+        loss, found = self._fitting(batch, values)
+        self._update(found, after)
+        return loss
+
+    def _fitting(self, batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        """Return loss and gradients, in twice as many parts whenever the memory does not hold one."""
+        import tensorflow as tf
+
+        while True:
+            try:
+                if not self._decided:
+                    self._decide(batch, values)
+                return self._in_parts(batch, values)
+            except tf.errors.ResourceExhaustedError:
+                if self._parts >= (images := len(tf.nest.flatten(batch)[0])):
+                    raise
+                self._parts = min(2 * self._parts, images)
+                _note(f"the memory of {self._names[0]} does not hold the batch: it is computed in {self._parts} parts")
+
+    def _in_parts(self, batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        """Return the means of loss and gradients over the images, computed in parts one after the other."""
+        import tensorflow as tf
+
+        images = len(tf.nest.flatten(batch)[0])
+        bounds = [images * each // self._parts for each in range(self._parts + 1)]
+        loss, summed = tf.constant(0.0), list[Any]()
+        for first, last in pairwise(bounds):
+            share = (last - first) / images
+            part, found = self._some(tf.nest.map_structure(lambda one, at=slice(first, last): one[at], batch), values)
+            loss += share * part
+            summed = [share * one + (summed[place] if summed else 0.0) for place, one in enumerate(found)]
+        return loss, summed
+
+    def _decide(self, batch: Tensors, values: Tensors) -> None:
+        """Time gradients in both precisions and keep the faster one; the weights stay."""
+        seconds, compiled = {}, {half: self._compiled(half) for half in (False, True)}
+        for half, self._some in compiled.items():
+            float(self._in_parts(batch, values)[0])  # compiles
+            began = time.perf_counter()
+            for _ in range(TIMED):
+                loss, _found = self._in_parts(batch, values)
+            float(loss)  # waits for the GPU
+            seconds[half] = (time.perf_counter() - began) / TIMED
+        self._half = seconds[True] < GAIN * seconds[False]
+        self._some, self._decided = compiled[self._half], True
+        taken, (whole_s, half_s) = "bfloat16" if self._half else "float32", (seconds[False], seconds[True])
+        _note(
+            f"trains on {self._names[0]} in {taken}: {1e3 * whole_s:.1f} ms in float32, {1e3 * half_s:.1f} in bfloat16"
+        )
+
+
+def halvable(network: keras.Model) -> list[keras.layers.Layer]:
+    """Return the layers of a network, and of networks in it, that may compute in bfloat16.
+
+    Others keep float32: statistics, sums of many values, and linear layers, from whose outputs come scores.
+    """
+    import keras
+
+    names = ("BatchNormalization", "Dense", "GlobalAveragePooling2D", "InputLayer", "Normalization", "Rescaling")
+    kept = tuple(getattr(keras.layers, name) for name in names)
+    found = list[Any]()
+    for layer in network.layers:
+        found += halvable(layer) if isinstance(layer, keras.Model) else [] if isinstance(layer, kept) else [layer]
+    return found
+
+
+@contextmanager
+def in_half(layers: Sequence[keras.layers.Layer]) -> Iterator[None]:
+    """Let layers compute in bfloat16 while a graph of them is made."""
+    before = [layer.dtype_policy for layer in layers]
+    try:
+        for layer in layers:
+            layer.dtype_policy = HALF
+        yield
+    finally:
+        for layer, policy in zip(layers, before, strict=True):
+            layer.dtype_policy = policy
+
+
+def _note(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)  # into the log of the run
