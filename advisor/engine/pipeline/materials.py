@@ -30,6 +30,7 @@ Object = tuple[int, float, float, float, float]
 
 LARGE = 5000  # Sets with more images than this get a first look at some of the images
 SUBSET_IMAGES = 2000  # Images of the first look at a large set, at most
+TUNED_IMAGES = 16000  # Images of the training part that a fine-tuning learns from, at most (decision 0129)
 
 CAPTURED_IMAGES = 100
 """Images of the hold-out under capture conditions, at most: they cost as much as scoring fourteen times as many."""
@@ -43,6 +44,7 @@ class Role(StrEnum):
     LEARNT = "learnt"  # Everything but the hold-out: fitted by the model that ships
     ALL = "all"  # Every image, the hold-out too: fitted by a file of ``--ship-on all``, which nothing judges
     SUBSET = "subset"  # Some of the training part, for a first look at a large set
+    TUNED = "tuned"  # The validation part and as much of the training part as fine-tuning learns from
     HOLDOUT = "holdout"  # The hold-out: only finalists are judged on it
     OTHERS = "others"  # Images of other things than the classes, which the user gave: finalists are judged on them
     CAPTURED = "captured"  # Some of the hold-out, judged under capture conditions
@@ -106,6 +108,7 @@ class Images:
     notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
+    tuned_images: int = TUNED_IMAGES
 
     @classmethod
     def of(cls, plain: Images, **more: Any) -> Self:
@@ -150,6 +153,7 @@ class Images:
             Role.LEARNT: split.learnt,
             Role.ALL: tuple(sorted((*split.learnt, *split.holdout))),
             Role.SUBSET: self._evenly(split.train, self.subset_images),
+            Role.TUNED: tuple(sorted((*self._evenly(split.train, self.tuned_images), *split.validation))),
             Role.HOLDOUT: split.holdout,
             Role.CAPTURED: self._evenly(split.holdout, CAPTURED_IMAGES),
         }

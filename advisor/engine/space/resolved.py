@@ -32,6 +32,7 @@ from advisor.engine.pipeline.materials import (
     CAPTURED_IMAGES,
     LARGE,
     SUBSET_IMAGES,
+    TUNED_IMAGES,
     Images,
     Materials,
     Role,
@@ -184,6 +185,7 @@ def _sample_s(resolved: Resolved, card: Card, images: int) -> float:
     compared = round(VALIDATION_SHARE * (images - judged))
     counts = dict.fromkeys(Role, images) | {
         Role.LEARNT: images - judged, Role.TRAIN: images - judged - compared, Role.VALIDATION: compared,
+        Role.TUNED: min(images - judged, TUNED_IMAGES + compared),
         Role.HOLDOUT: judged, Role.SUBSET: SUBSET_IMAGES, Role.CAPTURED: CAPTURED_IMAGES,
     }  # fmt: skip
     workload = Workload(question.trainings, tuple(resolved.recipes), counts, question)

@@ -91,25 +91,28 @@ def _finetuned(
     workload: Workload,
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
-    best, role = not scope.detail, Role.ALL if scope.purpose == Purpose.ALL else Role.LEARNT
+    counts, from_all = workload.images, scope.purpose == Purpose.ALL
+    some = not from_all and counts.get(Role.TUNED, counts[Role.LEARNT]) < counts[Role.LEARNT]
+    best, role = not scope.detail, Role.ALL if from_all else Role.TUNED if some else Role.LEARNT
+    train = counts[Role.TUNED] - counts[Role.VALIDATION] if some else counts[Role.TRAIN]
     read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
     further = 0 if best else workload.question.tune_training - len(trials) - 1
     to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
-    images, ships = workload.images[role if compared else Role.TRAIN], bool(compared)
+    images, ships = counts[role] if compared else train, bool(compared)
     cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
     unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
 
     def hyperparameters(materials: Materials, results: Results) -> Finetuning:
         capture = CAPTURED_SHARE if materials.question.robust else 0.0
         own = replace(FINETUNING[training], seed=materials.question.seed, capture=capture)
-        return chosen(own, [results[trial] for trial in trials], best).for_images(workload.images[Role.TRAIN])
+        return chosen(own, [results[trial] for trial in trials], best).for_images(train)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         return {
             **identity(materials, card),
             "features": read.key(materials, results),
             "head": [results[head].sha256, results[head].chosen.kind],
-            "train": materials.part(Role.ALL if role is Role.ALL else Role.TRAIN).fingerprint,
+            "train": materials.part(Role.TRAIN if role is Role.LEARNT else role).fingerprint,
             "validation": materials.part(Role.VALIDATION).fingerprint,
             "groups": list(materials.part(role).groups),
             "view": input_spec(card).key,

@@ -19,7 +19,7 @@ from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
-from advisor.isolation.pool import trainers
+from advisor.isolation.pool import Trainers
 from advisor.training.finetune.hyperparameters import Finetuning
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.training import nets
@@ -43,7 +43,7 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
 
 @pytest.fixture
 def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChildPool]:
-    with trainers(tmp_path_factory.mktemp("log") / "log.txt") as pool:
+    with Trainers(tmp_path_factory.mktemp("log") / "log.txt") as pool:
         yield pool
 
 
@@ -76,6 +76,22 @@ def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
     assert learns.reads(given).paths == images.part(Role.ALL).paths
     assert compared in learns.after
     assert ships not in learns.after
+
+
+def test_of_a_large_set_some_images_are_learnt_from(
+    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
+) -> None:
+    large = replace(images, tuned_images=16)
+    _tuned(large, training, tmp_path)
+    workload = Workload((HEAD, TRAINING), ("float32",), large.counts)
+    for purpose, role in ((Purpose.COMPARE, Role.TUNED), (Purpose.SHIP, Role.TUNED), (Purpose.ALL, Role.ALL)):
+        stage = finetuned(CARD, TRAINING, purpose, workload)
+        assert stage.reads(materials(tmp_path, large)).paths == large.part(role).paths
+    few, all_images = (
+        finetuned(CARD, TRAINING, Purpose.COMPARE, replace(workload, images=each.counts)).cost_s
+        for each in (large, images)
+    )
+    assert few < all_images
 
 
 def test_what_ships_goes_on_from_what_was_compared(
@@ -114,7 +130,7 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
         assert form.path.stat().st_size > 0
         assert (result["out_of_time"], result["history"]) == (True, [])
     assert not list(tmp_path.glob(f"artifacts/{TRAINING}-2/*/result.json")), "the whole training is not there yet"
-    with trainers(tmp_path / "log.txt") as another_search:
+    with Trainers(tmp_path / "log.txt") as another_search:
         whole = _tuned(images, another_search, tmp_path)
     for form in whole:
         result = json.loads((form.path.parent / "result.json").read_text())

@@ -248,6 +248,16 @@ def test_some_images_are_of_the_training_part_and_have_every_class(counts: list[
         assert chosen.labels.count(label) == pytest.approx(share * train.labels.count(label), abs=2)
 
 
+@given(st.lists(st.integers(8, 100), min_size=2, max_size=5), st.integers(10, 80))
+def test_fine_tuning_learns_from_some_of_the_training_part_and_is_judged_by_the_whole_validation_part(
+    counts: list[int], wanted: int
+) -> None:
+    images = replace(_images(counts), tuned_images=wanted)
+    learnt, validation = set(images.part(Role.TUNED).indices), set(images.part(Role.VALIDATION).indices)
+    assert validation <= learnt <= set(images.part(Role.LEARNT).indices)
+    assert len(learnt - validation) == pytest.approx(min(wanted, len(images.split.train)), abs=len(counts))
+
+
 def test_the_plan_reads_as_many_images_as_the_first_look_has() -> None:
     """Classes that a share leaves out have one image each, so there may be more images than were asked for."""
     images = _images([8, 60, 30, 9, 8], 4)
