@@ -1,7 +1,7 @@
 """Stages of fine-tuning: its trials, the compared model and the model that ships."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -91,14 +91,11 @@ def _finetuned(
     workload: Workload,
 ) -> Stage[FloatModel]:
     """Return one fine-tuning: a trial, the compared model, or the model that ships, which follows the compared one."""
-    counts, from_all = workload.images, scope.purpose == Purpose.ALL
-    some = not from_all and counts.get(Role.TUNED, counts[Role.LEARNT]) < counts[Role.LEARNT]
-    best, role = not scope.detail, Role.ALL if from_all else Role.TUNED if some else Role.LEARNT
-    train = counts[Role.TUNED] - counts[Role.VALIDATION] if some else counts[Role.TRAIN]
+    best, (role, train) = not scope.detail, _learns_from(scope, workload.images)
     read, head = features(card, role, workload.images[role]), fitted(card, HEAD, workload)
     further = 0 if best else workload.question.tune_training - len(trials) - 1
     to_come = None if role is Role.ALL else 0.0 if compared else further + SHIPPING_SHARE
-    images, ships = counts[role] if compared else train, bool(compared)
+    images, ships = workload.images[role] if compared else train, bool(compared)
     cost_s = 0.0 if best and trials and not ships else training_s(card, training, images, ships, role is Role.ALL)
     unsupported = f"{card.name} is taken as it is: {training} would change it" if card.as_it_is else ""
 
@@ -149,6 +146,15 @@ def _finetuned(
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"],
     )  # fmt: skip
+
+
+def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
+    """Return the images of a fine-tuning, and how many of them are not for validation."""
+    if scope.purpose == Purpose.ALL:
+        return Role.ALL, counts[Role.TRAIN]
+    if counts.get(Role.TUNED, counts[Role.LEARNT]) < counts[Role.LEARNT]:
+        return Role.TUNED, counts[Role.TUNED] - counts[Role.VALIDATION]
+    return Role.LEARNT, counts[Role.TRAIN]
 
 
 def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds: float | None) -> Finetuning:
