@@ -12,19 +12,22 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import heapq
 import os
 import pickle
 import random
 import statistics
 import tempfile
+import threading
 import time
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import psutil
 import yaml
 from optuna.storages import InMemoryStorage
 
@@ -72,12 +75,15 @@ def main() -> None:
     parser.add_argument("--part", choices=("simulated", "real"), help="both by default")
     parser.add_argument("--cards", type=int, default=2, help="cards of the real search")
     parser.add_argument("--jobs", default="1,2,4", help="jobs of the real searches")
+    parser.add_argument(
+        "--share", type=float, help="cores that each job may take, as a quota of the kernel; root alone"
+    )
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         if given.part != "real":
             print(_simulate(Path(name)))
         if given.part != "simulated":
-            _search_for_real(Path(name), given.cards, tuple(map(int, given.jobs.split(","))))
+            _search_for_real(Path(name), given.cards, tuple(map(int, given.jobs.split(","))), given.share)
 
 
 def _simulate(folder: Path) -> str:
@@ -148,7 +154,46 @@ class _Counted(CallFolder):
         return found
 
 
-def _search_for_real(folder: Path, cards: int, tried: Sequence[int]) -> None:
+CPU_GROUPS = Path("/sys/fs/cgroup/cpu")
+"""Groups of processes with a quota of CPU time (version 1 of the kernel's control groups)."""
+
+
+@contextlib.contextmanager
+def _quotas(share: float | None) -> Iterator[None]:
+    """Give each job that starts meanwhile so many cores, together with the processes that it starts."""
+    if share is None:
+        yield
+        return
+    ended, groups = threading.Event(), dict[int, Path]()
+
+    def watch() -> None:
+        while not ended.wait(0.05):
+            for child in psutil.Process().children():
+                with contextlib.suppress(psutil.Error, ProcessLookupError):
+                    if child.pid not in groups and any("submitit" in word for word in child.cmdline()):
+                        groups[child.pid] = group = CPU_GROUPS / f"advisor-{child.pid}"
+                        group.mkdir()
+                        period = int((group / "cpu.cfs_period_us").read_text())
+                        (group / "cpu.cfs_quota_us").write_text(str(round(share * period)))
+                        for one in (child, *child.children(recursive=True)):
+                            (group / "cgroup.procs").write_text(str(one.pid))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+        until = time.monotonic() + 10.0
+        while any(map(Path.exists, groups.values())) and time.monotonic() < until:  # its processes are about to end
+            for group in groups.values():
+                with contextlib.suppress(OSError):
+                    group.rmdir()
+            time.sleep(0.2)
+
+
+def _search_for_real(folder: Path, cards: int, tried: Sequence[int], share: float | None) -> None:
     """Search with few small cards here and by jobs, and keep a table of the answers and of what is sent."""
     photos = folder / "photos"
     for group in sorted(each for each in TRASHNET.iterdir() if each.is_dir()):
@@ -158,15 +203,26 @@ def _search_for_real(folder: Path, cards: int, tried: Sequence[int]) -> None:
     (folder / "small.yaml").write_text(yaml.safe_dump(_small_cards(cards)))
     _settings(folder)
     slurm.CallFolder = _Counted  # type: ignore[misc]
-    own, rows = _searched(folder, photos, 0), list[Row]()
+    own, rows, seconds = _searched(folder, photos, 0), list[Row](), list[float]()
     for jobs in tried:
         _Counted.calls, _Counted.sent, _Counted.returned = Counter(), 0, 0
-        equal = _searched(folder, photos, jobs) == own
+        began = time.monotonic()
+        with _quotas(share):
+            equal = _searched(folder, photos, jobs) == own
+        seconds.append(time.monotonic() - began)
         sizes = (f"{_Counted.sent / 1e3:.0f}", f"{_Counted.returned / 1e3:.0f}")
-        rows.append((jobs, cards, len(own), "yes" if equal else "NO", _Counted.calls.total(), *sizes))
-    header = ("jobs", "cards", "configurations", "files and accuracies as here", "calls", "kB sent", "kB returned")
+        times = (f"{seconds[-1]:.0f}", f"{seconds[0] / seconds[-1]:.2f}") if share else ("", "")
+        rows.append((jobs, cards, len(own), "yes" if equal else "NO", _Counted.calls.total(), *sizes, *times))
+        print(*rows[-1], sep=" | ", flush=True)
+    header = (
+        "jobs", "cards", "configurations", "files and accuracies as here", "calls", "kB sent", "kB returned",
+        "seconds", f"faster than {tried[0]}",
+    )  # fmt: skip
     remarks = [
-        "real processes on this machine (submitit's local kind) beside other work, so no times",
+        "real processes on this machine (submitit's local kind)",
+        f"seconds: each job has a quota of {share:g} cores, so that {tried[-1]} of them fit on this machine"
+        if share
+        else "beside other work, so no times",
         "head and finetune_cached of one small network at several input sizes, 72 photographs of TrashNet, forms "
         "float32 and int8, seed 0, an empty cache each time",
         "as here: hashes of the files and accuracies of every configuration equal those of --executor local",

@@ -21,7 +21,7 @@ from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.survey import Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Drawing, LabelCheck, LabelChecker, Say, advance, checked
-from advisor.engine.pipeline.materials import Images
+from advisor.engine.pipeline.materials import TUNED_IMAGES, Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
 from advisor.training.labels import Suspect
@@ -70,7 +70,11 @@ def read(question: Question, say: Say) -> Images:
     if question.judged_whole:
         return undivided(read.dataset, question.seed)
     division = divide(read, question.seed)
-    images = divided(read.dataset, division, division.notes(read.dataset), say)
+    notes = division.notes(read.dataset)
+    if (train := len(division.split.train)) > TUNED_IMAGES:
+        tuned = f"A fine-tuning learns from {TUNED_IMAGES:,} of the {train:,} images for training, and a head from all."
+        notes = (*notes, tuned)
+    images = divided(read.dataset, division, notes, say)
     if question.unknown is None:
         return images
     outside, note = read_others(question.unknown, read)

@@ -34,6 +34,7 @@ from advisor.engine.question import resolve
 from advisor.engine.space.resolved import read_images
 from advisor.isolation import ChildPool
 from advisor.store.files import sha256_file
+from advisor.tasks.classification import images as classification
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.features import AS_IT_IS, CAPTURED, CaptureAugmentation
 from tests.builders import present
@@ -146,6 +147,17 @@ def card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Card:
 
 def read(folder: Path, **counts: int) -> Images:
     return read_images(resolve({"data": str(make(folder, **counts))}).question, lambda _: None)
+
+
+def test_of_a_large_set_the_answer_says_how_many_images_fine_tuning_learns_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classification, "TUNED_IMAGES", 20)
+    images = read(tmp_path / "photos", red=20, blue=20)
+    train = len(images.split.train)
+    assert images.notes[-1] == (
+        f"A fine-tuning learns from 20 of the {train} images for training, and a head from all."
+    )
 
 
 def test_it_is_neither_trained_nor_compressed_nor_calibrated(card: Card) -> None:
