@@ -22,7 +22,7 @@ from advisor.datasets.boxes.values import Box
 from advisor.datasets.checks import kept_together
 from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind, writable
-from advisor.datasets.checks.image_quality import MeasureDistribution
+from advisor.datasets.checks.image_quality import OF_ANY_PLACE, Measure, MeasureDistribution, conditions
 from advisor.datasets.dataset import Dataset, members_of
 from advisor.datasets.division import Overview
 from advisor.datasets.duplicates import Pair
@@ -171,7 +171,7 @@ def gravest_first(findings: Sequence[Finding]) -> tuple[Finding, ...]:
 
 def checked(
     path: Path, read: Survey, content: Content, findings: Sequence[Finding], overview: Callable[[], Overview],
-    shown: tuple[MeasureDistribution, ...], judged_by: str = "", not_judged: str = NOT_JUDGED,
+    judged_by: str = "", not_judged: str = NOT_JUDGED, measures: Sequence[Measure] = OF_ANY_PLACE,
 ) -> DataCheck:  # fmt: skip
     """Return the result of a check; ``overview`` returns the split of a search with default options, or refuses it."""
     split, refused = None, ""
@@ -179,6 +179,7 @@ def checked(
         split = overview()
     except UsageError as error:
         refused = error.message
+    shown = conditions(read, measures)
     return DataCheck(path, read, content, gravest_first(findings), shown, judged_by, not_judged, split, refused)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from advisor.catalog.cards import Card
 from advisor.core.training import recipe_of
@@ -109,16 +109,14 @@ class Images:
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them
     tuned_images: int = TUNED_IMAGES
-
-    @classmethod
-    def of(cls, plain: Images, **more: Any) -> Self:
-        """Return images as those of a subclass, with the values of its own fields."""
-        return cls(**{each.name: getattr(plain, each.name) for each in fields(Images)}, **more)
+    objects: tuple[Any, ...] = ()  # what a task knows of each image, such as its mask; empty where boxes say it
+    keys: tuple[object, ...] = ()  # plain values on which what is learnt of each of them depends; empty if it is not
+    outputs: tuple[str, ...] = ()  # the meaning of a network's outputs, if they are not the classes of the images
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes in label order: those of the boxes, where there are boxes."""
-        return self.boxes.classes if self.boxes else self.dataset.classes
+        """The meaning of a network's outputs, by default the classes in label order: those of the boxes, if any."""
+        return self.boxes.classes if self.boxes else self.outputs or self.dataset.classes
 
     @property
     def own_holdout(self) -> bool:
@@ -168,10 +166,13 @@ class Images:
         return tuple(sorted({*first.values(), *(ordered[step * len(ordered) // wanted] for step in range(wanted))}))
 
     def _part(self, indices: tuple[int, ...]) -> Part:
-        objects = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
-        plain = _part_of([self.dataset.images[index] for index in indices], objects)
+        boxes = tuple(self.boxes.objects[index] for index in indices) if self.boxes else ()
+        part = _part_of([self.dataset.images[index] for index in indices], boxes)
         groups = tuple(self.groups[index] for index in indices) if self.groups else ()
-        return replace(plain, indices=indices, groups=groups)
+        objects = tuple(self.objects[index] for index in indices) if self.objects else ()
+        keys = [self.keys[index] for index in indices] if self.keys else []
+        known = sha256_json([part.fingerprint, keys]) if self.keys else part.fingerprint
+        return replace(part, indices=indices, groups=groups, objects=boxes or objects, fingerprint=known)
 
 
 def _part_of(images: Sequence[LabelledImage], objects: tuple[tuple[Object, ...], ...] = ()) -> Part:

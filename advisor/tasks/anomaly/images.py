@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from advisor.core.units import listed, plural
 from advisor.datasets.boxes.values import folder_in
 from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted
-from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
+from advisor.datasets.checks.image_quality import sizes
 from advisor.datasets.dataset import Entry, Listing
 from advisor.datasets.division import Division, divide
 from advisor.datasets.duplicates import Pair, groups, near_duplicates
-from advisor.datasets.layouts import SUFFIXES, images_in, list_manifest
+from advisor.datasets.layouts import images_in, list_files
 from advisor.datasets.survey import Progress, Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Say, advance, checked
-from advisor.engine.pipeline.materials import Images, Part
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided
 from advisor.tasks.classification.images import Classes
@@ -32,54 +32,36 @@ IMAGES, MASKS = ("images", "image", "imgs"), ("ground_truth", "masks", "mask")
 ALIKE = 0.2  # Share of the images in one group of near copies, above which near copies tell nothing
 LEAST = 30  # Groups of good images that are learnt from, at least
 NEXT = "advisor search --task anomaly --data {manifest} --budget 50ms"
+FaultKind = StrEnum("FaultKind", {"ODD": "good images unlike the others"})  # Kinds of findings of this task
 HINT = "put good images into DIR/good; faulty ones, which only judge, into folders of other names, such as DIR/scratch"
 
 
-@dataclass(frozen=True)
-class FaultImages(Images):
-    """Good images, the first kind, and images of faults, with masks where they are known."""
+def survey_faults(path: Path, progress: Progress | None = None, most: int | None = None) -> tuple[Survey, list[str]]:
+    """Read images in folders, or those without masks in any file; return them, and the paths of their masks.
 
-    masks: tuple[str, ...] = ()  # path of the mask of each image, empty without
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        """The meaning of a network's output."""
-        return (ANOMALY,)
-
-    def _part(self, indices: tuple[int, ...]) -> Part:
-        return replace(super()._part(indices), objects=tuple(self.masks[index] for index in indices))
-
-
-def survey_faults(
-    path: Path, progress: Progress | None = None, most: int | None = None
-) -> tuple[Survey, tuple[str, ...]]:
-    """Read images in folders, or of a table with the columns path and label; return them, and the paths of their masks.
-
-    The first class is that of the good images; a path is empty without a mask.
-
-    Raises UsageError if the path does not exist, has no image, or does not tell which images are good.
+    The first class is that of the good images; a path is empty without a mask. Raises UsageError if the path does not
+    exist, has no image, or does not tell which images are good.
     """
-    if not path.exists():
-        raise UsageError(f"--data: '{path}' does not exist", HINT)
-    if path.is_file() and path.suffix.lower() not in SUFFIXES:
-        raise UsageError(f"--data: '{path}' is neither a folder nor a table", HINT)
-    root, entries, masks = path, list[Entry](), dict[tuple[str, str], str]()
-    if path.is_file():
-        root, entries = path.parent, list(list_manifest(path).entries)
-    else:
-        own, truth = folder_in(path, *IMAGES), folder_in(path, *MASKS)
-        files = [file for file in images_in(own) if truth == path or truth not in file.parents]
-        entries = [Entry(file, file.parent.name if file.parent != own else GOOD[0]) for file in files]
-        known = images_in(truth) if truth != path else []
-        masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
-    good = _good({entry.label for entry in entries}, path)
-    read = survey(Listing(root, entries), progress, most)
-    order = (good, *sorted(set(read.dataset.classes) - {good}))
+    listing, masks = _listed(path)
+    good = _good({entry.label for entry in listing.entries}, path)
+    read = survey(listing, progress, most)
     names = read.dataset.classes
-    images = [replace(image, label=order.index(names[image.label])) for image in read.dataset.images]
+    order = (good, *sorted(set(names) - {good}))
+    images = tuple(replace(image, label=order.index(names[image.label])) for image in read.dataset.images)
     found = [masks.get((image.path.parent.name, image.path.stem), "") if image.label else "" for image in images]
-    dataset = replace(read.dataset, classes=order, images=tuple(images))
-    return replace(read, dataset=dataset), tuple(found)
+    return replace(read, dataset=replace(read.dataset, classes=order, images=images)), found
+
+
+def _listed(path: Path) -> tuple[Listing, dict[tuple[str, str], str]]:
+    """Return the images by kind, and the path of each mask by the kind and the name of its image."""
+    if not path.is_dir():
+        listing = list_files(path)
+        return replace(listing, entries=[each for each in listing.entries if each.label.casefold() not in MASKS]), {}
+    own, truth = folder_in(path, *IMAGES), folder_in(path, *MASKS)
+    files = [file for file in images_in(own) if truth == path or truth not in file.parents]
+    known = images_in(truth) if truth != path else []
+    masks = {(file.parent.name, file.stem.removesuffix("_mask")): str(file) for file in known}
+    return Listing(path, [Entry(file, file.parent.name if file.parent != own else GOOD[0]) for file in files]), masks
 
 
 def _good(kinds: set[str], path: Path) -> str:
@@ -93,7 +75,7 @@ def _good(kinds: set[str], path: Path) -> str:
 
 
 def read(question: Question, say: Say) -> Images:
-    """Return images of which good ones are learnt from; UsageError if they cannot be read, or are too few."""
+    """Return images with masks, of which good ones are learnt from; UsageError if they are unreadable, or too few."""
     found, masks = survey_faults(question.require_data(), advance(say), question.most_images)
     division, lost = divided_faults(found, question.seed)
     dataset = found.dataset
@@ -102,8 +84,7 @@ def read(question: Question, say: Say) -> Images:
         notes = (*notes, f"{plural(lost, 'faulty image')} judge nothing, as near copies of them are learnt from.")
     if len(dataset.classes) == 1:
         notes = (*notes, "There are no faulty images: networks are judged by faults that are drawn into good images.")
-    plain = divided(dataset, division, notes, say)
-    return FaultImages.of(plain, masks=masks)
+    return replace(divided(dataset, division, notes, say), objects=tuple(masks), outputs=(ANOMALY,))
 
 
 def copies(read: Survey) -> tuple[Pair, ...]:
@@ -120,28 +101,17 @@ def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = Non
     dataset = read.dataset
     kinds = (dataset.classes[0], ANOMALY)[: 1 + any(dataset.labels)]
     plain = tuple(replace(image, label=min(image.label, 1)) for image in dataset.images)
-    division = divide(
-        replace(read, dataset=replace(dataset, classes=kinds, images=plain)),
-        seed,
-        copies(read) if alike is None else alike,
-    )
+    two = replace(read, dataset=replace(dataset, classes=kinds, images=plain))
+    division = divide(two, seed, copies(read) if alike is None else alike)
     parts, numbers = division.split, division.groups
     good = tuple(index for index in parts.train if not dataset.images[index].label)
     learnt = {numbers[index] for index in good}
     if len(learnt) < LEAST:
-        what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies"
-        raise UsageError(
-            f"--data: there are {what} to learn from, at least {LEAST} groups are needed", "add good images"
-        )
+        what = f"{plural(len(good), 'good image')} in {plural(len(learnt), 'group')} of near copies to learn from"
+        raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
     moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
     return replace(division, split=split), len(parts.train) - len(good) - len(moved)
-
-
-class FaultKind(StrEnum):
-    """A kind of finding about good and faulty images."""
-
-    ODD = "good images unlike the others"
 
 
 def check_faults(path: Path, say: Say) -> DataCheck:
@@ -152,8 +122,7 @@ def check_faults(path: Path, say: Say) -> DataCheck:
     pairs = copies(read)
     dataset, content = read.dataset, Classes(read.dataset, (), NEXT)
     findings = [*unreadable(dataset), *repeated(dataset, pairs), *_odd(read), *sizes(read)]
-    shown = conditions(read, OF_ANY_PLACE)
-    return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset), shown)
+    return checked(path, read, content, findings, lambda: divided_faults(read, SEED, pairs)[0].overview(dataset))
 
 
 def _odd(read: Survey) -> Iterator[Finding]:
@@ -164,7 +133,7 @@ def _odd(read: Survey) -> Iterator[Finding]:
     """
     from scipy.spatial.distance import cdist
 
-    good = [place for place, image in enumerate(read.dataset.images) if not image.label]
+    good = np.flatnonzero(np.array(read.dataset.labels) == 0)
     if len(good) < LEAST:
         return
     small = read.thumbnails[good].reshape(len(good), -1).astype(np.float32)
@@ -172,9 +141,7 @@ def _odd(read: Survey) -> Iterator[Finding]:
     nearest = np.sort(cdist(small, small), axis=1)[:, 1]  # the first is the image itself
     low, high = np.quantile(nearest, (0.25, 0.75))
     order = np.argsort(-nearest)
-    odd = [read.dataset.images[good[place]].path for place in order if nearest[place] > high + 3 * (high - low)]
-    if odd:
+    far = good[order[nearest[order] > high + 3 * (high - low)]]
+    if odd := tuple(read.dataset.images[place].path for place in far):
         message = f"{counted(len(odd), 'good image is', 'good images are')} unlike all others"
-        yield Finding(
-            FaultKind.ODD, message, "look whether they are good", tuple((path,) for path in odd), (), tuple(odd)
-        )
+        yield Finding(FaultKind.ODD, message, "look whether they are good", tuple((path,) for path in odd), (), odd)

@@ -14,7 +14,7 @@ from advisor.core.units import plural
 from advisor.datasets.checks import check, require_usable
 from advisor.datasets.checks.boxes import ObjectSizes
 from advisor.datasets.checks.findings import Finding, Kind, counted, write_manifest
-from advisor.datasets.checks.image_quality import conditions
+from advisor.datasets.checks.image_quality import MEASURES
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing
 from advisor.datasets.division import Overview, divide
 from advisor.datasets.duplicates import near_duplicates
@@ -149,7 +149,7 @@ def check_images(path: Path, checker: LabelChecker | None, say: Say) -> DataChec
         require_usable(read.dataset)
         return divide(read, SEED, pairs).overview(read.dataset)
 
-    return checked(path, read, Classes(read.dataset), findings, overview, conditions(read), labels.card, why_not)
+    return checked(path, read, Classes(read.dataset), findings, overview, labels.card, why_not, MEASURES)
 
 
 def _wrong_labels(read: Survey, suspects: Sequence[Suspect]) -> tuple[Finding, ...]:

@@ -11,7 +11,6 @@ from advisor.core.units import plural
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.checks.boxes import ObjectSizes, check_boxes, object_sizes, write_boxes
 from advisor.datasets.checks.findings import Finding
-from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions
 from advisor.datasets.division import Overview, divide_boxes
 from advisor.datasets.duplicates import near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked, rounded
@@ -94,5 +93,4 @@ def check_detection(path: Path, say: Say) -> DataCheck:
         division, boxes, notes = divide_boxes(read, SEED, pairs)
         return replace(Overview.of(read.images.dataset, division.split, division.grouping, notes), boxes=boxes)
 
-    shown = conditions(read.images, OF_ANY_PLACE)
-    return checked(path, read.images, BoxContent(read), check_boxes(read, pairs), overview, shown)
+    return checked(path, read.images, BoxContent(read), check_boxes(read, pairs), overview)

@@ -16,31 +16,18 @@ from advisor.core.errors import UsageError
 from advisor.core.units import listed, plural
 from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted, more_columns, row_of, write_rows
-from advisor.datasets.checks.image_quality import OF_ANY_PLACE, conditions, sizes
+from advisor.datasets.checks.image_quality import sizes
 from advisor.datasets.division import Division, divide, stratified
 from advisor.datasets.duplicates import Pair, near_duplicates
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked
-from advisor.engine.pipeline.materials import Images, Part
+from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
 from advisor.engine.space.resolved import divided, undivided
-from advisor.store.files import sha256_json
 from advisor.tasks.segmentation.files import coloured
 from advisor.tasks.segmentation.masks import BACKGROUND, Mask, MaskSurvey, survey_masks
 
 EMPTY_SHARE = 0.5  # Images of one class alone that are learnt from, over the others
 FEW = 10  # Images of a class, below which it is hardly learnt
-
-
-@dataclass(frozen=True)
-class MaskedImages(Images):
-    """The user's images with masks."""
-
-    masks: tuple[Mask, ...] = ()  # of each image
-
-    def _part(self, indices: tuple[int, ...]) -> Part:
-        plain, masks = super()._part(indices), tuple(self.masks[index] for index in indices)
-        known = sha256_json([plain.fingerprint, [mask.key for mask in masks]])
-        return replace(plain, objects=masks, fingerprint=known)
 
 
 def read(question: Question, say: Say) -> Images:
@@ -52,7 +39,7 @@ def read(question: Question, say: Say) -> Images:
     else:
         division = divided_masks(read, seed)
         plain = divided(dataset, division, division.notes(dataset), say)
-    return MaskedImages.of(plain, masks=read.masks)
+    return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks))
 
 
 def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
@@ -146,8 +133,8 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     dataset = read.images.dataset
     alike = replace(dataset, images=tuple(replace(image, label=0) for image in dataset.images))
     found = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
-    content, shown = MaskContent(read), conditions(read.images, OF_ANY_PLACE)
-    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(dataset), shown)
+    content = MaskContent(read)
+    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(dataset))
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:

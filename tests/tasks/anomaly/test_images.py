@@ -1,5 +1,6 @@
 """Good images are learnt from, and faulty ones judge."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,16 @@ def test_a_table_names_kinds(tmp_path: Path) -> None:
     rows = [f"{path.relative_to(root)},{path.parent.name}" for path in sorted(root.rglob("*.png"))]
     (root / "table.csv").write_text("path,label\n" + "\n".join(rows))
     assert survey_faults(root / "table.csv")[0].dataset.counts == (60, 20)
+
+
+def test_images_inside_a_zip_are_read_without_their_masks(tmp_path: Path) -> None:
+    root = parts(tmp_path / "set")
+    with zipfile.ZipFile(tmp_path / "set.zip", "w") as file:
+        for path in sorted(root.rglob("*.png")):
+            file.write(path, path.relative_to(root).as_posix())
+    read, masks = survey_faults(tmp_path / "set.zip")
+    assert (read.dataset.classes, read.dataset.counts) == (("good", "spot"), (60, 20))
+    assert not any(masks)
 
 
 def test_without_faulty_images_it_is_said_how_networks_are_judged(tmp_path: Path) -> None:
