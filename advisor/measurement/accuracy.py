@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -193,9 +193,11 @@ class Runner(ABC, Generic[Answer]):
             raise RuntimeRefusal(f"LiteRT cannot run the model: {one_line(error)}") from error
         return self.read(found)
 
-    @abstractmethod
-    def read(self, found: Mapping[str, Floats]) -> Answer:
-        """Return the answer in the outputs."""
+    def read(self, found: Mapping[str, Any]) -> Answer:
+        """Return the answer in the outputs: by default the only one, without the batch."""
+        (only,) = found.values()
+        answer: Answer = only[0]
+        return answer
 
 
 class Detector(Runner[Detections]):

@@ -6,11 +6,13 @@ import base64
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import ImageAnswers, OverlaidImage, Overlays
@@ -87,6 +89,13 @@ class ByShares(ABC, Generic[R]):
         seen = (self.reached(answers, images, role, slice(test, None, tests)) for test in range(tests))
         shares = np.array([each.shares for each in seen], np.float64)
         return Captured(STAYING, shares, shares.mean(axis=0) if shares.size else shares, self.metric)
+
+
+def png(image: Image.Image, **options: Any) -> bytes:
+    """Return an image as a PNG file; ``options`` are Pillow's."""
+    stored = BytesIO()
+    image.save(stored, "PNG", optimize=True, **options)
+    return stored.getvalue()
 
 
 def overlays(

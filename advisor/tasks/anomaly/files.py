@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image, ImageDraw, ImageFilter
 
 from advisor.core.evaluation_facts import ImageAnswers
-from advisor.core.quantity import Interval, Quantity, wilson
+from advisor.core.quantity import Interval, Provenance, Quantity, wilson
 from advisor.datasets.images import InputSpec, load, open_image
 from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Part, Role
@@ -22,20 +21,19 @@ from advisor.measurement.accuracy import Floats, Pixels, Runner
 from advisor.measurement.unknown import auroc
 from advisor.tasks.anomaly.images import ANOMALY, GOOD
 from advisor.tasks.detection.files import marked
-from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays
+from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
 
 HEAT = "heat"  # Output of a file: how unusual each place is, (1, rows, columns, 1); its largest value is the score
 LEAST = 0.5  # Score from which on an image is an anomaly
 HOT = "#e5342c"
+BINS = 4096  # Steps of the scores by which pixels are ranked
 
 
 def heat_png(heat: NDArray[np.floating[Any]]) -> bytes:
     """Return a map as a PNG of one colour, clear up to half of the least score of an anomaly."""
-    pixels, stored = np.zeros((*heat.shape, 4), np.uint8), BytesIO()
-    pixels[..., :3] = tuple(bytes.fromhex(HOT[1:]))
-    pixels[..., 3] = np.clip((heat - LEAST / 2) / LEAST * 255, 0, 255)
-    Image.fromarray(pixels).save(stored, "PNG", optimize=True)
-    return stored.getvalue()
+    image = Image.new("RGB", heat.shape[::-1], HOT)
+    image.putalpha(Image.fromarray(np.clip((heat - LEAST / 2) / LEAST * 255, 0, 255).astype(np.uint8)))
+    return png(image)
 
 
 SHIPPING = Shipping(
@@ -50,11 +48,10 @@ SHIPPING = Shipping(
 
 LARGEST, SMALLEST = 0.05, 0.002  # Shares of the image that a patch covers
 THIN = 0.012  # Width of a scratch over the side of the image
-LEAST_ALPHA = 0.4  # Share of a fault in a pixel from which on the pixel is of it
 
 
-def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
-    """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch, and the mask of it.
+def spoiled(pixels: Pixels, seed: int) -> Pixels:
+    """Return an image, uint8 (S, S, 3), with a patch from another place, a spot or a scratch.
 
     Patches from the image itself: C.-L. Li et al., "CutPaste" (2021).
     """
@@ -74,11 +71,7 @@ def spoiled(pixels: Pixels, seed: int) -> tuple[Pixels, NDArray[np.bool_]]:
     other = np.roll(pixels, draw.integers(side // 4, side // 2, 2), (0, 1)).astype(np.float32)
     brighter = float(draw.choice((-1, 1)) * draw.uniform(25, 90))
     new = other + draw.normal(0, 20) if kind == 0 else pixels.astype(np.float32) + brighter
-    found = pixels + alpha * (new - pixels)
-    return np.clip(np.rint(found), 0, 255).astype(np.uint8), alpha[..., 0] > LEAST_ALPHA
-
-
-BINS = 4096  # Steps of the scores by which pixels are ranked
+    return np.clip(np.rint(pixels + alpha * (new - pixels)), 0, 255).astype(np.uint8)
 
 
 class Marker(Runner[Floats]):
@@ -86,17 +79,13 @@ class Marker(Runner[Floats]):
 
     outputs, kind = (HEAT,), "an anomaly detector"
 
-    def read(self, found: Mapping[str, Floats]) -> Floats:
-        """Return the map, float32 (rows, columns)."""
-        return np.asarray(found[HEAT][0, :, :, 0], np.float32)
-
 
 def mark(_: bool, model: Path, images: Sequence[Path], view: InputSpec, path: Path, _classes: Sequence[str]) -> None:
     """Run a file over images, and over copies with a fault drawn into them, in a child process; write the maps."""
     run = Marker(model, view)
-    faulty = (spoiled(load(image, view.size), place)[0] for place, image in enumerate(images))
+    faulty = (spoiled(load(image, view.size), place) for place, image in enumerate(images))
     drawn = [run.found_in(view.normalise(pixels)) for pixels in faulty]
-    np.savez(path, own=np.stack(list(run.over(images))), drawn=np.stack(drawn))
+    np.savez(path, own=np.stack(list(run.over(images)))[..., 0], drawn=np.stack(drawn)[..., 0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,14 +95,20 @@ class Marked:
     good: Floats
     faulty: Floats
     heats: Floats  # of all images, (N, rows, columns)
+    labels: NDArray[np.int64]  # the kind of each, 0 for good ones
 
     @classmethod
     def of(cls, file: Path, part: Part) -> Marked:
         """Return the scores of a part."""
         with np.load(file, allow_pickle=False) as kept:
-            own, drawn = kept["own"], kept["drawn"]
-        good, scores = np.array(part.labels) == 0, own.max(axis=(1, 2))
-        return cls(scores[good], drawn.max(axis=(1, 2)) if good.all() else scores[~good], own)
+            own, drawn = kept["own"], kept["drawn"].max(axis=(1, 2))
+        labels, scores = np.array(part.labels), own.max(axis=(1, 2))
+        return cls(scores[labels == 0], scores[labels > 0] if labels.any() else drawn, own, labels)
+
+    @property
+    def scores(self) -> Floats:
+        """The score of each image, its largest value, (N,)."""
+        return np.asarray(self.heats.max(axis=(1, 2)))
 
     @property
     def figure(self) -> Interval:
@@ -138,43 +133,38 @@ class ByAuroc(ByShares[Marked]):
 
     def compared(self, own: Marked, floats: Marked | None, images: Images) -> ImageAnswers:
         """Return the share of each kind of fault that is found."""
-        return _found(own, images, Role.VALIDATION)
+        found, kinds = own.scores >= LEAST, enumerate(images.dataset.classes)
+        there = ((kind, name) for kind, name in kinds if kind and kind in own.labels)
+        return ImageAnswers({name: float(found[own.labels == kind].mean()) for kind, name in there})
 
     def judged(self, own: Marked, images: Images, chosen: ImageAnswers) -> ImageAnswers:
         """Return it, false alarms and found faults, and the images with the most errors."""
-        part, scores, kinds = images.part(Role.HOLDOUT), own.heats.max(axis=(1, 2)), images.dataset.classes
+        part, scores, kinds = images.part(Role.HOLDOUT), own.scores, images.dataset.classes
 
         def share(some: Floats, of: str = "") -> Quantity:
             return percent(wilson(int((some >= LEAST).sum()), len(some)), len(some), f"{of}from a score of a half on")
 
         figures = {"False alarms": share(own.good, "of the good images "), "Faults found": share(own.faulty)}
         if (pixels := pixel_auroc(own.heats, part)) is not None:
-            whole = percent(Interval(pixels, pixels, pixels), len(scores), "of images with masks and good ones")
-            figures["Pixel AUROC"] = replace(whole, low=None, high=None)
+            source = "of images with masks and good ones"
+            figures["Pixel AUROC"] = Quantity(100 * pixels, "%", Provenance.MEASURED, n=len(scores), source=source)
 
         def layers(place: int) -> Iterator[bytes]:
-            true = [_truth(part.objects[place], SHOWN_SIDE)] if part.objects[place] else []
-            yield heat_png(true[0].astype(np.float32)) if true else b""
+            mask = part.objects[place]
+            yield heat_png(_truth(mask, SHOWN_SIDE).astype(np.float32)) if mask else b""
             yield heat_png(own.heats[place])
 
         shown = overlays(
-            images, np.where(np.array(part.labels) == 0, 1 - scores, scores),
+            images, np.where(own.labels == 0, 1 - scores, scores),
             lambda at: f"{kinds[part.labels[at]]}, score {scores[at]:.2f}", layers, {"unusual": HOT},
         )  # fmt: skip
-        return replace(_found(own, images, Role.HOLDOUT), figures=figures, overlays=shown)
+        return replace(self.compared(own, None, images), figures=figures, overlays=shown)
 
 
-def _found(own: Marked, images: Images, role: Role) -> ImageAnswers:
-    found, labels = own.heats.max(axis=(1, 2)) >= LEAST, np.array(images.part(role).labels)
-    kinds = enumerate(images.dataset.classes)
-    return ImageAnswers({name: float(found[labels == kind].mean()) for kind, name in kinds if kind and kind in labels})
-
-
-def _truth(path: str, side: int = 0) -> NDArray[np.bool_]:
-    """Return the pixels of a mask that are not 0, at most at ``side`` pixels if it is not 0."""
+def _truth(path: str, side: int = 100_000) -> NDArray[np.bool_]:
+    """Return the pixels of a mask that are not 0, at ``side`` pixels at most."""
     with open_image(Path(path)) as image:
-        if side:
-            image.thumbnail((side, side), Image.Resampling.NEAREST)
+        image.thumbnail((side, side), Image.Resampling.NEAREST)
         return np.asarray(image.convert("L")) > 0
 
 
@@ -186,9 +176,7 @@ def pixel_auroc(heats: Floats, part: Part) -> float | None:
             continue
         true = _truth(mask or str(path)) & bool(mask)
         large = np.asarray(Image.fromarray(heat).resize(true.shape[::-1], Image.Resampling.BILINEAR))
-        place = np.clip(large * BINS, 0, BINS - 1).astype(int)
-        for inside in (0, 1):
-            counts[inside] += np.bincount(place[true == inside], minlength=BINS)
+        counts += [np.histogram(large[true == inside], BINS, (0, 1))[0] for inside in (False, True)]
     if not counts[1].any():
         return None
     below = np.cumsum(counts[0]) - counts[0] / 2

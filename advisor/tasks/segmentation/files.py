@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from io import BytesIO
 from itertools import cycle, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Interval
@@ -19,7 +19,7 @@ from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting.shipping import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement.accuracy import RESAMPLES, Floats, Runner, with_interval
-from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays
+from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
 from advisor.tasks.segmentation.masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation.network import SCORES, resized
 
@@ -38,17 +38,14 @@ def colours(classes: Sequence[str]) -> dict[str, str]:
 
 def coloured(labels: NDArray[Any], classes: Sequence[str]) -> bytes:
     """Return classes as a PNG of an indexed image in which background and ignored pixels are transparent."""
-    from PIL import Image
-
     by_name = colours(classes)
     palette = np.zeros((256, 3), np.uint8)
     for place, name in enumerate(classes):
         palette[place] = tuple(bytes.fromhex(by_name.get(name, "#000000")[1:]))
-    image, stored = Image.fromarray(labels.astype(np.uint8), "P"), BytesIO()
+    image = Image.fromarray(labels.astype(np.uint8), "P")
     image.putpalette(palette.tobytes())
     clear = bytes(0 if place == IGNORED or classes[place : place + 1] == (BACKGROUND,) else 255 for place in range(256))
-    image.save(stored, "PNG", optimize=True, transparency=clear)
-    return stored.getvalue()
+    return png(image, transparency=clear)
 
 
 def found(outputs: Sequence[Any], model: ShippedModel) -> tuple[Found, ...]:
