@@ -147,7 +147,7 @@ def detectors(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     """Yield the product's Gaussians as float32 and as int8, and PatchCore."""
     card, judged, part = load_catalogue()[CARD], images.part(Role.HOLDOUT), images.part(Role.LEARNT)
     good = np.flatnonzero(np.array(part.labels) == 0).tolist()
-    paths, groups = [part.paths[row] for row in good], [part.groups[row] for row in good]
+    paths = [part.paths[row] for row in good]
 
     def row(name: str, heats: Path, seconds: float) -> Row:
         marked = Marked.of(heats, judged)
@@ -155,7 +155,8 @@ def detectors(images: Images, seed: int, folder: Path) -> Iterator[Row]:
         return name, percent(marked.figure), f"{100 * pixels:.1f}", round(seconds)
 
     began, heats = time.process_time(), folder / "heats.npz"
-    learn(card, fetch(card), paths, groups, seed, folder / "heat.tflite")
+    groups = [part.groups[row] for row in good]
+    learn(card, fetch(card), list(zip(paths, groups, strict=True)), seed, folder / "heat.tflite")
     seconds = time.process_time() - began
     train = images.part(Role.TRAIN)
     calibration = CalibrationImages(

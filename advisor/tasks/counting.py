@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
 from advisor.tasks.detection import Detection
-from advisor.tasks.task import HeadOnMaps
+from advisor.tasks.task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from advisor.catalog.cards import Card
-    from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Stage
-    from advisor.engine.question import Question
-    from advisor.exporting.shipping import Shipping
-    from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.train import HeadKind
 
 
@@ -42,23 +38,12 @@ class Counting(Detection):
         return HeadOnMaps.model(self, card, training, purpose, workload)
 
     @property
-    def criterion(self) -> Criterion:
-        """The rule by which an object counts as found: a centre inside its box."""
-        from advisor.tasks.detection.files import ByCentres
+    def functions(self) -> TaskFunctions:
+        """The functions of detection, but judged by centres inside boxes, and with a map of scores to ship."""
+        from advisor.tasks.detection.files import COUNTER, ByCentres, Detected
 
-        return ByCentres()
-
-    def judge(self, question: Question) -> Judge:
-        """Return the judge by centres inside boxes."""
-        from advisor.tasks.detection.files import Detected
-
-        return Detected(self.metric, self.criterion)
-
-    def shipping(self) -> Shipping:
-        """Return a bundle with a map of scores."""
-        from advisor.tasks.detection.files import COUNTER
-
-        return COUNTER
+        judge = Detected(self.metric, ByCentres())
+        return super().functions._replace(judge=lambda _question: judge, shipping=COUNTER)
 
 
 COUNTING = Counting(

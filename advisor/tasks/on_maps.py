@@ -32,7 +32,7 @@ from advisor.isolation import CallLimits
 
 if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
-    from advisor.tasks.task import Answers, HeadOnMaps, OnMaps
+    from advisor.tasks.task import HeadOnMaps, OnMaps, TaskFunctions
 
 HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
 
@@ -72,7 +72,8 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
 
 
 def answered(
-    own: Answers, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float, captured: bool = False,
+    own: TaskFunctions, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float,
+    captured: bool = False,
 ) -> Stage[Path]:  # fmt: skip
     """Run a file over images, as they are or under capture conditions; arguments as of :func:`.over_images`."""
 
@@ -82,7 +83,7 @@ def answered(
         return {**classes, "names": names, "conditions": CAPTURE_VERSION} if captured else classes
 
     name = StageName.CAPTURE if captured else StageName.SCORE
-    return over_images(name, partial(own.job, captured), own.file, scope, spec, source, role, cost_s, inputs)
+    return over_images(name, partial(own.answer, captured), own.answers, scope, spec, source, role, cost_s, inputs)
 
 
 def train(

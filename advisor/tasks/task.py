@@ -114,11 +114,15 @@ class Task(ABC):
         raise UsageError(f"there is no bundle for {self.name}", "take the .tflite file from the run's folder artifacts")
 
 
-class Answers(NamedTuple):
-    """What a file answers to images."""
+class TaskFunctions(NamedTuple):
+    """What the methods of a task do, in modules that import more than its facts need."""
 
-    job: Callable[..., None]  # see :func:`.over_images`; whether under capture conditions comes first
-    file: str  # name of what it writes
+    read: Callable[[Question, Say], Images]
+    check: Callable[[Path, Say], DataCheck]  # no network judges the labels
+    answer: Callable[..., None]  # job, see :func:`.over_images`; whether under capture conditions comes first
+    answers: str  # name of the file that the job writes
+    judge: Callable[[Question], Judge]
+    shipping: Shipping
 
 
 class OnMaps(Task):
@@ -129,20 +133,36 @@ class OnMaps(Task):
 
     @property
     @abstractmethod
-    def answers(self) -> Answers:
-        """The job that runs a file over images."""
+    def functions(self) -> TaskFunctions:
+        """The functions of the methods below."""
+
+    def read(self, question: Question, say: Say) -> Images:
+        """Return the images of a question, checked and split."""
+        return self.functions.read(question, say)
+
+    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
+        """Return the faults in a set of images; no network judges the labels."""
+        return self.functions.check(data, say)
+
+    def judge(self, question: Question) -> Judge:
+        """Return what turns the answers of a file into figures."""
+        return self.functions.judge(question)
+
+    def shipping(self) -> Shipping:
+        """Return the content of a bundle."""
+        return self.functions.shipping
 
     def score(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes these answers."""
         from advisor.tasks.on_maps import answered
 
-        return answered(self.answers, scope, spec, source, role, cost_s)
+        return answered(self.functions, scope, spec, source, role, cost_s)
 
     def capture(self, scope: Scope, spec: InputSpec, source: Source, role: Role, cost_s: float) -> Stage[Path]:
         """Return the stage that writes these answers under the capture conditions that move nothing."""
         from advisor.tasks.on_maps import answered
 
-        return answered(self.answers, scope, spec, source, role, cost_s, captured=True)
+        return answered(self.functions, scope, spec, source, role, cost_s, captured=True)
 
     @abstractmethod
     def seconds(self, card: Card, images: int, tuning: bool) -> float:

@@ -7,17 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import Answers, OnMaps
+from advisor.tasks.task import OnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import Images, Materials, Part
+    from advisor.engine.pipeline.materials import Materials, Part
     from advisor.engine.pipeline.stage import Job
-    from advisor.engine.question import Question
-    from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Shipping
 
 
 class Anomaly(OnMaps):
@@ -30,17 +25,13 @@ class Anomaly(OnMaps):
         """The only training recipe: what is usual is learnt from the maps of a frozen backbone."""
         return (HEAD,)
 
-    def read(self, question: Question, say: Say) -> Images:
-        """Return good images to learn from, and faulty ones that judge."""
-        from advisor.tasks.anomaly.images import read
+    @property
+    def functions(self) -> TaskFunctions:
+        """The functions for good images, which are learnt from, and faulty ones, which judge by AUROC."""
+        from advisor.tasks.anomaly import files, images
 
-        return read(question, say)
-
-    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-        """Return copies, good images unlike the others, and image quality."""
-        from advisor.tasks.anomaly.images import check_faults
-
-        return check_faults(data, say)
+        judge = files.ByAuroc(self.metric)
+        return TaskFunctions(images.read, images.check_faults, files.mark, "heats.npz", lambda _: judge, files.SHIPPING)
 
     def seconds(self, card: Card, images: int, tuning: bool) -> float:
         """Return the seconds of the maps and of two conversions."""
@@ -52,29 +43,9 @@ class Anomaly(OnMaps):
         """Return the job that learns what is usual in the good images of a part."""
         from advisor.tasks.anomaly.network import learn
 
-        good = [row for row, label in enumerate(part.labels) if not label]
-        groups = [part.groups[row] for row in good] if part.groups else good
-        weights, seed = materials.weights[card.name], materials.question.seed
-        return partial(learn, card, weights, [part.paths[row] for row in good], groups, seed, path)
-
-    @property
-    def answers(self) -> Answers:
-        """The job that writes how unusual each place is."""
-        from advisor.tasks.anomaly.files import mark
-
-        return Answers(mark, "heats.npz")
-
-    def judge(self, question: Question) -> Judge:
-        """Return the judge by AUROC."""
-        from advisor.tasks.anomaly.files import ByAuroc
-
-        return ByAuroc(self.metric)
-
-    def shipping(self) -> Shipping:
-        """Return a bundle with maps."""
-        from advisor.tasks.anomaly.files import SHIPPING
-
-        return SHIPPING
+        rows = zip(part.paths, part.groups or part.indices, part.labels, strict=True)
+        images = [(path, group) for path, group, label in rows if not label]
+        return partial(learn, card, materials.weights[card.name], images, materials.question.seed, path)
 
 
 ANOMALY = Anomaly(

@@ -12,14 +12,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from advisor.compression.quantization.quantizer import IN_FLOAT
-from advisor.datasets.images import InputSpec
+from advisor.engine.pipeline.materials import input_spec
 from advisor.isolation.resources import usable_cores
+from advisor.measurement.accuracy import Floats
 from advisor.tasks.anomaly.files import HEAT
 from advisor.training.finetune.network import flatbuffer
 from advisor.training.on_maps.kept import listed
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-Floats = NDArray[np.float32]
 STRIDE = 16  # Pixels of the input to a cell of the maps
 CHANNELS = 96  # Channels that the maps are projected to
 WHOLE, IMAGES_EACH = 64, 8  # Ways in which whole images differ, at most; good images that are needed for each
@@ -38,8 +37,7 @@ OWN, RIDGE = 0.8, 0.03  # Shares of a place's own covariance, and of the mean va
 EVEN, SPREAD, DARK = 115.0, 40.0, 4.0  # Mean and standard deviation of an evened image; what is added to that of one
 MOST = 4000  # Images that are learnt from, at most: their maps are in memory, 125 kB each
 REACH, BLUR = 3, 1.25  # Cells that the blur reaches; its standard deviation
-FOLDS, ALARMS, SURE = 4, 0.05, 0.95
-"""Folds of the good images; the share of them that may be a false alarm, and how sure that is."""
+FOLDS, ALARMS, SURE = 4, 0.05, 0.95  # Folds of the good images; share that may be a false alarm; how sure that is
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,8 +137,7 @@ def _evened(image: keras.KerasTensor, card: Card) -> keras.KerasTensor:
     return (ops.clip(EVEN + centred * (SPREAD / (spread + DARK)), 0.0, 255.0) - mean) / std
 
 
-@dataclass(frozen=True)
-class Scale:
+class Scale(NamedTuple):
     """Distances of good images, each judged by the Gaussians of other folds."""
 
     usual: float  # the mean: a place of this distance has a heat of 0
@@ -197,23 +194,21 @@ def with_distances(maps: keras.Model, usual: Usual, scale: Scale) -> keras.Model
     return keras.Model(maps.inputs[0], {HEAT: keras.layers.Activation("linear", name=HEAT)(found)})
 
 
-def learn(
-    card: Card, weights: WeightsFile | None, images: Sequence[Path], groups: Sequence[int], seed: int, path: Path
-) -> None:
-    """Learn what is usual in good images, at most :data:`MOST`, in a child process, and write the float file."""
+def learn(card: Card, weights: WeightsFile | None, images: Sequence[tuple[Path, int]], seed: int, path: Path) -> None:
+    """Learn what is usual in good images with their groups, :data:`MOST` at most, and write the float file."""
     import keras
     from ai_edge_litert.interpreter import Interpreter
 
-    spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
-    rows = np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])
+    spec = input_spec(card)
+    some = [images[row] for row in np.sort(np.random.default_rng(seed).permutation(len(images))[:MOST])]
     try:
         network = maps_of(card, weights)
         run: Any = Interpreter(model_content=flatbuffer(network), num_threads=usable_cores()).get_signature_runner()
         (output,) = run.get_output_details()
-        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image in (images[row] for row in rows)])
+        maps = np.concatenate([run(image=spec.read(image)[None])[output] for image, _ in some])
         draw = np.random.default_rng(seed).normal(size=(maps.shape[-1], min(CHANNELS, maps.shape[-1])))
         projection = np.linalg.qr(draw)[0].astype(np.float32)
-        scale = Scale.of(maps, [groups[row] for row in rows], projection, seed)
+        scale = Scale.of(maps, [group for _, group in some], projection, seed)
         path.write_bytes(flatbuffer(with_distances(network, Usual.of(maps, projection), scale)))
     finally:
         keras.backend.clear_session()

@@ -6,19 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import Answers, HeadOnMaps, OwnCards
+from advisor.tasks.task import HeadOnMaps, OwnCards, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.catalog.user_models.master import OwnFiles
-    from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Workload
+    from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
     from advisor.engine.pipeline.stage import Stage
     from advisor.engine.question import Question
-    from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Shipping
-    from advisor.tasks.detection.files import Criterion
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -54,18 +49,6 @@ class Detection(HeadOnMaps):
         found = formats_of(data) if data.is_dir() else {}
         return f"boxes, {' and '.join(found)}" if found else ""
 
-    def read(self, question: Question, say: Say) -> Images:
-        """Return images in which boxes have classes."""
-        from advisor.tasks.detection.images import read
-
-        return read(question, say)
-
-    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-        """Return faults of boxes, copies and sizes of objects; no network judges the labels."""
-        from advisor.tasks.detection.images import check_detection
-
-        return check_detection(data, say)
-
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
         """Return the stage that trains the head on the card's backbone, or takes a user's own detector as it is.
 
@@ -80,30 +63,15 @@ class Detection(HeadOnMaps):
         return calibrated(card, training, workload, made) if purpose is Purpose.SHIP else made
 
     @property
-    def answers(self) -> Answers:
-        """The job that writes the objects that were found."""
+    def functions(self) -> TaskFunctions:
+        """The functions for images in which boxes have classes, judged by boxes that overlap."""
+        from advisor.tasks.detection import files, images
         from advisor.tasks.detection.jobs import detect
 
-        return Answers(detect, "detections.npz")
+        def judge(question: Question) -> files.Detected:
+            return files.Detected(self.metric, files.ByBoxes(), question.guarantees)
 
-    @property
-    def criterion(self) -> Criterion:
-        """The rule by which an object counts as found: boxes that overlap."""
-        from advisor.tasks.detection.files import ByBoxes
-
-        return ByBoxes()
-
-    def judge(self, question: Question) -> Judge:
-        """Return the judge by boxes that overlap."""
-        from advisor.tasks.detection.files import Detected
-
-        return Detected(self.metric, self.criterion, question.guarantees)
-
-    def shipping(self) -> Shipping:
-        """Return a bundle with boxes."""
-        from advisor.tasks.detection.files import SHIPPING
-
-        return SHIPPING
+        return TaskFunctions(images.read, images.check_detection, detect, "detections.npz", judge, files.SHIPPING)
 
 
 DETECTION = Detection(

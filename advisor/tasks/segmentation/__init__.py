@@ -7,16 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from advisor.core.training import HEAD
-from advisor.tasks.task import Answers, HeadOnMaps
+from advisor.tasks.task import HeadOnMaps, TaskFunctions
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
-    from advisor.engine.data_check import DataCheck, LabelChecker
-    from advisor.engine.pipeline.evaluation.scorer import Judge
-    from advisor.engine.pipeline.materials import Images
-    from advisor.engine.question import Question
-    from advisor.engine.space.resolved import Say
-    from advisor.exporting.shipping import Shipping
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -62,36 +56,15 @@ class Segmentation(HeadOnMaps):
 
         return mixed(images, seed)
 
-    def read(self, question: Question, say: Say) -> Images:
-        """Return images with masks."""
-        from advisor.tasks.segmentation.images import read
-
-        return read(question, say)
-
-    def check(self, data: Path, checker: LabelChecker | None, say: Say) -> DataCheck:
-        """Return faults of masks, and copies; no network judges the labels."""
-        from advisor.tasks.segmentation.images import check_masks
-
-        return check_masks(data, say)
-
     @property
-    def answers(self) -> Answers:
-        """The job that writes the class of each pixel."""
-        from advisor.tasks.segmentation.files import segment
+    def functions(self) -> TaskFunctions:
+        """The functions for images with masks, judged by the overlap of masks."""
+        from advisor.tasks.segmentation import files, images
 
-        return Answers(segment, "masks.npz")
-
-    def judge(self, question: Question) -> Judge:
-        """Return the judge by the overlap of masks."""
-        from advisor.tasks.segmentation.files import Segmented
-
-        return Segmented(self.metric)
-
-    def shipping(self) -> Shipping:
-        """Return a bundle with masks."""
-        from advisor.tasks.segmentation.files import SHIPPING
-
-        return SHIPPING
+        judge = files.Segmented(self.metric)
+        return TaskFunctions(
+            images.read, images.check_masks, files.segment, "masks.npz", lambda _: judge, files.SHIPPING
+        )
 
 
 SEGMENTATION = Segmentation(

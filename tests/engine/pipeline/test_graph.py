@@ -228,7 +228,7 @@ def test_a_detector_has_no_facts_of_a_head_or_new_conditions_and_is_scored_by_wh
     stages = VariantStages(CARD, HEAD, form, BOXED)
     assert (stages.head, stages.expected) == (None, None)
     assert stages.compared in stages.scored.after
-    assert stages.scored.read(Path("made")) == Path("made") / DETECTION.answers.file
+    assert stages.scored.read(Path("made")) == Path("made") / DETECTION.functions.answers
     assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]
 
 
