@@ -31,6 +31,7 @@ NAMES = (
     "anytime_replay",
     "detection",
     "pixels",
+    "other_conditions",
     "confidence",
     "trashnet_table",
     "trashnet_climb",
