@@ -93,7 +93,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     label, look = (pick, "good") if decision.feasible else (unmet, "warn")
     yield Labelled(label, decision.reason.removeprefix(f"{label}; "), look)
     if decision.pick is not None:
-        yield from (Labelled(name, figure) for name, figure in figures.expectations(decision.pick, view.other_metric))
+        yield from (Labelled(name, figure) for name, figure in figures.expectations(view, decision.pick))
     if sure := figures.certainty(view):
         yield Labelled("How sure", sure)
     if decision.why_not_faster:

@@ -5,7 +5,7 @@ from functools import cache
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import HOST, Evaluation, Status
-from advisor.core.expectation import in_unknown_conditions, top1_on_parts
+from advisor.core.expectation import top1_on_parts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
 from advisor.engine.history.insights import Incumbent
@@ -86,8 +86,8 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     if view.only_here:
         held = "the budget was checked" if view.budget.latency_ms else "all was measured"
         yield f"the latency on your device, as {held} on this machine (name yours: --device)"
-    if in_unknown_conditions(pick):
-        yield "the accuracy on another visit, camera or day, as your images name none"
+    if why := view.unknown_conditions(pick):
+        yield f"the accuracy on another visit, camera or day, as {why}"
     without = view.manifest.get("without_weights") or {}
     tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}

@@ -7,7 +7,6 @@ from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, variant_of
 from advisor.core.evaluation_facts import DeviceFigures
-from advisor.core.expectation import in_unknown_conditions
 from advisor.core.quantity import Provenance, Quantity, percent
 from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 from advisor.reporting import text
@@ -19,11 +18,7 @@ from advisor.reporting.view import RunView
 NAMED = 5
 """Files that a sentence names at most."""
 
-UNKNOWN_CONDITIONS = (
-    "unknown: your images name no visits, cameras or days. Expect less: on groceries, another visit cost fine-tuned "
-    "networks 2 to 6 points, and heads 10 to 16"
-)
-"""Official test of grocery against validation: ``benchmarks/results/anytime.csv`` and ``accuracy_expectation.csv``."""
+TO_KNOW = "To know it, hold out images of another visit, camera or day by a split of your own"
 
 SURE = 0.8
 """Share of draws from which the alternatives are not nearly as good."""
@@ -110,21 +105,20 @@ def _join(*remarks: str) -> str:
     return " · ".join(remark for remark in remarks if remark)
 
 
-def expectations(evaluation: Evaluation, other_metric: str = "") -> tuple[tuple[str, str], ...]:
-    """Return what to expect of its accuracy, each with the images that it holds for; empty without an estimate.
+def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str], ...]:
+    """Return what to expect of its accuracy, each with the images that it holds for; empty if nothing is to be said.
 
-    ``other_metric`` is what accuracy is, if it is not top-1: the estimate is.
+    The estimate for new conditions is top-1, and says so where accuracy is another metric.
     """
-    metric, top1 = (f" {other_metric}", " top-1") if other_metric else ("", "")
+    metric, top1 = (f" {view.other_metric}", " top-1") if view.other_metric else ("", "")
     judged, estimate = evaluation.holdout_accuracy, evaluation.new_conditions
-    plain = judged or evaluation.accuracy
-    unknown = in_unknown_conditions(evaluation)
+    plain, unknown = judged or evaluation.accuracy, view.unknown_conditions(evaluation)
     if plain is None or (estimate is None and not unknown):
         return ()
     where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
-        return (("On images like these", measured), ("In new conditions", UNKNOWN_CONDITIONS))
+        return (("On images like these", measured), ("In new conditions", _unknown(view, unknown)))
     if estimate.provenance is Provenance.MEASURED:
         return (("On images like your hold-out", measured),)
     ends = text.interval(estimate, 0)
@@ -139,7 +133,7 @@ def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
     sentences = (
         _accuracy_basis(evaluation),
-        _new_conditions_basis(evaluation, " top-1" if view.other_metric else ""),
+        _new_conditions_basis(view, evaluation),
         _latency_basis(evaluation),
         tied if ties else "",
         certainty(view),
@@ -185,8 +179,15 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
     return f"Accuracy is {quantity.provenance.value}{source}. It says nothing about your own images yet."
 
 
-def _new_conditions_basis(evaluation: Evaluation, named: str) -> str:
-    quantity = evaluation.new_conditions
+def _unknown(view: RunView, why: str) -> str:
+    less = f" Expect less: {view.task.other_conditions}." if view.task.other_conditions else ""
+    return f"unknown: {why}.{less} {TO_KNOW}"
+
+
+def _new_conditions_basis(view: RunView, evaluation: Evaluation) -> str:
+    quantity, named = evaluation.new_conditions, " top-1" if view.other_metric else ""
+    if unknown := view.unknown_conditions(evaluation):
+        return f"Its accuracy in new conditions (another visit, camera or day) is {_unknown(view, unknown)}."
     if quantity is None:
         return ""
     if quantity.provenance is Provenance.MEASURED:

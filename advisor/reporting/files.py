@@ -148,6 +148,7 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
         "prefer": view.request.written["prefer"] or "balanced",
         "feasible": decision.feasible,
         "opening": opening(view),
+        "unknown_conditions": view.unknown_conditions(decision.pick) if decision.pick else "",
         "probabilities": view.budget.probabilities(decision.pick) if decision.pick else {},
         **{name: getattr(decision, name) for name in ("reason", "why_not_faster", "rule")},
         "pick": evaluation_to_json(decision.pick) if decision.pick else None,

@@ -16,9 +16,11 @@ from advisor.core.budget import Budget, is_floor
 from advisor.core.codec import parse
 from advisor.core.decision import Decision
 from advisor.core.evaluation import HOST, Evaluation, Status
+from advisor.core.expectation import in_unknown_conditions
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.names import integration, registered
-from advisor.datasets.split import PARTS, VALIDATION
+from advisor.core.quantity import Provenance
+from advisor.datasets.split import HOLDOUT, PARTS, VALIDATION
 from advisor.engine.history.insights import (
     DIAGNOSES,
     Disagreements,
@@ -168,6 +170,18 @@ class RunView:
     def metric(self) -> str:
         """Name of the metric that accuracy is in this run, such as top-1."""
         return self.task.metric
+
+    def unknown_conditions(self, evaluation: Evaluation) -> str:
+        """Return why the accuracy on another visit, camera or day is unknown; empty where it is known.
+
+        It is also empty where no accuracy was measured on the user's images. Tasks without one class for each image
+        have no estimate, see docs/decisions/0127: of them, only the figure of the user's own hold-out is known.
+        """
+        if in_unknown_conditions(evaluation):
+            return "your images name no visits, cameras or days"
+        known = self.task.labelled or self.dataset is None or HOLDOUT in self.dataset.own_split
+        measured = evaluation.accuracy is not None and evaluation.accuracy.provenance is Provenance.MEASURED
+        return "" if known or not measured else "no figure is estimated for this task"
 
     @property
     def only_here(self) -> bool:

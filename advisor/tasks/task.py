@@ -54,6 +54,7 @@ class Task(ABC):
     published: bool = False  # cards have published figures of the metric, so a search needs no images
     conditions: bool = False  # models are also judged under capture conditions
     robust: bool = False  # models may be chosen by that accuracy
+    other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
     labelled: bool = False  # recipes may learn from images that have one class each, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees

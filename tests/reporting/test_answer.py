@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -16,9 +17,12 @@ from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting.answer import print_answer
 from advisor.reporting.explanation import opening
+from advisor.reporting.figures import foundations
 from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
-from advisor.reporting.view import RunView
+from advisor.reporting.view import RunView, load_view
+from advisor.tasks import ANOMALY, COUNTING, DETECTION, SEGMENTATION
+from advisor.tasks.task import Task
 from tests.builders import present
 from tests.reporting.views import (
     HOSTILE,
@@ -30,6 +34,7 @@ from tests.reporting.views import (
     running_view,
     with_pick,
 )
+from tests.run_folders import images, write_run
 from tests.zones import zone
 
 
@@ -150,6 +155,38 @@ def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
     unknown = opening(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
     counted = f"1 of {len(tried) + 1} networks ({len(tried)} tried; 1 without weights here: advisor catalog fetch)."
     assert unknown.endswith(counted)
+
+
+@pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION, ANOMALY], ids=lambda task: task.name)
+def test_without_one_class_for_each_image_new_conditions_are_unknown_and_every_form_says_so(
+    task: Task, tmp_path: Path
+) -> None:
+    asked = {"task": task.name, "data": "photos"}
+    view = load_view(write_run(tmp_path, request=asked, dataset=images({"all": 60})))
+    pick, why = present(view.decision.pick), "no figure is estimated for this task"
+    assert opening(view)[-1].startswith("Not known: ")
+    assert f"the accuracy on another visit, camera or day, as {why}" in opening(view)[-1]
+    shown = " ".join(said(view).split())
+    less = f" Expect less: {task.other_conditions}." if task.other_conditions else ""
+    assert f"In new conditions: unknown: {why}.{less} To know it, hold out images of another visit" in shown
+    sentence = f"Its accuracy in new conditions (another visit, camera or day) is unknown: {why}.{less} To know it"
+    assert any(each.startswith(sentence) for each in foundations(view, pick))
+    assert sentence in render_markdown(view).replace("\\", "")
+    assert sentence in unescape(render_html(view))
+    assert json.loads(recommendation_json(view))["unknown_conditions"] == why
+
+
+def test_a_hold_out_of_ones_own_answers_for_the_conditions_of_its_images(tmp_path: Path) -> None:
+    own = images({"all": 60}) | {"own_split": ["holdout"]}
+    view = load_view(write_run(tmp_path, request={"task": DETECTION.name, "data": "photos"}, dataset=own))
+    assert not view.unknown_conditions(present(view.decision.pick))
+    assert "unknown" not in said(view)
+    assert json.loads(recommendation_json(view))["unknown_conditions"] == ""
+
+
+def test_what_is_only_published_says_nothing_of_new_conditions() -> None:
+    view = run_view(data=False)
+    assert not view.unknown_conditions(present(view.decision.pick))
 
 
 def test_other_answers_begin_with_their_own_lines(judged_detectors: RunView) -> None:

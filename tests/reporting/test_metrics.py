@@ -130,7 +130,7 @@ def test_the_estimate_for_new_conditions_is_named_top_1() -> None:
     view = metric_view()
     estimate = Quantity(40.0, "%", Provenance.ESTIMATED, 30.0, 50.0)
     pick = replace(view.ok[0], new_conditions=estimate)
-    now, then = (text for _, text in expectations(pick, view.other_metric))
+    now, then = (text for _, text in expectations(view, pick))
     assert " % macro F1 (" in now
     assert then.startswith("about 40 % top-1 (")
     assert any("about 40 % top-1 is expected" in each for each in foundations(view, pick))

@@ -197,19 +197,21 @@ PICK = Evaluation(
 
 
 def test_the_holdout_is_for_images_like_these_and_the_estimate_for_new_conditions() -> None:
-    assert expectations(PICK) == (
+    view = run_view()
+    assert expectations(view, PICK) == (
         ("On images like these", "90.7 % (85.3\u201394.3), measured on 162 images of the hold-out"),
         ("In new conditions", "about 62 % (45\u201376), estimated for another visit, camera or day"),
     )
-    (_, plain), _ = expectations(replace(PICK, holdout_accuracy=None))  # it is no finalist
+    (_, plain), _ = expectations(view, replace(PICK, holdout_accuracy=None))  # it is no finalist
     assert plain.endswith("measured on 130 images of the validation part")
-    (own,) = expectations(replace(PICK, new_conditions=replace(HELD, source="own split")))
+    (own,) = expectations(view, replace(PICK, new_conditions=replace(HELD, source="own split")))
     assert own[0] == "On images like your hold-out"
-    assert expectations(replace(PICK, new_conditions=None)) == ()
+    assert expectations(view, replace(PICK, new_conditions=None)) == ()
     alone = NewConditions(kept=1.0, kept_low=1.0, kept_high=1.0, sd=0.0, silhouette=0.1, clusters=300, images=400)
-    _, (name, unknown) = expectations(replace(PICK, new_conditions=None, expectation=alone))
+    _, (name, unknown) = expectations(view, replace(PICK, new_conditions=None, expectation=alone))
     assert name == "In new conditions"
-    assert unknown.startswith("unknown: your images name no visits, cameras or days. Expect less")
+    assert unknown.startswith("unknown: your images name no visits, cameras or days. Expect less: on groceries, ")
+    assert unknown.endswith("To know it, hold out images of another visit, camera or day by a split of your own")
 
 
 def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shares() -> None:

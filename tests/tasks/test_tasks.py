@@ -35,7 +35,7 @@ def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
 
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
-    own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards", "guarantees"}
+    own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards", "guarantees", "other_conditions"}
     facts = [{name: value for name, value in vars(each).items() if name not in own} for each in (COUNTING, DETECTION)]
     assert facts[0] == facts[1]
 

@@ -135,6 +135,10 @@ ENTRIES: Mapping[type, Entries] = {
         "prefer": (str, "what counted: balanced, accuracy, latency, size, or weights"),
         "feasible": "decision.feasible",
         "opening": (tuple[str, ...], "the answer in plain lines: file, accuracy, latency, what is not known"),
+        "unknown_conditions": (
+            str,
+            "why the pick's accuracy on another visit, camera or day is unknown; empty where new_conditions has it",
+        ),
         "probabilities": (
             Mapping[str, float],
             "how probably (0-1) the pick meets the limits that images decide about, such as accuracy and drop; 0.5 or "
