@@ -1,7 +1,7 @@
 """Convolutions that train faster than Keras' and TensorFlow's own, with equal results but for rounding.
 
-A network is trained with the statistics of BatchNorm fixed. So its scale can multiply the kernel before it instead of
-the map behind it: a map has a hundred times as many values.
+Where the statistics of BatchNorm are fixed, its scale can multiply the kernel before it instead of the map behind it: a
+map has a hundred times as many values.
 
 The oneDNN library in TensorFlow has quick code for the gradient of a depthwise kernel of up to three columns. For wider
 ones it takes two to five times as long as for their columns in parts (decision 0098).
@@ -73,13 +73,31 @@ class _Folded(keras.layers.Layer):  # type: ignore[misc]  # Keras has no types
         return tf.nn.bias_add(found, offset)
 
 
-def folded(model: keras.Model) -> keras.Model:
-    """Return a model with the same weights, inputs and outputs, in which convolutions take the scale of BatchNorm."""
+class _Live(keras.layers.Layer):  # type: ignore[misc]
+    """A BatchNorm that takes the statistics of each batch, also where the network around it is not in training."""
+
+    def __init__(self, norm: keras.layers.BatchNormalization) -> None:
+        super().__init__(name=f"live_{norm.name}")
+        self._norm = norm
+
+    def call(self, maps: tf.Tensor) -> tf.Tensor:
+        return self._norm(maps, training=True)
+
+
+def folded(model: keras.Model, live: Sequence[keras.layers.BatchNormalization] = ()) -> keras.Model:
+    """Return a model with the same weights and inputs, in which convolutions take the scale of BatchNorm.
+
+    The BatchNorm layers in ``live`` normalise by the statistics of each batch instead, and their running statistics
+    follow. Without them, the outputs are those of the model.
+    """
+    apart = set(map(id, live))
     made = dict[int, tuple[Any, Any, Any]]()  # the output of each convolution: its layer, its input, and the output
 
     def call(layer: keras.layers.Layer, *inputs: Any, **options: Any) -> Any:
         if isinstance(layer, keras.Model):
-            return folded(layer)(*inputs)
+            return folded(layer, live)(*inputs)
+        if id(layer) in apart:
+            return _Live(layer)(*inputs)
         if isinstance(layer, keras.layers.BatchNormalization) and id(inputs[0]) in made:
             convolution, before, _ = made[id(inputs[0])]
             return _Folded(convolution, layer)(before)

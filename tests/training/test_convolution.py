@@ -76,6 +76,19 @@ def test_a_folded_network_has_the_outputs_and_gradients_of_the_network() -> None
         np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-3)
 
 
+def test_only_a_live_batch_norm_takes_the_statistics_of_a_batch() -> None:
+    import keras
+
+    from advisor.training.convolution import folded
+
+    model = _network()
+    norms = [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
+    before = [np.array(layer.moving_mean) for layer in norms]
+    folded(model, norms[1:2])(np.random.default_rng(3).normal(size=(4, 12, 12, 3)), training=False)
+    moved = [not np.array_equal(layer.moving_mean, old) for layer, old in zip(norms, before, strict=True)]
+    assert moved == [False, True, False]
+
+
 def test_a_folded_network_follows_the_weights_of_the_network() -> None:
     from advisor.training.convolution import folded
 

@@ -34,10 +34,17 @@ class Hyperparameters:
     weight_decay: float = 1e-2  # of kernels
     least_steps: int = 0  # more passes are taken over a small set until so many steps are done
     averaging: float = 0.998  # decay of the running mean of the weights, which is what is kept
+    #: BatchNorm of the backbone's coarse maps, see :data:`LIVE`, takes the statistics of each batch. At the end, that
+    #: and the head's get those of the kept weights.
+    batch_statistics: bool = False
     seed: int = 0  # draws weights, copies and order
 
 
 WARMUP = 0.05  # Share of the steps in which the rate rises
+
+LIVE = 16
+"""Pixels of the input to a cell of the finest map whose BatchNorm may take the statistics of a batch. On finer maps
+that takes much time."""
 
 Target = tuple[NDArray[np.generic], ...]  # Targets of an image: the wanted outputs of a network
 Shape = tuple[int, int, int]  # Rows, columns and channels of a map
@@ -90,7 +97,9 @@ class _Training:
         from advisor.training.convolution import folded
 
         self._head, self._data, self._hyperparameters = head, data, hyperparameters
+        self._live = _live(backbone) if backbone and hyperparameters.batch_statistics else []
         self._backbone = folded(backbone) if backbone else None
+        self._learning = folded(backbone, self._live) if self._live else self._backbone
         self._epochs, self._done = 0, 0
         in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
         self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
@@ -140,18 +149,34 @@ class _Training:
         """Set the weights to their running means, and let the head take the logits of the images as they are."""
         for weight, mean in zip(self._weights, self._means, strict=True):
             weight.assign(mean)
+        if self._hyperparameters.batch_statistics:
+            self._take_statistics()
         if self._head.finish:
             rows = _batches(np.arange(len(self._data.labels)), self._hyperparameters.batch)
             inputs = map(self._data.unchanged, rows)
             logits = [np.asarray(self._outputs(each, training=False)[0]) for each in inputs]
             self._head.finish(np.concatenate(logits), self._data.labels)
 
+    def _take_statistics(self) -> None:
+        """Give BatchNorm the mean of the statistics of all batches, by the weights as they are now.
+
+        See P. Izmailov et al., "Averaging Weights Leads to Wider Optima and Better Generalization" (2018), section 3.2.
+        """
+        norms = [*_norms(self._head.model), *self._live]
+        usual = [layer.momentum for layer in norms]
+        for number, (inputs, _) in enumerate(self.batches()):
+            for layer in norms:
+                layer.momentum = number / (number + 1)
+            self._outputs(inputs, training=True)
+        for layer, momentum in zip(norms, usual, strict=True):
+            layer.momentum = momentum
+
     def _outputs(self, inputs: Sequence[tf.Tensor], training: bool) -> list[tf.Tensor]:
         import tensorflow as tf
 
         maps = [tf.cast(each, tf.float32) for each in inputs]
-        if self._backbone:
-            maps = listed(self._backbone(maps[0], training=False))
+        if backbone := self._learning if training else self._backbone:
+            maps = listed(backbone(maps[0], training=False))
         return listed(self._head.model(maps, training=training))
 
     def _gradients(
@@ -173,6 +198,18 @@ class _Training:
             optimizer.apply_gradients([(next(gradients), weight) for weight in some])
         for mean, weight in zip(self._means, self._weights, strict=True):
             mean.assign(keep * mean + (1.0 - keep) * weight.value)
+
+
+def _norms(model: keras.Model) -> list[keras.layers.BatchNormalization]:
+    import keras
+
+    return [layer for layer in model.layers if isinstance(layer, keras.layers.BatchNormalization)]
+
+
+def _live(backbone: keras.Model) -> list[keras.layers.BatchNormalization]:
+    """Return BatchNorm of the coarse maps that are trained; see :data:`LIVE`."""
+    side = math.ceil(backbone.inputs[0].shape[1] / LIVE)
+    return [layer for layer in _norms(backbone) if layer.trainable and 1 < layer.output.shape[1] <= side]
 
 
 def _optimizer(

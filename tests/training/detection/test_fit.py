@@ -12,7 +12,7 @@ from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.finetune.network import flatbuffer, freeze
-from advisor.training.on_maps import kept as maps_module, separable, with_maps
+from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
 from advisor.training.on_maps.train import joined
@@ -141,3 +141,33 @@ def test_fine_tuning_trains_the_upper_layers_too(
     assert moved == ["conv2", "wide2", "deep"]
     assert not np.array_equal(trained.model.get_weights()[0], head[0])
     assert reached(boxed, body, trained, tmp_path) > 0.8
+
+
+def _with_norms() -> Any:
+    """Three halvings of (1, 64, 64, 3), with BatchNorm."""
+    import keras
+
+    keras.utils.set_random_seed(1)
+    last = image = keras.Input((WIDE, WIDE, 3), batch_size=1)
+    for number, width in enumerate((4, 6, 8)):
+        last = keras.layers.Conv2D(width, 3, strides=2, padding="same")(last)
+        last = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization(name=f"norm{number}")(last))
+    return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
+
+
+def test_batch_norm_of_coarse_maps_ends_with_the_statistics_of_the_kept_weights(
+    boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fit_module, "LIVE", 8)
+    body, count, epochs = with_maps(_with_norms()), Hyperparameters.batch, 3
+    data = keep_photographs(LabelledImages(boxed.paths[:count], boxed.labels[:count]), VIEW, tmp_path)
+    head = box_detector_head([tuple(output.shape[1:]) for output in body.outputs], 2)
+    fit(head, data, Hyperparameters(epochs, batch_statistics=True), body)
+    norms = [body.get_layer(f"norm{number}") for number in range(3)]
+    assert [bool(np.any(norm.moving_mean)) for norm in norms] == [False, False, True]
+    assert {norm.momentum for norm in norms} == {0.99}
+    draw = np.random.default_rng([0, epochs])  # the images of one more epoch, which has one batch
+    (images,), _ = data.changed(draw.permutation(count), draw)
+    norms[0].trainable = norms[1].trainable = False  # they keep their statistics in training, too
+    by_file, by_batch = (head.model(body(images, training=each), training=each)[0] for each in (False, True))
+    np.testing.assert_allclose(by_file, by_batch, atol=0.02)
