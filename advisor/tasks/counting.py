@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 class Counting(Detection):
     """See :class:`advisor.tasks.task.Task`."""
 
+    version = HeadOnMaps.version
+
     @property
     def head(self) -> HeadKind:
         """The kind of head that is trained."""

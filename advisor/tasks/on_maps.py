@@ -63,7 +63,7 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         return task.job(card, materials, materials.part(role), folders.model, start)
 
     scope = Scope(card.name, training, purpose=purpose)
-    seconds = task.seconds(card, workload.images[role], tuning=head is not None)
+    seconds = task.seconds(card, workload.images[role], recipe.layers if head else 0.0)
     return Stage(
         StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} the network of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,

@@ -166,8 +166,8 @@ class OnMaps(Task):
         return answered(self.functions, scope, spec, source, role, cost_s, captured=True)
 
     @abstractmethod
-    def seconds(self, card: Card, images: int, tuning: bool) -> float:
-        """Return the rough seconds of learning from so many images, or of fine-tuning the backbone too."""
+    def seconds(self, card: Card, images: int, layers: float) -> float:
+        """Return the rough seconds of learning from so many images, or of fine-tuning a share of the layers too."""
 
     @abstractmethod
     def job(self, card: Card, materials: Materials, part: Part, path: Path, start: tuple[Path, float] | None) -> Job:
@@ -197,11 +197,11 @@ class HeadOnMaps(OnMaps):
     def labels(self, own: Any, card: Card) -> Labels:
         """Return what the head learns of an image, from what its part has of it (:attr:`.Part.objects`)."""
 
-    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+    def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the rough seconds of training a head on so many images, or of fine-tuning it and the backbone."""
         from advisor.engine.pipeline import cost
 
-        return cost.detector_s(card, images, tuning)
+        return cost.detector_s(card, images, layers)
 
     def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:
         """Return the images that are learnt from, each with what its part has of it: all."""

@@ -5,8 +5,8 @@ import pytest
 from advisor.catalog.user_models.master import task_of
 from advisor.core.tasks import TASKS
 from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
-from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION, TASKS as OWN
-from advisor.tasks.task import Task
+from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION, TASKS as OWN
+from advisor.tasks.task import HeadOnMaps, Task
 from advisor.tflite.model import read
 from tests.tflite.graphs import foreign_detector, tiny_features
 
@@ -32,6 +32,14 @@ def test_classification_has_every_recipe_and_the_default_ones() -> None:
 def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
     assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
     assert not any(recipe_of(name).tunes_backbone for name in task.default)
+
+
+@pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 14)])
+def test_only_of_a_detector_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
+    some, every = (task.head.tuned(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
+    assert (some.epochs, some.batch_statistics) == (14, False)
+    assert (every.epochs, every.batch_statistics) == (epochs, task is DETECTION)
+    assert (every == some) == (task is not DETECTION)
 
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:

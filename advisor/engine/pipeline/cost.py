@@ -51,10 +51,11 @@ READING, SCORING = 2.3, 1.4  # CPU seconds of features and of answers over those
 
 CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
 
-DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING = 9.0, 0.7, 200.0
+DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING, DETECTOR_TUNING_ALL = 9.0, 0.7, 200.0, 460.0
 """Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
-image; runs in LiteRT of all epochs of a backbone that learns too. BCCD's 205 training images took MobileNetV2 at 320
-pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz."""
+image; runs in LiteRT of all epochs of a backbone of which some layers learn too, or all. BCCD's 205 training images
+took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as
+long as some (decision 0126)."""
 
 PHOTOGRAPHS, FEATURE_PARTS = 85, 2
 FEW_IMAGES, IMAGES_A_PART = 200, 2000
@@ -94,13 +95,13 @@ def finetuning_s(card: Card, training: str, images: int, epochs: int, maps: int 
     return passes * images * rough_latency_ms(card, "float32") / 1e3
 
 
-def detector_s(card: Card, images: int, tuning: bool = False) -> float:
+def detector_s(card: Card, images: int, layers: float = 0.0) -> float:
     """Return the seconds of training a detector: the maps of the images and of their copies, and the epochs on them.
 
-    ``tuning``: the seconds of fine-tuning it, after the training of its head.
+    With a share of the backbone's ``layers``: the seconds of fine-tuning them, after the training of the head.
     """
-    backbone = (DETECTOR_TUNING if tuning else DETECTOR_MAPS) * rough_latency_ms(card, "float32") / 1e3
-    return DETECTOR_START_S + images * (backbone + DETECTOR_IMAGE_S)
+    runs = DETECTOR_MAPS if not layers else DETECTOR_TUNING if layers < 1.0 else DETECTOR_TUNING_ALL
+    return DETECTOR_START_S + images * (runs * rough_latency_ms(card, "float32") / 1e3 + DETECTOR_IMAGE_S)
 
 
 def labels_s(images: int, landmarks: int) -> float:

@@ -33,7 +33,7 @@ class Anomaly(OnMaps):
         judge = files.ByAuroc(self.metric)
         return TaskFunctions(images.read, images.check_faults, files.mark, "heats.npz", lambda _: judge, files.SHIPPING)
 
-    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+    def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of two conversions."""
         from advisor.engine.pipeline import cost
 

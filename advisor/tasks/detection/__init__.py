@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 class Detection(HeadOnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
+    version = "9"
+
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""
         from advisor.tasks.detection.files import OwnDetectors
@@ -34,7 +36,9 @@ class Detection(HeadOnMaps):
         from advisor.training.on_maps.fit import Hyperparameters
         from advisor.training.on_maps.train import HeadKind
 
-        return HeadKind(32, box_detector_head, Hyperparameters(20, learning_rate=8e-3))
+        alone = Hyperparameters(20, learning_rate=8e-3)
+        whole = Hyperparameters(20, backbone_rate=0.2, batch_statistics=True)
+        return HeadKind(32, box_detector_head, alone, finetuning_all=whole)
 
     def labels(self, own: Any, card: Card) -> Labels:
         """Return the objects in an image."""

@@ -41,13 +41,13 @@ class Segmentation(HeadOnMaps):
 
         return PackedMask.of(resized(own.labels(), (self.side, self.side)))
 
-    def seconds(self, card: Card, images: int, tuning: bool) -> float:
+    def seconds(self, card: Card, images: int, layers: float) -> float:
         """Return the seconds of the maps and of the steps; see :data:`STEP_S`."""
         from advisor.engine.pipeline import cost
 
-        hyperparameters = self.head.finetuning if tuning else self.head.hyperparameters
+        hyperparameters = self.head.tuned(layers) if layers else self.head.hyperparameters
         steps = max(hyperparameters.least_steps, hyperparameters.epochs * images / hyperparameters.batch)
-        runs = STEP_RUNS * hyperparameters.batch * steps if tuning else MAP_RUNS * images
+        runs = STEP_RUNS * hyperparameters.batch * steps if layers else MAP_RUNS * images
         return cost.DETECTOR_START_S + STEP_S * steps + runs * cost.rough_latency_ms(card, "float32") / 1e3
 
     def learns_from(self, images: Sequence[tuple[Path, Any]], seed: int) -> Sequence[tuple[Path, Any]]:

@@ -38,6 +38,11 @@ class HeadKind:
     make_head: MakeHead  # makes its network, with loss and targets
     hyperparameters: Hyperparameters  # of its training on a frozen backbone
     finetuning: Hyperparameters = FINETUNING  # of head and backbone together
+    finetuning_all: Hyperparameters | None = None  # the same where all layers learn; None: as where some do
+
+    def tuned(self, share: float) -> Hyperparameters:
+        """Return the hyperparameters of a training of the head and a share of the backbone's layers."""
+        return self.finetuning_all if self.finetuning_all and share == 1.0 else self.finetuning
 
 
 def joined(maps: keras.Model, head: TrainableHead) -> keras.Model:
@@ -93,7 +98,7 @@ def train(
         if start:
             head.model.set_weights(start.head)
             freeze(maps, start.share)
-            fit(head, keep_photographs(images, spec, folder), replace(kind.finetuning, seed=seed), maps)
+            fit(head, keep_photographs(images, spec, folder), replace(kind.tuned(start.share), seed=seed), maps)
         else:
             fit(head, keep_maps(maps, images, spec, folder, seed), replace(kind.hyperparameters, seed=seed))
         return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights())

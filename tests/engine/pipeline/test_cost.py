@@ -40,10 +40,10 @@ CARD = load_catalogue()["mobilenet_v2_1.0_224"]
 
 def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tuned() -> None:
     none, some, more = (detector_s(CARD, images) for images in (0, 100, 200))
-    assert none == detector_s(CARD, 0, tuning=True) == DETECTOR_START_S < some < more
+    assert none == detector_s(CARD, 0, layers=0.65) == DETECTOR_START_S < some < more
     assert more - some == some - none
     assert some == detector_s(CARD.at(224), 100) < detector_s(CARD.at(320), 100)
-    assert some < detector_s(CARD, 100, tuning=True)
+    assert some < detector_s(CARD, 100, layers=0.65) < detector_s(CARD, 100, layers=1.0)
 
 
 RECIPES = ("float32", "int8")

@@ -214,6 +214,7 @@ def test_images_are_captured_under_each_condition_that_leaves_objects_in_their_p
 def test_a_fine_tuned_detector_is_another_file_than_that_of_its_head(tmp_path: Path, images: Images) -> None:
     card = load_catalogue()["mobilenet_v1_0.25_224"].at(96)
     given = materials(tmp_path / "cache", images, weights={card.name: None})
-    head, tuned = (walk(DETECTION.model(card, name, Purpose.COMPARE, WORKLOAD), given) for name in (HEAD, FINETUNE_TOP))
-    assert head.sha256 != tuned.sha256
-    assert len(read(tuned.path.read_bytes()).outputs) == 4
+    names = (HEAD, FINETUNE_TOP, FINETUNE_ALL)
+    made = [walk(DETECTION.model(card, name, Purpose.COMPARE, WORKLOAD), given) for name in names]
+    assert len({each.sha256 for each in made}) == len(names)
+    assert {len(read(each.path.read_bytes()).outputs) for each in made} == {4}
