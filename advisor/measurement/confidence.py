@@ -54,6 +54,7 @@ LEVEL = 0.95
 MOST_SEQUENCES = 4  # Sequences of :func:`threshold`, at most
 MOST_ENDS = 2000  # Numbers of answers that :func:`threshold` tries, at most; of more, some evenly placed ones
 MOST_STARTS = 5000  # Answers that are all right within which :data:`LEVEL` is reached for each share below 99.6 %
+AT_ONCE = 1_000_000  # Probabilities of numbers of failures that are in memory at once, at most
 POINTS = 40  # Points of a risk-coverage curve, at most
 
 
@@ -329,11 +330,16 @@ def _chance(first: Floats | Labels, second: Floats | Labels, new: Labels, wanted
     if not len(new) or not new[0]:
         return np.asarray(np.where(first > 0, betaincc(np.maximum(first, 1e-9), second, wanted), 0.0))
     failures = np.arange(int((new - np.ceil(wanted * new - 1e-9)).max()) + 1)[None]
-    count, one, other = new[:, None].astype(float), np.maximum(first, 1e-9)[:, None], second[:, None]
-    left = np.maximum(count - failures, 0.0)
-    logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
-    allowed = failures <= count - np.ceil(wanted * count - 1e-9)
-    return np.asarray(np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1))
+
+    def chances(rows: slice) -> Floats:
+        count, one, other = new[rows, None].astype(float), np.maximum(first[rows], 1e-9)[:, None], second[rows, None]
+        left = np.maximum(count - failures, 0.0)
+        logs = gammaln(count + 1) - gammaln(failures + 1) - gammaln(left + 1) + betaln(left + one, failures + other)
+        allowed = failures <= count - np.ceil(wanted * count - 1e-9)
+        return np.asarray(np.where(allowed, np.exp(logs - betaln(one, other)), 0.0).sum(axis=1))
+
+    step = max(1, AT_ONCE // failures.size)
+    return np.concatenate([chances(slice(start, start + step)) for start in range(0, len(new), step)])
 
 
 def _guaranteed(first: float, second: float, new: int) -> float:
