@@ -86,18 +86,23 @@ class Prices:
         return self._costs.total_s(self.missing(steps, before))
 
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
-        """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does."""
+        """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
+
+        A training without checkpoints ends as a whole, or not at all.
+        """
         if self._limit is None:
             return 1.0
         observed = self._limit.observed()
         stages, earlier = self.missing(steps, before), self.missing(before)
         left_s = self._limit.left_s() - observed * self._wall_s(earlier)
-        tuning_s = observed * self._wall_s(stage for stage in stages if _tunes(stage))
+        tuning = [stage for stage in stages if _tunes(stage)]
+        tuning_s = observed * self._wall_s(tuning)
         others_s = observed * self._wall_s([stage for stage in stages if not _tunes(stage)])
         if not tuning_s:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
-        return found if found > LEAST_SHARE else 0.0
+        least = LEAST_SHARE if all(stage.epochs for stage in tuning) else 1.0 - 1e-9
+        return found if found > least else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""

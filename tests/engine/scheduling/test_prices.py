@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from advisor.engine.pipeline.stage import StageName
+from advisor.engine.question import Question
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.prices import LEAST_SHARE, Prices, TimeLimit, share_of_gain
-from tests.engine.plans import changed
+from tests.engine.plans import asking, changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, TUNED
 
 PACED = replace(PLAN, pace=dict.fromkeys(StageName, 3.0))
@@ -72,6 +73,14 @@ def test_without_a_limit_everything_ends_and_a_limit_cuts_fine_tuning_alone() ->
     whole_s = within(1e9).lasts_s((TUNING,))
     assert LEAST_SHARE < within(0.7 * whole_s).share((TUNING,)) < 1.0
     assert within(0.1 * whole_s).share((TUNING,)) == 0.0
+
+
+def test_a_detector_is_fine_tuned_only_if_all_of_it_ends_in_time() -> None:
+    plan = asking(changed(PLAN, trainings=("head", "finetune_all")), Question(task="object-detection"))
+    step = FormStep(CardTraining(BEST, "finetune_all"), "float32")
+    whole_s = Prices(plan, TimeLimit(lambda: 1e9)).lasts_s((step,))
+    shares = [Prices(plan, TimeLimit(lambda part=part: part * whole_s)).share((step,)) for part in (0.9, 1.01)]
+    assert shares == [0.0, 1.0]
 
 
 def test_work_before_a_step_leaves_it_less_time() -> None:
