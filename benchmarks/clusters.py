@@ -164,19 +164,22 @@ def _quotas(share: float | None) -> Iterator[None]:
     if share is None:
         yield
         return
-    ended, groups = threading.Event(), dict[int, Path]()
+    ended, groups, moved = threading.Event(), dict[int, Path](), set[int]()
 
     def watch() -> None:
         while not ended.wait(0.05):
-            for child in psutil.Process().children():
+            for job in psutil.Process().children():
                 with contextlib.suppress(psutil.Error, ProcessLookupError):
-                    if child.pid not in groups and any("submitit" in word for word in child.cmdline()):
-                        groups[child.pid] = group = CPU_GROUPS / f"advisor-{child.pid}"
+                    if job.pid not in groups and any("submitit" in word for word in job.cmdline()):
+                        group = CPU_GROUPS / f"advisor-{job.pid}"
                         group.mkdir()
                         period = int((group / "cpu.cfs_period_us").read_text())
                         (group / "cpu.cfs_quota_us").write_text(str(round(share * period)))
-                        for one in (child, *child.children(recursive=True)):
-                            (group / "cgroup.procs").write_text(str(one.pid))
+                        groups[job.pid] = group
+                    if job.pid in groups:
+                        for one in {job.pid, *(each.pid for each in job.children(recursive=True))} - moved:
+                            (groups[job.pid] / "cgroup.procs").write_text(str(one))
+                            moved.add(one)
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -220,7 +223,9 @@ def _search_for_real(folder: Path, cards: int, tried: Sequence[int], share: floa
     )  # fmt: skip
     remarks = [
         "real processes on this machine (submitit's local kind)",
-        f"seconds: each job has a quota of {share:g} cores, so that {tried[-1]} of them fit on this machine"
+        f"seconds: each job has a quota of {share:g} cores, so that {tried[-1]} of them fit on this machine. Trainings are "
+        f"short here: each job starts TensorFlow twice (14 CPU s, {14 / share:.0f} s by the clock), and the files are timed "
+        "one after the other, with any number of jobs"
         if share
         else "beside other work, so no times",
         "head and finetune_cached of one small network at several input sizes, 72 photographs of TrashNet, forms "
