@@ -223,9 +223,9 @@ def _search_for_real(folder: Path, cards: int, tried: Sequence[int], share: floa
     )  # fmt: skip
     remarks = [
         "real processes on this machine (submitit's local kind)",
-        f"seconds: each job has a quota of {share:g} cores, so that {tried[-1]} of them fit on this machine. Trainings are "
-        f"short here: each job starts TensorFlow twice (14 CPU s, {14 / share:.0f} s by the clock), and the files are timed "
-        "one after the other, with any number of jobs"
+        f"seconds: each job has a quota of {share:g} cores, so that {tried[-1]} of them fit on this machine. Trainings "
+        f"are short here: each job starts TensorFlow twice (14 CPU s, {14 / share:.0f} s by the clock), and the files "
+        "are timed one after the other, with any number of jobs"
         if share
         else "beside other work, so no times",
         "head and finetune_cached of one small network at several input sizes, 72 photographs of TrashNet, forms "
