@@ -80,7 +80,15 @@ def main() -> None:
                     print(*found[-1], sep=" | ", flush=True)
     measured = {_what(row) for row in found}
     rows = [*(row for row in kept_of_others(NAME, ())[0] if _what(row) not in measured), *found]
-    print(keep(NAME, "Classes of pixels, and anomalies", HEADER, sorted(rows, key=lambda row: str(row[:3])), REMARKS))
+    print(
+        keep(
+            NAME,
+            "Classes of pixels, and anomalies",
+            HEADER,
+            sorted(rows, key=lambda row: [*map(str, row[:3])]),
+            REMARKS,
+        )
+    )
 
 
 def _what(row: Row) -> tuple[object, ...]:
