@@ -27,6 +27,7 @@ REMARKS = (
     "below 0.3 tell none",
     "taken beside other programs: CPU seconds count; imports of up to a second are in them, which flatten small counts",
     f"runs: {CARDS_A_RUN * 5} configurations each, without images; first list: no index of the folder is there",
+    "reevaluate --all: CPU seconds of its own process; children write the reports on the other cores meanwhile",
     f"profiles: copies of {DEVICE}, a tenth of its measurements each; matched: by a name that is none of them",
     "cards: those of a team beside the shipped ones, read for the first time; plan: without images",
     f"classes: {IMAGES:,} images with {FEATURES} features; report: recalls and wrong answers from a confusion matrix",
