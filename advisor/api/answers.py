@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, Unpack
@@ -14,7 +13,6 @@ from advisor.core.evaluation import Evaluation
 from advisor.core.keywords import takes_options
 from advisor.core.names import integration, registered
 from advisor.core.options import LimitOptions, bounded
-from advisor.isolation import ChildPool
 from advisor.isolation.resources import usable_cores
 from advisor.store import RunFolder
 
@@ -23,7 +21,6 @@ if TYPE_CHECKING:
 
     from advisor.devices.profiles.values import ConnectionSettings
     from advisor.engine.history.compare import Comparison, Reevaluation
-    from advisor.engine.history.loaded_run import LoadedRun
     from advisor.engine.question import Request
     from advisor.exporting.bundle import Bundle
     from advisor.exporting.photograph import PhotographAnswer
@@ -123,7 +120,7 @@ def report(
         UsageError: no run folder, a damaged one, an invalid option, or report files that are in the way.
     """
     from advisor.engine.history.loaded_run import load_run
-    from advisor.reporting.files import report_folder, write_all
+    from advisor.reporting.files import report_folder, write_all, write_own
     from advisor.reporting.view import view_of
 
     folder = report_folder(Path(to), force) if to is not None else None
@@ -132,10 +129,9 @@ def report(
         folder = loaded.folder.path
     view = view_of(loaded)
     view = view if images else replace(view, images=None)
-    files = write_all(view, folder) if folder else ()
     if folder == loaded.folder.path:
-        loaded.folder.reseal(*(file.name for file in files))
-    return Report(view, files)
+        return Report(view, write_own(loaded.folder, view))
+    return Report(view, write_all(view, folder) if folder else ())
 
 
 def predict(
@@ -340,12 +336,10 @@ def reevaluate_fleet(run: str | Path, fleet: str) -> FleetChange:
         StageError: the run has no file.
     """
     from advisor.fleet.changes import reevaluate_fleet as answered
-    from advisor.reporting.files import write_all
-    from advisor.reporting.view import load_view
+    from advisor.reporting.files import write_at
 
     found = answered(Path(run), fleet)
-    made = RunFolder.open(found.run)
-    made.reseal(*(file.name for file in write_all(load_view(made), made.path)))
+    write_at(found.run)
     return found
 
 
@@ -399,67 +393,14 @@ def reevaluate(
     from advisor.engine.history.reevaluate import Devices, Session
     from advisor.engine.progress import Progress
     from advisor.engine.run import run_search
+    from advisor.reporting.files import Writers
 
     def search(request: Request) -> RunFolder:
         return run_search(request, Progress()).run
 
     devices = Devices.chosen(list(device), [Path(folder) for folder in profiles])
-    with _Reports(usable_cores() - 1 if run is None else 0) as reports:
-        session = Session(devices, search, since_last, tell or (lambda _text: None), reports)
+    with Writers(usable_cores() - 1 if run is None else 0) as writers:
+        session = Session(devices, search, since_last, tell or (lambda _text: None), writers)
         found = session.reevaluate(Path(run)) if run is not None else tuple(session.reevaluate_all(Path(runs)))
-        found = tuple(map(reports.checked, found))
+        found = tuple(replace(each, error=each.error or writers.problem(each.run)) for each in found)
     return tuple(result for result in found if result.new) if since_last else found
-
-
-def write_report(run: Path) -> None:
-    """Write the report files of a run into its folder. Raises AdvisorError if the run cannot be read."""
-    from advisor.engine.history.loaded_run import load_run
-
-    _write_report(load_run(RunFolder.open(run)))
-
-
-def _write_report(run: LoadedRun) -> None:
-    from advisor.reporting.files import write_all
-    from advisor.reporting.view import view_of
-
-    run.folder.reseal(*(file.name for file in write_all(view_of(run), run.folder.path)))
-
-
-WRITE_REPORT = "advisor.api.answers:write_report"
-
-
-class _Reports:
-    """Writes reports in child processes, so many at a time, while the caller answers further runs; here without any."""
-
-    def __init__(self, children: int) -> None:
-        self._pool = ChildPool() if children > 0 else None
-        self._threads = ThreadPoolExecutor(max(1, children))
-        self._written: dict[Path, Future[None]] = {}
-
-    def write(self, run: LoadedRun) -> None:
-        """Write the files of a run that has none."""
-        path = run.folder.path
-        if path in self._written or (path / "recommendation.json").exists():
-            return
-        if self._pool is None:
-            _write_report(run)
-        else:
-            self._written[path] = self._threads.submit(self._pool.call, WRITE_REPORT, path)
-
-    def wait(self) -> None:
-        """Return when the files of all runs are written, or could not be."""
-        wait(self._written.values())
-
-    def checked(self, found: Reevaluation) -> Reevaluation:
-        """Return the result, with the error if its report could not be written."""
-        written = self._written.get(found.run) if found.run else None
-        error = written.exception() if written else None
-        return replace(found, error=f"its report could not be written: {error}") if error else found
-
-    def __enter__(self) -> _Reports:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._threads.shutdown(cancel_futures=True)
-        if self._pool:
-            self._pool.close()

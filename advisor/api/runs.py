@@ -128,7 +128,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     from advisor.engine.history.insights import diagnose_run
     from advisor.engine.progress import Progress, display
     from advisor.engine.run import run_search
-    from advisor.reporting.files import write_all
+    from advisor.reporting.files import write_all, write_own
     from advisor.reporting.notebook import cell
     from advisor.reporting.phrases import so_far
     from advisor.reporting.view import load_view
@@ -148,7 +148,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
             diagnose_run(outcome.run)
         progress.say("writing the report")
         run = Run(outcome.run.path, outcome.stop.why == "interrupt", outcome.stop.text if outcome.stop.early else "")
-        outcome.run.reseal(*(file.name for file in write_all(run.view, run.path)))
+        write_own(outcome.run, run.view)
         if shown is not None:
             shown.answer(run.view)
     return run

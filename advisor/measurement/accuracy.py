@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -148,7 +147,7 @@ class Detections:
         return Detections(self.boxes[kept], labels, self.scores[kept])
 
 
-class Runner(ABC, Generic[Answer]):
+class Runner(Generic[Answer]):
     """A loaded file with named outputs; call it with the path of an image.
 
     The ``.tflite`` file has one image input (1, size, size, 3), float or quantised. UsageError if it is missing,

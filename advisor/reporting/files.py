@@ -7,6 +7,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,7 +17,8 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.units import markdown as escaped
-from advisor.isolation import Scratch
+from advisor.engine.history.loaded_run import LoadedRun
+from advisor.isolation import ChildPool, Scratch
 from advisor.reporting import blocks, phrases, text
 from advisor.reporting.answer import alternatives, headline, other_risks, written_table
 from advisor.reporting.blocks import Labelled, Paragraph
@@ -27,7 +29,8 @@ from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
 from advisor.reporting.frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import risks
-from advisor.reporting.view import RunView, report_parts
+from advisor.reporting.view import RunView, load_view, report_parts, view_of
+from advisor.store import RunFolder
 from advisor.store.files import ensure_output_dir, write_atomically
 
 _log = logging.getLogger(__name__)
@@ -102,7 +105,7 @@ def _method(view: RunView) -> Iterator[blocks.Block]:
     yield Paragraph(f"Run {view.name}. {phrases.shown(view.manifest.get('versions') or {})}".rstrip())
 
 
-PARQUET = "front.parquet"
+ANSWER_FILE, PARQUET = "recommendation.json", "front.parquet"
 SCHEMA_VERSION = 1
 """Of recommendation.json and of front.csv's columns; raised when either changes its meaning."""
 
@@ -128,6 +131,60 @@ def write_all(view: RunView, folder: Path) -> tuple[Path, ...]:
         data = content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content
         write_atomically(folder / name, data)
     return tuple(folder / name for name in names)
+
+
+def write_own(run: RunFolder, view: RunView | None = None) -> tuple[Path, ...]:
+    """Write all files of a run into its folder, and their hashes into its seal; ``view`` is its content if it is known.
+
+    Raises AdvisorError if the run cannot be read.
+    """
+    files = write_all(view or load_view(run), run.path)
+    run.reseal(*(file.name for file in files))
+    return files
+
+
+def write_at(run: Path) -> None:
+    """Write all files of the run in a folder, see :func:`write_own`."""
+    write_own(RunFolder.open(run))
+
+
+WRITE_AT = f"{__name__}:{write_at.__name__}"
+
+
+class Writers:
+    """Write the files of runs in so many child processes, while the caller answers further runs; here without any."""
+
+    def __init__(self, children: int) -> None:
+        self._pool = ChildPool() if children > 0 else None
+        self._threads = ThreadPoolExecutor(max(1, children))
+        self._written: dict[Path, Future[None]] = {}
+
+    def write(self, run: LoadedRun) -> None:
+        """Write the files of a run that has none."""
+        path = run.folder.path
+        if path in self._written or (path / ANSWER_FILE).exists():
+            return
+        if self._pool is None:
+            write_own(run.folder, view_of(run))
+        else:
+            self._written[path] = self._threads.submit(self._pool.call, WRITE_AT, path)
+
+    def wait(self) -> None:
+        """Return when the files of all runs are written, or could not be."""
+        wait(self._written.values())
+
+    def problem(self, run: Path | None) -> str:
+        """Wait for the files of a run, if any, and return why they could not be written; empty if they were."""
+        error = self._written[run].exception() if run and run in self._written else None
+        return f"its report could not be written: {error}" if error else ""
+
+    def __enter__(self) -> Writers:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        if self._pool:
+            self._pool.close()
 
 
 def recommendation_json(view: RunView) -> str:
@@ -217,7 +274,7 @@ def front_parquet(view: RunView) -> bytes:
 
 
 RENDERERS: Mapping[str, Callable[[RunView], str | bytes]] = {
-    "recommendation.json": recommendation_json,
+    ANSWER_FILE: recommendation_json,
     "front.csv": front_csv,
     PARQUET: front_parquet,
     "report.md": render_markdown,

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     import keras
     import tensorflow as tf
 
+    LossAndGradients = tuple[tf.Tensor, Sequence[tf.Tensor]]
+    Gradients = Callable[["Tensors", "Tensors"], LossAndGradients]
+
 HALF = "mixed_bfloat16"
 """Keras' policy for layers: float32 weights, computation in bfloat16. It has the range of float32, so that a loss needs
 no scale as in float16 (Kalamkar et al., "A Study of BFLOAT16 for Deep Learning Training", 2019)."""
@@ -51,7 +54,7 @@ class Steps:
 
     def __init__(
         self,
-        gradients: Callable[..., tuple[tf.Tensor, Sequence[tf.Tensor]]],
+        gradients: Callable[..., LossAndGradients],
         update: Callable[..., None],
         layers: Sequence[keras.layers.Layer] = (),
         names: Sequence[str] | None = None,
@@ -60,8 +63,7 @@ class Steps:
 
         self._gradients, self._layers = gradients, layers
         self._names = gpus() if names is None else tuple(names)
-        self._half, self._parts = False, 1
-        self._decided = not (self._names and layers)
+        self._parts = 1
 
         def whole(batch: Tensors, values: Tensors, after: Tensors) -> tf.Tensor:
             loss, found = gradients(*batch, *values)
@@ -70,12 +72,13 @@ class Steps:
 
         self._whole = tf.function(whole, autograph=False, reduce_retracing=True)
         self._update = tf.function(lambda found, after: update(found, *after), autograph=False, reduce_retracing=True)
-        self._some = self._compiled(False)
+        # None until the precision is chosen
+        self._some = None if self._names and layers else self._compiled(half=False)
 
-    def _compiled(self, half: bool) -> Callable[[Tensors, Tensors], tuple[tf.Tensor, Sequence[tf.Tensor]]]:
+    def _compiled(self, half: bool) -> Gradients:
         import tensorflow as tf
 
-        def some(batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+        def some(batch: Tensors, values: Tensors) -> LossAndGradients:
             with in_half(self._layers if half else ()):
                 return self._gradients(*batch, *values)
 
@@ -92,22 +95,21 @@ class Steps:
         self._update(found, after)
         return loss
 
-    def _fitting(self, batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+    def _fitting(self, batch: Tensors, values: Tensors) -> LossAndGradients:
         """Return loss and gradients, in twice as many parts whenever the memory does not hold one."""
         import tensorflow as tf
 
         while True:
             try:
-                if not self._decided:
-                    self._decide(batch, values)
-                return self._in_parts(batch, values)
+                self._some = self._some or self._faster(batch, values)
+                return self._in_parts(self._some, batch, values)
             except tf.errors.ResourceExhaustedError:
                 if self._parts >= (images := len(tf.nest.flatten(batch)[0])):
                     raise
                 self._parts = min(2 * self._parts, images)
                 _note(f"the memory of {self._names[0]} does not hold the batch: it is computed in {self._parts} parts")
 
-    def _in_parts(self, batch: Tensors, values: Tensors) -> tuple[tf.Tensor, Sequence[tf.Tensor]]:
+    def _in_parts(self, compiled: Gradients, batch: Tensors, values: Tensors) -> LossAndGradients:
         """Return the means of loss and gradients over the images, computed in parts one after the other."""
         import tensorflow as tf
 
@@ -116,27 +118,26 @@ class Steps:
         loss, summed = tf.constant(0.0), list[Any]()
         for first, last in pairwise(bounds):
             share = (last - first) / images
-            part, found = self._some(tf.nest.map_structure(lambda one, at=slice(first, last): one[at], batch), values)
+            part, found = compiled(tf.nest.map_structure(lambda one, at=slice(first, last): one[at], batch), values)
             loss += share * part
             summed = [share * one + (summed[place] if summed else 0.0) for place, one in enumerate(found)]
         return loss, summed
 
-    def _decide(self, batch: Tensors, values: Tensors) -> None:
-        """Time gradients in both precisions and keep the faster one; the weights stay."""
-        seconds, compiled = {}, {half: self._compiled(half) for half in (False, True)}
-        for half, self._some in compiled.items():
-            float(self._in_parts(batch, values)[0])  # compiles
+    def _faster(self, batch: Tensors, values: Tensors) -> Gradients:
+        """Time gradients in both precisions and return those of the faster one; the weights stay."""
+        whole, half = self._compiled(half=False), self._compiled(half=True)
+        seconds = []
+        for compiled in (whole, half):
+            float(self._in_parts(compiled, batch, values)[0])  # compiles
             began = time.perf_counter()
             for _ in range(TIMED):
-                loss, _found = self._in_parts(batch, values)
+                loss, _found = self._in_parts(compiled, batch, values)
             float(loss)  # waits for the GPU
-            seconds[half] = (time.perf_counter() - began) / TIMED
-        self._half = seconds[True] < GAIN * seconds[False]
-        self._some, self._decided = compiled[self._half], True
-        taken, (whole_s, half_s) = "bfloat16" if self._half else "float32", (seconds[False], seconds[True])
-        _note(
-            f"trains on {self._names[0]} in {taken}: {1e3 * whole_s:.1f} ms in float32, {1e3 * half_s:.1f} in bfloat16"
-        )
+            seconds.append((time.perf_counter() - began) / TIMED)
+        gains = seconds[1] < GAIN * seconds[0]
+        times = f"{1e3 * seconds[0]:.1f} ms in float32, {1e3 * seconds[1]:.1f} in bfloat16"
+        _note(f"trains on {self._names[0]} in {'bfloat16' if gains else 'float32'}: {times}")
+        return half if gains else whole
 
 
 def halvable(network: keras.Model) -> list[keras.layers.Layer]:
@@ -146,12 +147,15 @@ def halvable(network: keras.Model) -> list[keras.layers.Layer]:
     """
     import keras
 
-    names = ("BatchNormalization", "Dense", "GlobalAveragePooling2D", "InputLayer", "Normalization", "Rescaling")
-    kept = tuple(getattr(keras.layers, name) for name in names)
+    layers = keras.layers
+    kept = (
+        *(layers.BatchNormalization, layers.Dense, layers.GlobalAveragePooling2D),
+        *(layers.InputLayer, layers.Normalization, layers.Rescaling),
+    )
     found = list[Any]()
     for layer in network.layers:
-        found += halvable(layer) if isinstance(layer, keras.Model) else [] if isinstance(layer, kept) else [layer]
-    return found
+        found += halvable(layer) if isinstance(layer, keras.Model) else [layer]
+    return [layer for layer in found if not isinstance(layer, kept)]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from advisor.engine.history.changes import host_manifest
 from advisor.engine.question import resolve
 from advisor.engine.run import SearchResult
 from advisor.engine.scheduling.stopping import Stop
+from advisor.reporting import files
 from advisor.store import RunFolder
 from tests.builders import evaluation
 from tests.run_folders import candidates, write_run
@@ -193,7 +194,7 @@ def test_a_report_that_cannot_be_written_elsewhere_is_named_at_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(answers, "usable_cores", lambda: 2)
-    monkeypatch.setattr(answers, "WRITE_REPORT", "advisor.api.answers:no_such_function")
+    monkeypatch.setattr(files, "WRITE_AT", "advisor.reporting.files:no_such_function")
     write_run(tmp_path, [evaluation("mobilenet_v2_1.0_224")], manifest=host_manifest({}))
     here, there = reevaluate(runs=tmp_path, device=["raspberry-pi-4"])
     assert here.error == ""

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.integration
 
 IMAGES = np.random.default_rng(0).normal(size=(7, 12, 12, 3)).astype(np.float32)
 WANTED = np.random.default_rng(1).normal(size=(7, 4)).astype(np.float32)
-SEVERAL = ["the first GPU"]
+ONE_GPU = ["the first GPU"]
 
 
 class Small:
@@ -56,14 +56,14 @@ class Small:
 
         made = Steps(self.gradients, self.update, halvable(self.model), names)
         if half is not None:
-            made._decided, made._some = True, made._compiled(half)
+            made._some = made._compiled(half)
         batch = tf.constant(IMAGES), tf.constant(WANTED)
         return [float(made.run(batch, after=(tf.constant(0.1),))) for _ in range(steps)]
 
 
 def test_a_batch_that_the_memory_does_not_hold_is_computed_in_parts_with_the_same_result() -> None:
     whole, parts = Small(), Small(holds=2)
-    np.testing.assert_allclose(parts.trained(3, SEVERAL), whole.trained(3), rtol=1e-5)
+    np.testing.assert_allclose(parts.trained(3, ONE_GPU), whole.trained(3), rtol=1e-5)
     for one, other in zip(parts.model.get_weights(), whole.model.get_weights(), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
     assert parts.sizes[:2] == [7, 3]
@@ -74,12 +74,12 @@ def test_an_image_that_the_memory_does_not_hold_ends_the_training() -> None:
     import tensorflow as tf
 
     with pytest.raises(tf.errors.ResourceExhaustedError):
-        Small(holds=0).trained(1, SEVERAL)
+        Small(holds=0).trained(1, ONE_GPU)
 
 
 def test_in_bfloat16_weights_stay_float32_and_the_network_learns_as_well() -> None:
     half, whole = Small(), Small()
-    losses = half.trained(20, SEVERAL, half=True)
+    losses = half.trained(20, ONE_GPU, half=True)
     exact = whole.trained(20)
     assert losses != exact
     np.testing.assert_allclose(losses, exact, rtol=0.01)
@@ -89,7 +89,7 @@ def test_in_bfloat16_weights_stay_float32_and_the_network_learns_as_well() -> No
 
 
 def test_the_precision_is_the_faster_one_and_the_log_says_so(capfd: pytest.CaptureFixture[str]) -> None:
-    Small().trained(1, SEVERAL, half=None)
+    Small().trained(1, ONE_GPU, half=None)
     line = capfd.readouterr().err.strip().splitlines()[-1]
     assert line.startswith("trains on the first GPU in ")
     assert "ms in float32" in line
@@ -101,5 +101,4 @@ def test_a_gpu_learns_as_well_as_the_cpu() -> None:
     names = gpus()
     if not names:
         pytest.skip("TensorFlow sees no GPU on this machine")
-    there, here = Small(), Small()
-    np.testing.assert_allclose(there.trained(20, names, half=None), here.trained(20), rtol=0.02)
+    np.testing.assert_allclose(Small().trained(20, names, half=None), Small().trained(20), rtol=0.02)

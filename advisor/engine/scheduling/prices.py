@@ -101,8 +101,8 @@ class Prices:
         if not tuning_s:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
-        least = LEAST_SHARE if all(stage.epochs for stage in tuning) else 1.0 - 1e-9
-        return found if found > least else 0.0
+        shortened = all(stage.epochs for stage in tuning)
+        return found if found == 1.0 or (shortened and found > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""

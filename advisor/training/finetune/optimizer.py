@@ -82,8 +82,7 @@ class Optimizer:
             loss = tf.reduce_mean(losses * weights)
             head = self._model.get_layer("head").kernel
             whole = loss + 0.5 * self._penalty * tf.reduce_sum(tf.square(tf.convert_to_tensor(head)))
-        found = tape.gradient(whole, [weight.variable.value for weight in self._weights])
-        return loss, [tf.convert_to_tensor(one) for one in found]
+        return loss, tape.gradient(whole, [weight.variable.value for weight in self._weights])
 
     def _move(self, gradients: Sequence[tf.Tensor]) -> None:
         """Update the weights and their running means; a mean is a plain average until it has enough steps."""
