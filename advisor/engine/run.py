@@ -240,7 +240,7 @@ class _Search:
                 "stopped": asdict(self._stop),
             }
             if (trainers := self._trainers()) and trainers.gpu_failed:
-                more["trains_on"] = f"CPU: {trainers.gpu_failed}"
+                more["trains_on"] = f"CPU, after a failure on the GPU: {trainers.gpu_failed}"
         wall, cpu = self._durations.by_card(), self._durations.by_card(cpu=True)
         own = {"durations": durations, "durations_by_card": wall, "cpu_seconds_by_card": cpu}
         write_manifest(self._run, {**describe_run(self._resolved, candidates, plan), **own, **more})

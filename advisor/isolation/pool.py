@@ -308,7 +308,7 @@ class Trainers(ChildPool):
         self.tell: Callable[[str], None] = partial(print, file=sys.stderr, flush=True)
 
     def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
-        """Call as in any pool; one that failed on the GPU is repeated on the CPU, where all later ones are made.
+        """Call as in any pool; a call that failed on the GPU is repeated on the CPU, where all later calls run too.
 
         ``tell`` is called with a line about it.
         """
@@ -318,7 +318,7 @@ class Trainers(ChildPool):
             if self.gpu_failed or not (self._has_gpu and error.message.startswith(GPU_FAILURES)):
                 raise
             self.gpu_failed = error.message
-            self.tell(f"training goes on on the CPU: {error.message}")
+            self.tell(f"training failed, perhaps because of the GPU, and is repeated on the CPU: {error.message}")
         with self._lock:
             self._environment["CUDA_VISIBLE_DEVICES"] = "-1"
             idle, self._idle = self._idle, []

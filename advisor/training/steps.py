@@ -1,8 +1,7 @@
 """The steps of a training: gradients of a batch, then the update of the weights, on the CPU or on a GPU.
 
 On a GPU, the network computes in bfloat16 if that is faster there, and a batch that its memory does not hold is
-computed in parts. Weights, loss and update are in float32 everywhere, so that equal batches give equal trainings but
-for rounding. The batches and the exported file do not depend on the processor.
+computed in parts. Weights, loss, update and the exported file are in float32 everywhere, and the batches are the same.
 """
 
 from __future__ import annotations
@@ -47,9 +46,9 @@ def gpus() -> tuple[str, ...]:
 class Steps:
     """The steps of one training.
 
-    ``gradients`` returns the loss of a batch, which is a mean over its images, and the gradients of the weights from
-    the tensors of the batch and further values. ``update`` takes the gradients and further values. ``layers`` are those
-    that may compute in bfloat16: they neither end in the loss nor take statistics.
+    ``gradients`` takes the tensors of a batch and further values; it returns the loss, a mean over the images, and the
+    gradients of the weights. ``update`` takes these and further values. ``layers`` may compute in bfloat16, see
+    :func:`halvable`. ``names`` are those of the GPUs; None for the ones that TensorFlow sees.
     """
 
     def __init__(
