@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -29,12 +31,15 @@ from advisor.engine.pipeline.stage import (
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import over_images
 from advisor.isolation import CallLimits
+from advisor.store.files import write_atomically
 
 if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.task import HeadOnMaps, OnMaps, TaskFunctions
 
 HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
+
+EPOCHS = "epochs.json"  # In the folder of checkpoints: epochs done, all epochs, and the share of the seconds
 
 TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, memory_bytes=8_000_000_000))
 
@@ -60,15 +65,42 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         start = (results[head].path, recipe.layers) if head else None
-        return task.job(card, materials, materials.part(role), folders.model, start)
+        return task.job(card, materials, materials.part(role), folders, start)
 
     scope = Scope(card.name, training, purpose=purpose)
     seconds = task.seconds(card, workload.images[role], recipe.layers if head else 0.0)
     return Stage(
         StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} the network of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
-        reads=lambda materials: materials.part(role),
+        reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
     )  # fmt: skip
+
+
+def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
+    """Return how far a training is, see :data:`.stage.Epochs`; None before its first epoch, and where it has none."""
+    try:
+        done, epochs, share = json.loads((checkpoints / EPOCHS).read_text(encoding="utf-8"))
+    except (OSError, ValueError, TypeError):
+        return None
+    return done, epochs, share
+
+
+class _Progress:
+    """Writes how far a training is; its maps, before the first epoch, count too."""
+
+    def __init__(self, checkpoints: Path) -> None:
+        checkpoints.mkdir(parents=True, exist_ok=True)
+        self._file, self._began, self._first = checkpoints / EPOCHS, time.monotonic(), 0.0
+        self._file.unlink(missing_ok=True)  # of a training that was ended
+
+    def __call__(self, done: int, epochs: int) -> None:
+        now = time.monotonic()
+        if not done:
+            self._first = now
+            return
+        left_s = (epochs - done) * (now - self._first) / done
+        row = done, epochs, (now - self._began) / (now - self._began + left_s)
+        write_atomically(self._file, json.dumps(row))
 
 
 def answered(
@@ -95,12 +127,13 @@ def train(
     seed: int,
     path: Path,
     start: tuple[Path, float] | None = None,
+    checkpoints: Path | None = None,
 ) -> None:
     """Train a card's network and write its float file, and the weights of its head beside it.
 
     ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is that of fine-tuning:
     the float file of an earlier training, and the share of the backbone's layers that learn, from the top; None for a
-    new head on a frozen backbone.
+    new head on a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`; None writes none.
     """
     import numpy as np
 
@@ -116,6 +149,7 @@ def train(
         if start:
             with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
                 begun = HeadStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
-        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun)
+        tell = _Progress(checkpoints) if checkpoints else lambda _done, _epochs: None
+        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun, tell)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from advisor.engine.data_check import DataCheck, LabelChecker
     from advisor.engine.pipeline.evaluation.scorer import Judge
     from advisor.engine.pipeline.materials import FloatModel, Images, Materials, Part, Purpose, Role, Workload
-    from advisor.engine.pipeline.stage import Job, Scope, Source, Stage
+    from advisor.engine.pipeline.stage import Folders, Job, Scope, Source, Stage
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
@@ -170,7 +170,7 @@ class OnMaps(Task):
         """Return the rough seconds of learning from so many images, or of fine-tuning a share of the layers too."""
 
     @abstractmethod
-    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: tuple[Path, float] | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: tuple[Path, float] | None) -> Job:
         """Return the training that writes the float file; ``start`` is as of :func:`.on_maps.train`."""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -207,10 +207,10 @@ class HeadOnMaps(OnMaps):
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images
 
-    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: tuple[Path, float] | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: tuple[Path, float] | None) -> Job:
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks.on_maps import train
 
         images, classes = tuple(zip(part.paths, part.objects, strict=True)), len(materials.require_images().classes)
         weights, seed = materials.weights[card.name], materials.question.seed
-        return partial(train, card, weights, images, classes, self.name, seed, path, start)
+        return partial(train, card, weights, images, classes, self.name, seed, to.model, start, to.checkpoints)

@@ -88,7 +88,7 @@ class Prices:
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
         """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
 
-        A training without checkpoints ends as a whole, or not at all.
+        A training whose result is always complete ends as a whole, or not at all.
         """
         if self._limit is None:
             return 1.0
@@ -101,7 +101,7 @@ class Prices:
         if not tuning_s:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
-        shortened = all(stage.epochs for stage in tuning)
+        shortened = all(stage.keep_if for stage in tuning)
         return found if found == 1.0 or (shortened and found > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.training import HEAD
@@ -12,7 +11,7 @@ from advisor.tasks.task import OnMaps, TaskFunctions
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.engine.pipeline.materials import Materials, Part
-    from advisor.engine.pipeline.stage import Job
+    from advisor.engine.pipeline.stage import Folders, Job
 
 
 class Anomaly(OnMaps):
@@ -39,13 +38,13 @@ class Anomaly(OnMaps):
 
         return cost.CONVERT_S * 3 + cost.reading_s(card, images)
 
-    def job(self, card: Card, materials: Materials, part: Part, path: Path, start: object) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: object) -> Job:
         """Return the job that learns what is usual in the good images of a part."""
         from advisor.tasks.anomaly.network import learn
 
         rows = zip(part.paths, part.groups or part.indices, part.labels, strict=True)
         images = [(path, group) for path, group, label in rows if not label]
-        return partial(learn, card, materials.weights[card.name], images, materials.question.seed, path)
+        return partial(learn, card, materials.weights[card.name], images, materials.question.seed, to.model)
 
 
 ANOMALY = Anomaly(

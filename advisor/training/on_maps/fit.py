@@ -63,12 +63,18 @@ class TrainableHead:
     finish: Callable[[NDArray[np.float32], Sequence[Any]], None] | None = None  # takes the logits at the end
 
 
+Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
+
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 """Makes a head with new weights from the shapes of the maps, the finest first, and the number of classes."""
 
 
 def fit(
-    head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None = None
+    head: TrainableHead,
+    data: Images,
+    hyperparameters: Hyperparameters,
+    backbone: keras.Model | None = None,
+    tell: Tell = lambda _done, _epochs: None,
 ) -> None:
     """Fit a head, alone or with its backbone; its model gets the trained weights.
 
@@ -77,7 +83,7 @@ def fit(
     """
     if head.begin:
         head.begin(data.labels)
-    training = _Training(head, data, hyperparameters, backbone)
+    training = _Training(head, data, hyperparameters, backbone, tell)
     run(training)
     training.finish()
 
@@ -90,13 +96,18 @@ class _Training:
     """AdamW on the weights of a network, and the running mean of them."""
 
     def __init__(
-        self, head: TrainableHead, data: Images, hyperparameters: Hyperparameters, backbone: keras.Model | None
+        self,
+        head: TrainableHead,
+        data: Images,
+        hyperparameters: Hyperparameters,
+        backbone: keras.Model | None,
+        tell: Tell,
     ) -> None:
         import tensorflow as tf
 
         from advisor.training.convolution import folded
 
-        self._head, self._data, self._hyperparameters = head, data, hyperparameters
+        self._head, self._data, self._hyperparameters, self._tell = head, data, hyperparameters, tell
         self._live = _live(backbone) if backbone and hyperparameters.batch_statistics else []
         self._backbone = folded(backbone) if backbone else None
         self._learning = folded(backbone, self._live) if self._live else self._backbone
@@ -113,6 +124,7 @@ class _Training:
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
         self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
+        tell(0, self._last)
 
     def goes_on(self) -> bool:
         """Return whether an epoch is left."""
@@ -144,6 +156,7 @@ class _Training:
         self._epochs += 1
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training diverged", "lower the learning rate")
+        self._tell(self._epochs, self._last)
 
     def finish(self) -> None:
         """Set the weights to their running means, and let the head take the logits of the images as they are."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.network import flatbuffer, freeze
 from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.fit import Hyperparameters, MakeHead, TrainableHead, fit
+from advisor.training.on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit
 from advisor.training.on_maps.kept import LabelledImages, keep_maps, keep_photographs, listed
 
 if TYPE_CHECKING:
@@ -78,12 +78,13 @@ def train(
     seed: int,
     folder: Path,
     start: HeadStart | None = None,
+    tell: Tell = lambda _done, _epochs: None,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
 
     ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
-    a frozen backbone. Raises StageError if the maps do not fit on disk, an image cannot be read, or the training
-    diverged.
+    a frozen backbone. ``tell`` is called after each epoch. Raises StageError if the maps do not fit on disk, an image
+    cannot be read, or the training diverged.
     """
     import keras
 
@@ -98,9 +99,9 @@ def train(
         if start:
             head.model.set_weights(start.head)
             freeze(maps, start.share)
-            fit(head, keep_photographs(images, spec, folder), replace(kind.tuned(start.share), seed=seed), maps)
+            fit(head, keep_photographs(images, spec, folder), replace(kind.tuned(start.share), seed=seed), maps, tell)
         else:
-            fit(head, keep_maps(maps, images, spec, folder, seed), replace(kind.hyperparameters, seed=seed))
+            fit(head, keep_maps(maps, images, spec, folder, seed), replace(kind.hyperparameters, seed=seed), tell=tell)
         return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights())
     finally:
         keras.backend.clear_session()
