@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 NONE, HEAD, HEAD_SUBSET = "none", "head", "head_subset"
 FINETUNE_CACHED, FINETUNE_TOP, FINETUNE_ALL = "finetune_cached", "finetune_top", "finetune_all"
@@ -89,18 +90,30 @@ def recipe_of(name: str) -> TrainingRecipe:
     return TRAININGS.get(name, _OTHER)
 
 
-def shift_of(training: str, images: int) -> tuple[float, float]:
+class Gain(NamedTuple):
+    """What fine-tuning gains over the head alone."""
+
+    share: float  #: share (0-1) of the head's errors that it removes
+    spread: float  #: standard deviation of ``share``
+
+
+def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[float, float]:
     """Return what a recipe adds to the logarithm of the error of the head alone, and its standard deviation.
 
-    Fine-tuning gains less from few images.
+    ``measured`` is the gain of fine-tuning for a task where that is known. Otherwise it is the recipe's, and less from
+    few images.
     """
     recipe = recipe_of(training)
     if recipe.first_look:
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
-    gain = recipe.gain * (MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0)
-    return math.log(1.0 - gain), recipe.spread / (1.0 - gain)
+    if recipe.tunes_backbone and measured:
+        gain, spread = measured
+    else:
+        gain = recipe.gain * (MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0)
+        spread = recipe.spread
+    return math.log(1.0 - gain), spread / (1.0 - gain)
 
 
 def choosable() -> tuple[str, ...]:

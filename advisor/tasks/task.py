@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from advisor.core.errors import UsageError
-from advisor.core.training import choosable, recipe_of
+from advisor.core.training import Gain, choosable, recipe_of
 
 if TYPE_CHECKING:
     from advisor.catalog.cards import Card
@@ -59,6 +59,7 @@ class Task(ABC):
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
+    tuning: Gain | None = None  # what fine-tuning gains where that is measured; None: that of the recipe
     side: int = 0  # side of the input in pixels; 0 for that of each card
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none

@@ -41,7 +41,7 @@ all its layers are."""
 COMPRESS_S: Mapping[str, float] = {"float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0}
 """Seconds of a compression recipe on MobileNetV2, after its calibration."""
 
-READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 40.0
+READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 15.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and
 its conversion."""
 
@@ -51,7 +51,7 @@ READING, SCORING = 2.3, 1.4  # CPU seconds of features and of answers over those
 
 CAPTURE_TESTS, CAPTURE_S = 14, 0.0012  # Tests of robust accuracy, and seconds that one change of an image takes
 
-DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING, DETECTOR_TUNING_ALL = 9.0, 0.7, 200.0, 460.0
+DETECTOR_MAPS, DETECTOR_IMAGE_S, DETECTOR_TUNING, DETECTOR_TUNING_ALL = 9.0, 0.24, 60.0, 260.0
 """Runs in LiteRT of a detector's maps, with reading and changing the image; seconds of all epochs of its head for an
 image; runs in LiteRT of all epochs of a backbone of which some layers learn too, or all. BCCD's 205 training images
 took MobileNetV2 at 320 pixels 55, 150 and 434 CPU seconds on an Intel Xeon of 2.8 GHz; all layers take 2.3 times as

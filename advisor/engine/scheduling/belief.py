@@ -101,7 +101,8 @@ class AccuracyBelief:
         networks = tuple(dict.fromkeys(CardTraining.of(each) for each in plan.configurations()))
         errors = np.array([math.log(100.0 - prior_accuracy(cards[each.card], "float32")) for each in networks])
         published = errors - errors.mean()
-        shifts = [shift_of(each.training, plan.images) for each in networks]
+        gain = plan.workload.question.of_task.tuning
+        shifts = [shift_of(each.training, plan.images, gain) for each in networks]
         families, names = [cards[each.card].family for each in networks], [each.card for each in networks]
         trainings = [each.training for each in networks]
         sizes = np.array([math.log(max(1, cards[each.card].macs)) for each in networks])
@@ -144,9 +145,26 @@ class AccuracyBelief:
         return found
 
 
-def seen(evaluation: Evaluation) -> tuple[float, float]:
-    """Return the logarithm of the error in % that a result shows, and the variance of its noise."""
-    images = (evaluation.accuracy.n if evaluation.accuracy else 0) or UNKNOWN_IMAGES
+def images_of(evaluation: Evaluation, share: bool = True) -> int:
+    """Return how many images, each right or wrong, have the noise of an accuracy.
+
+    Of a ``share`` of right images, that is their number. Another figure, such as a mean over classes of boxes, has the
+    noise of its interval.
+    """
+    accuracy = evaluation.accuracy
+    own = (accuracy.n if accuracy else 0) or UNKNOWN_IMAGES
+    if share or accuracy is None or not accuracy.standard_error:
+        return own
+    error = min(max(100.0 - accuracy.value, 50.0 / own), 99.0)
+    return max(1, round(error * (100.0 - error) / accuracy.standard_error**2))
+
+
+def seen(evaluation: Evaluation, share: bool = True) -> tuple[float, float]:
+    """Return the logarithm of the error in % that a result shows, and the variance of its noise.
+
+    ``share`` is that of :func:`images_of`.
+    """
+    images = images_of(evaluation, share)
     error = max(100.0 - accuracy_of(evaluation), 50.0 / images, LEAST_ERROR)  # at best, half an image is wrong
     return math.log(error), noise(error, images)
 

@@ -34,7 +34,15 @@ from advisor.core.units import show_seconds
 from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.scheduling.belief import UNKNOWN_IMAGES, AccuracyBelief, CardTraining, FormStep, noise, seen
+from advisor.engine.scheduling.belief import (
+    UNKNOWN_IMAGES,
+    AccuracyBelief,
+    CardTraining,
+    FormStep,
+    images_of,
+    noise,
+    seen,
+)
 from advisor.engine.scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine.scheduling.prices import Prices, TimeLimit, share_of_gain
 from advisor.engine.space.plan import Plan
@@ -112,6 +120,7 @@ class WorthRule:
         self._point = float(preference.loss(1.0, 0.0, 0.0))
         self._shown = float(preference.loss(0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
+        self._share = plan.workload.question.of_task.probabilities  # the accuracy is a share of right images
         self._train = plan.workload.images.get(Role.TRAIN, 0)
         self.planned = set[FormStep]()  # the steps that are expected to begin
         self._made, self._closed = dict[FormStep, FormCost](), set[FormStep]()  # the forms that are there; the others
@@ -126,7 +135,9 @@ class WorthRule:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
         if step not in self._made and step == self._floats(step.network):
-            self.belief = self.belief.told(self.belief.place[step.network], *seen(evaluation))
+            self.belief = self.belief.told(self.belief.place[step.network], *seen(evaluation, self._share))
+            if not self._share:
+                self._images = images_of(evaluation, self._share)
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
     def next(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
@@ -314,7 +325,8 @@ class WorthRule:
 
     def _mean(self, place: int, share: float) -> float:
         """Return the expected logarithm of the error of a network after a share (0-1) of its whole fine-tuning."""
-        shift = shift_of(self.belief.networks[place].training, self._plan.images)[0]
+        gain = self._plan.workload.question.of_task.tuning
+        shift = shift_of(self.belief.networks[place].training, self._plan.images, gain)[0]
         return float(self.belief.mean[place]) - shift * (1.0 - share_of_gain(share, self._train))
 
     def _gain(self, log_error: float | Floats, cost: FormCost, pick: Pick, more: float | Floats = 0.0) -> Floats:

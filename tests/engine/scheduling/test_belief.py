@@ -9,7 +9,8 @@ from hypothesis import given, settings, strategies as st
 
 from advisor.core.evaluation import Evaluation
 from advisor.core.quantity import Provenance, Quantity
-from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, noise, seen
+from advisor.core.training import Gain, shift_of
+from advisor.engine.scheduling.belief import FILE_SD, AccuracyBelief, CardTraining, images_of, noise, seen
 from tests.builders import evaluation
 from tests.engine.scheduling.searches import BEST, EXPENSIVE, OTHER, PLAN, TUNED, TWIN, WEAK, of_cards
 
@@ -97,6 +98,23 @@ def test_what_a_result_shows_is_finite_and_more_images_show_it_more_clearly(
     assert 0.0 < variance < math.inf
     error = max(100.0 - accuracy, 50.0 / images)  # half an image at least
     assert noise(error, images + more) < noise(error, images)
+
+
+def test_a_figure_that_is_no_share_of_images_has_the_noise_of_its_interval() -> None:
+    figure = Quantity(90.0, "%", Provenance.MEASURED, 87.0, 93.0, 0.95, 87)
+    result = replace(evaluation(), accuracy=figure)
+    assert images_of(result) == 87 == images_of(replace(result, accuracy=replace(figure, low=None)), share=False)
+    like = images_of(result, share=False)
+    assert 0.9 * 0.1 / like == pytest.approx((0.06 / 3.92) ** 2, rel=0.01)
+    assert seen(result, share=False)[1] < seen(result)[1]
+    assert images_of(replace(result, accuracy=replace(figure, value=100.0, low=99.0, high=100.0)), share=False) > 0
+
+
+def test_a_measured_gain_of_a_task_is_expected_from_fine_tuning_whatever_the_images() -> None:
+    for images in (100, 5000):
+        shift, spread = shift_of("finetune_all", images, Gain(0.5, 0.1))
+        assert (shift, spread) == pytest.approx((math.log(0.5), 0.2))
+    assert shift_of("head", 100, Gain(0.5, 0.1)) == shift_of("head", 100)
 
 
 def test_no_error_on_a_few_images_is_believed_less_than_on_many() -> None:
