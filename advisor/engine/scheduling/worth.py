@@ -222,12 +222,15 @@ class WorthRule:
         return there and (first or self.prices.share((step,)) > 0.0) and not (tuned and self._hopeless(step.network))
 
     def reason(self, network: CardTraining) -> str:
-        """Return why a network does not start."""
+        """Return why a network does not start, or why no further form of it is made."""
         place, pick = self.belief.place[network], self._pick()
         below = [each for each in self._below(network) if each not in self._made]
         if any(each in self._closed for each in below):
             return "no lighter training of this model was evaluated"
         mean, best = (100.0 - math.exp(each) for each in (float(self.belief.mean[place]), self._least(place, pick)))
+        if self._floats(network) in self._made:
+            why = "would not be picked" if self._hopeless(network) else "is not worth its CPU time"
+            return f"form not made: the fine-tuned network has about {mean:.1f} %, and one more form of it {why}"
         expected = f"not fine-tuned: it is expected to reach {mean:.1f} %, at most {best:.1f} %"
         if self._hopeless(network):
             return f"{expected}, and would not be picked"

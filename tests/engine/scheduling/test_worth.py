@@ -257,6 +257,14 @@ def test_why_a_network_is_not_fine_tuned() -> None:
     assert f"--training {TUNED}" in worth
 
 
+def test_of_a_network_that_was_fine_tuned_only_a_form_is_not_made() -> None:
+    made = told(rule(), **{BEST: 96.0, OTHER: 50.0, WEAK: 96.0})
+    made.tell(result(PLAN, PLAN.configuration(WEAK, "float32", 1, TUNED), 90.0))
+    worse = made.reason(CardTraining(WEAK, TUNED))
+    assert worse.startswith("form not made: the fine-tuned network has about 9")
+    assert "not fine-tuned" not in worse
+
+
 def test_everything_may_begin_but_what_cannot_be_picked() -> None:
     made = told(rule(), **{BEST: 96.0, OTHER: 50.0})
     assert not made.may_begin(FormStep(CardTraining(OTHER, TUNED), "float32")), "it would not be picked"
