@@ -139,7 +139,12 @@ PARSED: list[tuple[dict[str, Any], dict[str, object]]] = [
     ({**PHOTOS, "training": ["head"]}, {"question.trainings": ("head",)}),
     (PHOTOS, {"question.trainings": ("head", "finetune_cached"), "question.tuning_limited": True}),
     ({**PHOTOS, "training": ["finetune_cached"]}, {"question.tuning_limited": False}),
-    ({"task": "object-detection", **PHOTOS}, {"question.trainings": ("head",), "question.tuning_limited": True}),
+    (
+        {"task": "object-detection", **PHOTOS},
+        {"question.trainings": ("head", "finetune_all"), "question.tuning_limited": True},
+    ),
+    ({"task": "segmentation", **PHOTOS}, {"question.trainings": ("head", "finetune_all")}),
+    ({"task": "object-counting", **PHOTOS}, {"question.trainings": ("head",)}),
     ({"task": "object-detection", **PHOTOS, "training": ["head"]}, {"question.of_task": TASKS["object-detection"]}),
     ({"executor": "local"}, {"execution.executor": "local", "execution.cluster": ""}),
     ({"executor": "ray"}, {"execution.executor": "ray", "execution.cluster": ""}),
