@@ -9,6 +9,7 @@ from rich.console import Console
 
 from advisor.core.evaluation import HOST
 from advisor.core.quantity import Provenance
+from advisor.core.training import recipe_of
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
 from advisor.reporting.blocks import DataTable, Paragraph, Span, TableColumn, Words, show
@@ -64,9 +65,10 @@ def sentences(view: PlanView) -> Iterator[str]:
     if question.tuning_limited and view.tuning_s:
         tuned, possible = view.tuned
         which = f"the most promising {tuned} of {possible} cards" if tuned < possible else plural(possible, "card")
+        recipe = next(each for each in question.trainings if recipe_of(each).tunes_backbone)
         yield (
-            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} (finetune_cached). --training head "
-            "leaves it out; --training finetune_cached tunes every card that can still win."
+            f"Fine-tuning: about {show_seconds(view.tuning_s)} of this, for {which} ({recipe}). --training head "
+            f"leaves it out; --training {recipe} tunes every card that can still win."
         )
     yield _weights(view)
     yield "Nothing was spent. To start, use the same options with advisor search."

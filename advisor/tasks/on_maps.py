@@ -68,9 +68,10 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         return task.job(card, materials, materials.part(role), folders, start)
 
     scope = Scope(card.name, training, purpose=purpose)
+    which = "the final network" if purpose is Purpose.SHIP else "the network"  # both may learn at the same time
     seconds = task.seconds(card, workload.images[role], recipe.layers if head else 0.0)
     return Stage(
-        StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} the network of",
+        StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} {which} of",
         (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from advisor.engine.preview import preview
 from advisor.engine.question import resolve
 from advisor.reporting.listings import print_calibrated, print_card, print_device
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
-from advisor.tasks import DETECTION
+from advisor.tasks import COUNTING, DETECTION
 from advisor.tflite.macs import Work
 from tests.datasets.boxes.writers import photos, write_table
 from tests.datasets.folders import make
@@ -151,7 +151,8 @@ def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: 
     lines = lines_of(monkeypatch, tmp_path, data, task=DETECTION.name)
     assert "Images: 60 with 120 boxes in 2 classes, 60 in each." in lines
     assert "Boxes: 76 for training, 20 in validation, 24 held out." in lines
-    assert not any("fine-tun" in line.lower() for line in lines)
+    assert any("(finetune_all). --training head leaves it out" in line for line in lines)
+    assert not any("fine-tun" in line.lower() for line in lines_of(monkeypatch, tmp_path, data, task=COUNTING.name))
 
 
 def test_images_with_classes_have_no_boxes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,22 +28,25 @@ def test_classification_has_every_recipe_and_the_default_ones() -> None:
     assert (CLASSIFICATION.trainings, CLASSIFICATION.default) == (choosable(), DEFAULT)
 
 
-@pytest.mark.parametrize("task", [DETECTION, COUNTING], ids=lambda task: task.name)
-def test_a_detector_is_fine_tuned_only_if_asked(task: Task) -> None:
+@pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION], ids=lambda task: task.name)
+def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None:
     assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
-    assert not any(recipe_of(name).tunes_backbone for name in task.default)
+    tuned = {name for name in task.default if recipe_of(name).tunes_backbone}
+    assert tuned == (set() if task is COUNTING else {FINETUNE_ALL})
+    assert bool(tuned) == (task.tuning is not None)
 
 
-@pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 14)])
-def test_only_of_a_detector_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
+@pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
+def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
     some, every = (task.head.tuned(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
     assert (some.epochs, some.batch_statistics) == (14, False)
-    assert (every.epochs, every.batch_statistics) == (epochs, task is DETECTION)
-    assert (every == some) == (task is not DETECTION)
+    assert (every.epochs, every.batch_statistics) == (epochs, task is not COUNTING)
+    assert (every == some) == (task is COUNTING)
 
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
     own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards", "guarantees", "other_conditions"}
+    own |= {"default", "tuning"}
     facts = [{name: value for name, value in vars(each).items() if name not in own} for each in (COUNTING, DETECTION)]
     assert facts[0] == facts[1]
 

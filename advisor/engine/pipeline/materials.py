@@ -241,10 +241,11 @@ class Workload:
         return ("float32",) if recipe_of(training).first_look else self.recipes
 
     def variants_of(self, card: Card) -> tuple[Variant, ...]:
-        """Return the variants of a card: all, or of a finished file the only one."""
-        if not card.form:
+        """Return the variants of a card: all; of one that is never trained, those of the lightest training or form."""
+        if not card.as_it_is:
             return self.variants
-        return ((next((each for each in self.trainings if recipe_of(each).base), self.trainings[0]), card.form),)
+        base = next((each for each in self.trainings if recipe_of(each).base), self.trainings[0])
+        return ((base, card.form),) if card.form else tuple(each for each in self.variants if each[0] == base)
 
     def judged(self, training: str) -> bool:
         """Return whether a model of this training may be a finalist; a first look is none."""

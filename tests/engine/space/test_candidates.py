@@ -16,7 +16,7 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Status
-from advisor.core.training import HEAD, HEAD_SUBSET
+from advisor.core.training import HEAD_SUBSET
 from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
 from advisor.engine.pipeline.stage import StageName
@@ -140,7 +140,7 @@ def test_a_limit_of_the_drop_brings_heavier_recipes_to_classifiers_alone() -> No
 def test_a_large_set_of_boxes_gets_no_first_look() -> None:
     images = boxed_images()
     large = replace(images, split=replace(images.split, train=tuple(range(LARGE + 1))))
-    assert replace(resolve_cards(asked()), images=large).trainings == (HEAD,)
+    assert replace(resolve_cards(asked()), images=large).trainings == DETECTION.default
     assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == HEAD_SUBSET
 
 
