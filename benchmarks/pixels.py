@@ -27,6 +27,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.compression.calibration import CALIBRATION, CalibrationImages, choose
 from advisor.compression.recipes import make_file
 from advisor.compression.recipes.base import RecipeInputs
+from advisor.core.training import FINETUNE_ALL, recipe_of
 from advisor.datasets.images import InputSpec, load
 from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.engine.question import resolve
@@ -48,7 +49,7 @@ HEADER = ("task", "method", "split", "figure % (95 %)", "by class, or pixels %",
 REMARKS = (
     "Segmentation: mean IoU on the hold-out. LR-ASPP is plain Keras on the same backbone with its pretrained weights, "
     "all layers learning, BatchNorm frozen, Adam at 1e-4: the same images, loss (not adjusted) and mirroring, "
-    "for as many CPU seconds.",
+    "for as many CPU seconds. U-Net begins from new weights: a quarter of the channels, BatchNorm, Adam at 1e-3.",
     "Anomaly: AUROC of images on the hold-out, learnt from good tiles alone. PatchCore (K. Roth et al., 2022) has maps "
     "of the strides 8 and 16, averaged over 3 x 3 cells, and a memory of 4,000 patches by greedy choice among 40,000.",
     "Student of a frozen teacher (G. Wang et al., 2021): MobileNetV2 of width 0.35 with new weights learns both maps "
@@ -101,8 +102,8 @@ def spec_of(card: Card) -> InputSpec:
     return InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
 
 
-def segmenters(images: Images, seed: int, folder: Path) -> Iterator[Row]:
-    """Yield the product's decoder, and LR-ASPP in plain Keras."""
+def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator[Row]:
+    """Yield the product's decoder, or both it and its backbone ``tuned``, and networks in plain Keras in equal time."""
     card, judged = load_catalogue()[CARD].at(SEGMENTATION.side), images.part(Role.HOLDOUT)
     part = images.part(Role.LEARNT)
     learnt, classes = list(zip(part.paths, part.objects, strict=True)), len(images.classes)
@@ -119,20 +120,48 @@ def segmenters(images: Images, seed: int, folder: Path) -> Iterator[Row]:
     began = time.process_time()
     train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "head.tflite")
     seconds = time.process_time() - began
-    yield row("decoder on kept maps (advisor)", folder / "head.tflite", seconds)
-    began = time.process_time()
-    plain_lraspp(card, SEGMENTATION.learns_from(learnt, seed), classes, seconds, folder / "plain.tflite")
-    yield row("LR-ASPP, plain Keras", folder / "plain.tflite", time.process_time() - began)
+    if tuned:
+        started = folder / "head.tflite", recipe_of(FINETUNE_ALL).layers
+        train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "tuned.tflite", started)
+        seconds = time.process_time() - began
+        yield row("decoder and backbone (advisor)", folder / "tuned.tflite", seconds)
+    else:
+        yield row("decoder on kept maps (advisor)", folder / "head.tflite", seconds)
+    shown, longer = SEGMENTATION.learns_from(learnt, seed), " as long as decoder and backbone" if tuned else ""
+    for name, network in (("LR-ASPP", lraspp), ("U-Net", unet)):
+        began, path = time.process_time(), folder / "plain.tflite"
+        plain(network(card, classes), card, shown, seconds, path)
+        yield row(f"{name}{longer}, plain Keras", path, time.process_time() - began)
 
 
-def plain_lraspp(card: Card, learnt: Sequence[tuple[Path, Any]], classes: int, seconds: float, path: Path) -> None:
-    """Train MobileNetV3's segmentation head (A. Howard et al., 2019) with its backbone for some CPU seconds."""
+def unet(card: Card, classes: int) -> tuple[Any, float, bool]:
+    """Return a new U-Net (O. Ronneberger et al., 2015) with a quarter of its channels: for :func:`plain`."""
     import keras
-    import tensorflow as tf
 
-    from advisor.training.finetune.network import flatbuffer
+    layers, kept = keras.layers, []
 
-    side, draw = card.input_size, np.random.default_rng(0)
+    def twice(maps: Any, width: int) -> Any:
+        for _ in range(2):
+            maps = layers.ReLU()(layers.BatchNormalization()(layers.Conv2D(width, 3, padding="same")(maps)))
+        return maps
+
+    image = keras.Input((card.input_size, card.input_size, 3))
+    maps = image
+    for width in (16, 32, 64, 128):
+        kept.append(twice(maps, width))
+        maps = layers.MaxPooling2D()(kept[-1])
+    maps = twice(maps, 256)
+    for before in reversed(kept):
+        maps = layers.Conv2DTranspose(before.shape[-1], 2, 2)(maps)
+        maps = twice(layers.Concatenate()([before, maps]), before.shape[-1])
+    return keras.Model(image, layers.Conv2D(classes, 1)(maps)), 1e-3, True
+
+
+def lraspp(card: Card, classes: int) -> tuple[Any, float, bool]:
+    """Return the head LR-ASPP (A. Howard et al., 2019) on the card's backbone: for :func:`plain`."""
+    import keras
+
+    side = card.input_size
     model = build_model(card, fetch(card))
     maps = with_maps(keras.Model(model.inputs[0], model.output["features"]))
     image, layers = keras.Input((side, side, 3)), keras.layers
@@ -141,15 +170,30 @@ def plain_lraspp(card: Card, learnt: Sequence[tuple[Path, Any]], classes: int, s
     merged = layers.Multiply()([layers.Conv2D(128, 1, activation="relu")(high), gate])
     merged = layers.Conv2D(classes, 1)(layers.Resizing(side // 8, side // 8)(merged))
     logits = layers.Add()([merged, layers.Conv2D(classes, 1)(low)])
-    whole = keras.Model(image, layers.Resizing(side, side, name="scores")(logits))
-    optimizer = keras.optimizers.Adam(1e-4)
+    return keras.Model(image, layers.Resizing(side, side, name="scores")(logits)), 1e-4, False
+
+
+def plain(
+    made: tuple[Any, float, bool], card: Card, learnt: Sequence[tuple[Path, Any]], seconds: float, path: Path
+) -> None:
+    """Train a network for some CPU seconds by Adam and write its file.
+
+    ``made`` is the network, its rate, and whether its BatchNorm learns.
+    """
+    import keras
+    import tensorflow as tf
+
+    from advisor.training.finetune.network import flatbuffer
+
+    (whole, rate, new), side, draw = made, card.input_size, np.random.default_rng(0)
+    optimizer, classes = keras.optimizers.Adam(rate), whole.outputs[0].shape[-1]
     pixels = np.stack([load(each, side) for each, _ in learnt])
     masks = np.stack([resized(mask.labels(), (side, side)) for _, mask in learnt])
 
     @tf.function
     def step(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
-            loss = _loss(whole(images, training=False), labels, np.zeros(classes, np.float32))
+            loss = _loss(whole(images, training=new), labels, np.zeros(classes, np.float32))
         weights = list(whole.trainable_variables)
         optimizer.apply_gradients(zip(tape.gradient(loss, [each.value for each in weights]), weights, strict=True))
         return loss
@@ -307,7 +351,8 @@ def student(seconds: float, card: Card, paths: Sequence[Path], seed: int) -> Hea
 
 
 RUNS: Mapping[str, tuple[Task, Callable[[Images, int, Path], Iterator[Row]]]] = {
-    "segmentation": (SEGMENTATION, segmenters),
+    "segmentation": (SEGMENTATION, partial(segmenters, False)),
+    "fine-tuned": (SEGMENTATION, partial(segmenters, True)),
     "gaussian": (ANOMALY, gaussians),
     "patchcore": (ANOMALY, partial(others, {"PatchCore": patch_core})),
     "student": (
