@@ -72,7 +72,7 @@ def measured(task: HeadOnMaps, seed: int) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         model, found = Path(folder) / "model.tflite", Path(folder) / task.functions.answers
         pairs = list(zip(learnt.paths, learnt.objects, strict=True))
-        train(card, fetch(card), pairs, len(classes), task.name, seed, model)
+        train(card, fetch(card), pairs, len(classes), task.name, seed, model, model.parent)
         figures = []
         for role in (Role.HOLDOUT, Role.VALIDATION):
             answer(False, model, images.part(role).paths, input_spec(card), found, classes)

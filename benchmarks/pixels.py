@@ -118,11 +118,11 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
         return name, percent(reached.figure), by_class, round(seconds)
 
     began = time.process_time()
-    train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "head.tflite")
+    train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "head.tflite", folder)
     seconds = time.process_time() - began
     if tuned:
         started = folder / "head.tflite", recipe_of(FINETUNE_ALL).layers
-        train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "tuned.tflite", started)
+        train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "tuned.tflite", folder, started)
         seconds = time.process_time() - began
         yield row("decoder and backbone (advisor)", folder / "tuned.tflite", seconds)
     else:

@@ -108,11 +108,9 @@ def shift_of(training: str, images: int, measured: Gain | None = None) -> tuple[
         return -math.log(1.0 - recipe_of(HEAD).gain), recipe_of(HEAD).spread
     if recipe.over != HEAD:
         return 0.0, 0.0
-    if recipe.tunes_backbone and measured:
-        gain, spread = measured
-    else:
-        gain = recipe.gain * (MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0)
-        spread = recipe.spread
+    of_images = MANY * images / (images + FEW_IMAGES) if recipe.tunes_backbone else 1.0
+    own = Gain(recipe.gain * of_images, recipe.spread)
+    gain, spread = measured if recipe.tunes_backbone and measured else own
     return math.log(1.0 - gain), spread / (1.0 - gain)
 
 

@@ -127,14 +127,14 @@ def train(
     task: str,
     seed: int,
     path: Path,
+    checkpoints: Path,
     start: tuple[Path, float] | None = None,
-    checkpoints: Path | None = None,
 ) -> None:
     """Train a card's network and write its float file, and the weights of its head beside it.
 
     ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is that of fine-tuning:
     the float file of an earlier training, and the share of the backbone's layers that learn, from the top; None for a
-    new head on a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`; None writes none.
+    new head on a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`.
     """
     import numpy as np
 
@@ -150,7 +150,7 @@ def train(
         if start:
             with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
                 begun = HeadStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
-        tell = _Progress(checkpoints) if checkpoints else lambda _done, _epochs: None
+        tell = _Progress(checkpoints)
         trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun, tell)
     path.write_bytes(trained.data)
     np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)

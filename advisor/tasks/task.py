@@ -59,7 +59,7 @@ class Task(ABC):
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
-    tuning: Gain | None = None  # what fine-tuning gains where that is measured; None: that of the recipe
+    gain: Gain | None = None  # what fine-tuning gains where that was measured; None: what the recipe gains
     side: int = 0  # side of the input in pixels; 0 for that of each card
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
@@ -214,4 +214,4 @@ class HeadOnMaps(OnMaps):
 
         images, classes = tuple(zip(part.paths, part.objects, strict=True)), len(materials.require_images().classes)
         weights, seed = materials.weights[card.name], materials.question.seed
-        return partial(train, card, weights, images, classes, self.name, seed, to.model, start, to.checkpoints)
+        return partial(train, card, weights, images, classes, self.name, seed, to.model, to.checkpoints, start)

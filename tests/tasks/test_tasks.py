@@ -33,7 +33,7 @@ def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None
     assert {name for name in task.trainings if recipe_of(name).tunes_backbone} == {FINETUNE_TOP, FINETUNE_ALL}
     tuned = {name for name in task.default if recipe_of(name).tunes_backbone}
     assert tuned == (set() if task is COUNTING else {FINETUNE_ALL})
-    assert bool(tuned) == (task.tuning is not None)
+    assert bool(tuned) == (task.gain is not None)
 
 
 @pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
@@ -46,7 +46,7 @@ def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: Hea
 
 def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
     own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards", "guarantees", "other_conditions"}
-    own |= {"default", "tuning"}
+    own |= {"default", "gain"}
     facts = [{name: value for name, value in vars(each).items() if name not in own} for each in (COUNTING, DETECTION)]
     assert facts[0] == facts[1]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from advisor.core.evaluation import Configuration, Evaluation, accuracy_of
 from advisor.core.posterior import LEAST_ERROR
-from advisor.core.training import recipe_of, shift_of
+from advisor.core.training import recipe_of
 from advisor.engine.space.plan import Plan, prior_accuracy
 
 if TYPE_CHECKING:
@@ -101,8 +101,7 @@ class AccuracyBelief:
         networks = tuple(dict.fromkeys(CardTraining.of(each) for each in plan.configurations()))
         errors = np.array([math.log(100.0 - prior_accuracy(cards[each.card], "float32")) for each in networks])
         published = errors - errors.mean()
-        gain = plan.workload.question.of_task.tuning
-        shifts = [shift_of(each.training, plan.images, gain) for each in networks]
+        shifts = [plan.shift_of(each.training) for each in networks]
         families, names = [cards[each.card].family for each in networks], [each.card for each in networks]
         trainings = [each.training for each in networks]
         sizes = np.array([math.log(max(1, cards[each.card].macs)) for each in networks])
@@ -159,14 +158,11 @@ def images_of(evaluation: Evaluation, share: bool = True) -> int:
     return max(1, round(error * (100.0 - error) / accuracy.standard_error**2))
 
 
-def seen(evaluation: Evaluation, share: bool = True) -> tuple[float, float]:
-    """Return the logarithm of the error in % that a result shows, and the variance of its noise.
-
-    ``share`` is that of :func:`images_of`.
-    """
+def seen(evaluation: Evaluation, share: bool = True) -> tuple[float, float, int]:
+    """Return the logarithm of the error in % that a result shows, the variance of its noise, and :func:`images_of`."""
     images = images_of(evaluation, share)
     error = max(100.0 - accuracy_of(evaluation), 50.0 / images, LEAST_ERROR)  # at best, half an image is wrong
-    return math.log(error), noise(error, images)
+    return math.log(error), noise(error, images), images
 
 
 def noise(error: float, images: int) -> float:

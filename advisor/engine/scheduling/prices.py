@@ -88,7 +88,7 @@ class Prices:
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
         """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
 
-        A training whose result is always complete ends as a whole, or not at all.
+        A training that cannot be shortened begins only if all of it ends in time.
         """
         if self._limit is None:
             return 1.0

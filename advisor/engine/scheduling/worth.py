@@ -29,20 +29,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation
 from advisor.core.metrics import Preference
-from advisor.core.training import recipe_of, shift_of
+from advisor.core.training import recipe_of
 from advisor.core.units import show_seconds
 from advisor.engine.pipeline.graph import ALWAYS
 from advisor.engine.pipeline.materials import Role
 from advisor.engine.pipeline.stage import Pool
-from advisor.engine.scheduling.belief import (
-    UNKNOWN_IMAGES,
-    AccuracyBelief,
-    CardTraining,
-    FormStep,
-    images_of,
-    noise,
-    seen,
-)
+from advisor.engine.scheduling.belief import UNKNOWN_IMAGES, AccuracyBelief, CardTraining, FormStep, noise, seen
 from advisor.engine.scheduling.losses import INFEASIBLE, FormCost, Losses, least
 from advisor.engine.scheduling.prices import Prices, TimeLimit, share_of_gain
 from advisor.engine.space.plan import Plan
@@ -135,9 +127,9 @@ class WorthRule:
             self._closed.add(step)  # a finished file may have learnt from the images that judge it
             return
         if step not in self._made and step == self._floats(step.network):
-            self.belief = self.belief.told(self.belief.place[step.network], *seen(evaluation, self._share))
-            if not self._share:
-                self._images = images_of(evaluation, self._share)
+            value, variance, images = seen(evaluation, self._share)
+            self.belief = self.belief.told(self.belief.place[step.network], value, variance)
+            self._images = self._images if self._share else images
         self._made[step] = min(cost, self._made.get(step, cost), key=least)
 
     def next(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
@@ -328,8 +320,7 @@ class WorthRule:
 
     def _mean(self, place: int, share: float) -> float:
         """Return the expected logarithm of the error of a network after a share (0-1) of its whole fine-tuning."""
-        gain = self._plan.workload.question.of_task.tuning
-        shift = shift_of(self.belief.networks[place].training, self._plan.images, gain)[0]
+        shift = self._plan.shift_of(self.belief.networks[place].training)[0]
         return float(self.belief.mean[place]) - shift * (1.0 - share_of_gain(share, self._train))
 
     def _gain(self, log_error: float | Floats, cost: FormCost, pick: Pick, more: float | Floats = 0.0) -> Floats:

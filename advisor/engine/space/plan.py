@@ -12,6 +12,7 @@ from statistics import median
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.forms import form_of
+from advisor.core.training import shift_of
 from advisor.engine.pipeline.cost import scoring_s
 from advisor.engine.pipeline.graph import FLOAT, CostModel
 from advisor.engine.pipeline.materials import Role, Workload
@@ -63,6 +64,10 @@ class Plan:
     def threads(self) -> tuple[int, ...]:
         """CPU thread counts."""
         return (self.lead.threads,) if self.lead else self.workload.question.thread_counts
+
+    def shift_of(self, training: str) -> tuple[float, float]:
+        """Return what a recipe is expected to gain on these images, see :func:`advisor.core.training.shift_of`."""
+        return shift_of(training, self.images, self.workload.question.of_task.gain)
 
     @property
     def images(self) -> int:

@@ -65,6 +65,11 @@ class TrainableHead:
 
 Tell = Callable[[int, int], None]  # Takes how many epochs of how many are done; 0 at the start
 
+
+def quiet(_done: int, _epochs: int) -> None:
+    """Tell nobody."""
+
+
 MakeHead = Callable[[Sequence[Shape], int], TrainableHead]
 """Makes a head with new weights from the shapes of the maps, the finest first, and the number of classes."""
 
@@ -74,12 +79,13 @@ def fit(
     data: Images,
     hyperparameters: Hyperparameters,
     backbone: keras.Model | None = None,
-    tell: Tell = lambda _done, _epochs: None,
+    tell: Tell = quiet,
 ) -> None:
     """Fit a head, alone or with its backbone; its model gets the trained weights.
 
     Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
-    head; its BatchNorm keeps its statistics. Raises StageError if the loss is not finite.
+    head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. Raises StageError if
+    the loss is not finite.
     """
     if head.begin:
         head.begin(data.labels)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.network import flatbuffer, freeze
 from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit
+from advisor.training.on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, quiet
 from advisor.training.on_maps.kept import LabelledImages, keep_maps, keep_photographs, listed
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def train(
     seed: int,
     folder: Path,
     start: HeadStart | None = None,
-    tell: Tell = lambda _done, _epochs: None,
+    tell: Tell = quiet,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
 
     ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
-    a frozen backbone. ``tell`` is called after each epoch. Raises StageError if the maps do not fit on disk, an image
+    a frozen backbone. ``tell`` is that of :func:`.fit.fit`. Raises StageError if the maps do not fit on disk, an image
     cannot be read, or the training diverged.
     """
     import keras

@@ -93,7 +93,7 @@ def shown(accuracy: float, images: int | None) -> Evaluation:
 def test_what_a_result_shows_is_finite_and_more_images_show_it_more_clearly(
     accuracy: float, images: int, more: int
 ) -> None:
-    value, variance = seen(shown(accuracy, images))
+    value, variance, _ = seen(shown(accuracy, images))
     assert math.isfinite(value)
     assert 0.0 < variance < math.inf
     error = max(100.0 - accuracy, 50.0 / images)  # half an image at least
