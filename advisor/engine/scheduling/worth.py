@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from statistics import NormalDist
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -134,8 +134,7 @@ class WorthRule:
 
     def next(self, begun: Collection[FormStep] = ()) -> tuple[FormStep, ...]:
         """Return the steps to begin beside those that run; none if nothing is worth its price, or nothing yet."""
-        trains = (stage.resources.pool is Pool.TRAINERS for stage in self.prices.missing(begun))
-        if any(trains) or any(step.network.tuned for step in begun):  # its result says what is worth more
+        if self._trains(begun) or any(step.network.tuned for step in begun):  # its result says what is worth more
             return ()
         known = self.belief
         for step in begun:  # what runs is as good as known, so its twin shows less
@@ -159,6 +158,9 @@ class WorthRule:
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
         if not self._made and not begun:
+            if self._trains(plan.steps[:1]):  # minutes: an early answer is worth more than what its result shows
+                heads = (chain for chain in chains if not chain.steps[0].network.tuned and len(chain.steps) == 1)
+                looks = sorted(((worth[each] / each.price_s, each.steps[0]) for each in heads), reverse=True)
             looks = self._sure([*looks, (0.0, plan.steps[0])])
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:
@@ -169,6 +171,10 @@ class WorthRule:
         if not first.network.tuned:
             return () if first in begun else (first,)
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
+
+    def _trains(self, steps: Iterable[FormStep]) -> bool:
+        """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
+        return any(stage.resources.pool is Pool.TRAINERS for stage in self.prices.missing(steps))
 
     def _sure(self, looks: list[Look]) -> list[Look]:
         """Return the first steps that surely bring a result in time; if there is none, the cheapest head."""

@@ -223,6 +223,14 @@ def test_a_detector_is_trained_alone() -> None:
     assert made.next(first) != ()
 
 
+def test_the_first_detector_is_the_one_that_gains_most_for_each_second() -> None:
+    plan = of_cards(asking(HEADS, Question(DETECTION.name)), EXPENSIVE, OTHER, WEAK)
+    (first,) = rule(plan).next()
+    assert first.network.card == WEAK
+    (only,) = rule(of_cards(plan, EXPENSIVE, OTHER)).next()
+    assert only.network.card == OTHER
+
+
 def test_what_was_told_is_not_begun_again() -> None:
     whole = Search().finish()
     made = rule()
