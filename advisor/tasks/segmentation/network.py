@@ -78,9 +78,7 @@ def decoder(side: int) -> MakeHead:
             frequent[:] = np.log(counts / counts.sum())
 
         def loss(outputs: list[tf.Tensor], targets: tuple[tf.Tensor, ...]) -> tf.Tensor:
-            import tensorflow as tf
-
-            return _loss(tf.image.resize(outputs[0], (side, side)), targets[0], ADJUSTMENT * frequent)
+            return _loss(outputs[0], targets[0], ADJUSTMENT * frequent)
 
         def outputs(logits: list[keras.KerasTensor]) -> dict[str, keras.KerasTensor]:
             resized = keras.layers.Resizing(side, side, interpolation="bilinear", name=SCORES)
@@ -92,13 +90,34 @@ def decoder(side: int) -> MakeHead:
 
 
 def _loss(logits: tf.Tensor, labels: tf.Tensor, adjustment: NDArray[np.float32]) -> tf.Tensor:
+    """Return the loss of logits, (N, s, s, C), for classes of pixels, uint8 (N, S, S).
+
+    Each class is a plane of its own. With the classes as the last axis, loss and gradients take 2.5 times as long.
+    """
     import tensorflow as tf
 
+    logs = tf.transpose(logits, (3, 0, 1, 2))
+    if logs.shape[-1] != labels.shape[-1]:
+        rows = _bilinear(logs.shape[-1], labels.shape[-1])
+        logs = rows @ logs @ rows.T
     counts = tf.cast(labels != IGNORED, tf.float32)
-    wanted = tf.one_hot(labels, logits.shape[-1]) * counts[..., None]
-    crossed = tf.nn.softmax_cross_entropy_with_logits(wanted, logits + adjustment) * counts
-    found = tf.nn.softmax(logits) * counts[..., None]
-    both, either = (tf.reduce_sum(each, axis=(0, 1, 2)) for each in (found * wanted, found + wanted))
-    there = tf.cast(tf.reduce_sum(wanted, axis=(0, 1, 2)) > 0, tf.float32)
-    dice = tf.reduce_sum(there * (1 - (2 * both + 1) / (either + 1))) / tf.maximum(tf.reduce_sum(there), 1.0)
-    return tf.reduce_sum(crossed) / tf.maximum(tf.reduce_sum(counts), 1.0) + dice
+    most = tf.stop_gradient(tf.reduce_max(logs, axis=0))
+    planes = [each - most for each in tf.unstack(logs)]
+    wanted = [tf.cast(labels == number, tf.float32) for number in range(len(planes))]
+    odds = [tf.exp(each) for each in planes]
+    share = counts / tf.add_n(odds)
+    adjusted = tf.add_n([own * math.exp(more) for own, more in zip(odds, adjustment, strict=True)])
+    right = tf.add_n([(log + more) * own for log, more, own in zip(planes, adjustment, wanted, strict=True)])
+    crossed = tf.reduce_sum(counts * tf.math.log(adjusted) - right) / tf.maximum(tf.reduce_sum(counts), 1.0)
+    probabilities = [own * share for own in odds]
+    both = tf.stack([tf.reduce_sum(each * own) for each, own in zip(probabilities, wanted, strict=True)])
+    found = tf.stack([tf.reduce_sum(each) for each in probabilities])
+    there = tf.stack([tf.reduce_sum(each) for each in wanted])
+    missed = tf.where(there > 0, 1 - (2 * both + 1) / (found + there + 1), 0.0)
+    return crossed + tf.reduce_sum(missed) / tf.maximum(tf.reduce_sum(tf.cast(there > 0, tf.float32)), 1.0)
+
+
+def _bilinear(size: int, wanted: int) -> NDArray[np.float32]:
+    """Return the matrix (wanted, size) that resizes a row as ``tf.image.resize`` does."""
+    places = np.clip((np.arange(wanted) + 0.5) * size / wanted - 0.5, 0, size - 1)
+    return np.maximum(0.0, 1.0 - np.abs(places[:, None] - np.arange(size))).astype(np.float32)

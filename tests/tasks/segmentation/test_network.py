@@ -23,7 +23,7 @@ from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks import SEGMENTATION
 from advisor.tasks.segmentation.files import PALETTE, Segmenter, coloured
-from advisor.tasks.segmentation.network import PackedMask, decoder, resized
+from advisor.tasks.segmentation.network import PackedMask, _loss, decoder, resized
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.on_maps.kept import ImageSection
 from tests.browsers import browser, new_context, require_runtime
@@ -176,6 +176,24 @@ def test_a_bundle_has_code_vectors_and_a_page_that_gives_the_mask(
     np.testing.assert_allclose(shares[1:], [own.get(name, 0.0) for name in CLASSES[1:]], atol=0.01)
     size = page.evaluate("() => [document.getElementById('layer').width, document.getElementById('layer').height]")
     assert size == [64, 64]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("side", [4, 12])
+def test_the_loss_is_cross_entropy_of_adjusted_logits_and_what_dice_misses(side: int) -> None:
+    import tensorflow as tf
+
+    draw, frequent = np.random.default_rng(side), np.log(np.array([0.9, 0.08, 0.01, 0.01], np.float32))
+    labels = draw.integers(0, 3, (2, 12, 12)).astype(np.uint8)  # the last class does not occur
+    labels[:, :2] = 255
+    logits = tf.constant(draw.normal(0, 3, (2, side, side, 4)).astype(np.float32))
+    large = tf.image.resize(logits, (12, 12)).numpy()[labels != 255]
+    own = labels[labels != 255]
+    adjusted, odds = np.exp(large + frequent), np.exp(large)
+    crossed = -np.log(adjusted[np.arange(len(own)), own] / adjusted.sum(axis=1)).mean()
+    found, wanted = odds / odds.sum(axis=1, keepdims=True), np.eye(4)[own]
+    dice = (2 * (found * wanted).sum(axis=0) + 1) / ((found + wanted).sum(axis=0) + 1)
+    assert float(_loss(logits, tf.constant(labels), frequent)) == pytest.approx(crossed + (1 - dice[:3]).mean(), 1e-5)
 
 
 def test_a_section_of_a_mask_is_ignored_outside_the_image() -> None:
