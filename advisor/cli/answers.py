@@ -81,7 +81,7 @@ class ExportOptions:
         bool | None,
         option(
             "",
-            "Add the web page that tries a classifier (8 MB). Default: if its runtime can be fetched.",
+            "Add the web page that tries the model (8 MB). Default: if its runtime can be fetched.",
             "--web/--no-web",
         ),
     ] = None
