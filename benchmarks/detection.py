@@ -149,7 +149,7 @@ def rows_of(
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
         if layers:
             began, cpu, epochs = time.monotonic(), time.process_time(), kind.tuned(layers).epochs
-            start = HeadStart(trained.head, layers)
+            start = HeadStart(trained, layers)
             trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"

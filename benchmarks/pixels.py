@@ -4,7 +4,8 @@
     python -m benchmarks pixels --seeds 2,3 --only segmentation
 
 Needs ../shared/data/images/tiles. Each seed is another split, with near copies on one side. Files learn from all but
-the hold-out, and are judged on it. Loss, rates, adjustment and width were chosen on validation parts of seeds 0 and 1,
+the hold-out, those of the product as in a search: from the training part, and then from the validation part too. The
+hold-out judges them. Loss, rates, adjustment and width were chosen on validation parts of seeds 0 and 1,
 those of the student on the hold-out of seed 1.
 """
 
@@ -35,7 +36,7 @@ from advisor.engine.space.resolved import read_images
 from advisor.tasks import ANOMALY, SEGMENTATION
 from advisor.tasks.anomaly.files import Marked, mark, pixel_auroc
 from advisor.tasks.anomaly.network import _blurred, _evened, learn
-from advisor.tasks.on_maps import train
+from advisor.tasks.on_maps import EarlierTraining, train
 from advisor.tasks.segmentation.files import overlaps, segment
 from advisor.tasks.segmentation.network import _loss, resized
 from advisor.tasks.task import Task
@@ -105,8 +106,9 @@ def spec_of(card: Card) -> InputSpec:
 def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator[Row]:
     """Yield the product's decoder, or both it and its backbone ``tuned``, and networks in plain Keras in equal time."""
     card, judged = load_catalogue()[CARD].at(SEGMENTATION.side), images.part(Role.HOLDOUT)
-    part = images.part(Role.LEARNT)
-    learnt, classes = list(zip(part.paths, part.objects, strict=True)), len(images.classes)
+    parts = {role: images.part(role) for role in (Role.TRAIN, Role.LEARNT)}
+    learnt = {role: list(zip(part.paths, part.objects, strict=True)) for role, part in parts.items()}
+    classes = len(images.classes)
 
     def row(name: str, model: Path, seconds: float) -> Row:
         segment(False, model, judged.paths, spec_of(card), folder / "masks.npz", ())
@@ -117,17 +119,21 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
         )
         return name, percent(reached.figure), by_class, round(seconds)
 
-    began = time.process_time()
-    train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "head.tflite", folder)
-    seconds = time.process_time() - began
+    def trained(name: str, role: Role, start: EarlierTraining | None = None) -> Path:
+        path = folder / name / "model.tflite"
+        path.parent.mkdir()
+        train(card, fetch(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
+        return path
+
+    began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
+    made = trained("head", Role.TRAIN)
     if tuned:
-        started = folder / "head.tflite", recipe_of(FINETUNE_ALL).layers
-        train(card, fetch(card), learnt, classes, SEGMENTATION.name, seed, folder / "tuned.tflite", folder, started)
-        seconds = time.process_time() - began
-        yield row("decoder and backbone (advisor)", folder / "tuned.tflite", seconds)
-    else:
-        yield row("decoder on kept maps (advisor)", folder / "head.tflite", seconds)
-    shown, longer = SEGMENTATION.learns_from(learnt, seed), " as long as decoder and backbone" if tuned else ""
+        made = trained("tuned", Role.TRAIN, EarlierTraining(made, layers, False))
+    made = trained("ships", Role.LEARNT, EarlierTraining(made, layers, True))
+    seconds = time.process_time() - began
+    yield row(f"decoder {'and backbone' if tuned else 'on kept maps'} (advisor)", made, seconds)
+    longer = " as long as decoder and backbone" if tuned else ""
+    shown = SEGMENTATION.learns_from(learnt[Role.LEARNT], seed)
     for name, network in (("LR-ASPP", lraspp), ("U-Net", unet)):
         began, path = time.process_time(), folder / "plain.tflite"
         plain(network(card, classes), card, shown, seconds, path)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
@@ -34,10 +34,16 @@ from advisor.isolation import CallLimits
 from advisor.store.files import write_atomically
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.task import HeadOnMaps, OnMaps, TaskFunctions
 
-HEAD_WEIGHTS = "head.npz"  # The weights of a head, beside its float file
+WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+
+GOING_ON = 0.55
+"""Seconds of the training that goes on, over those of the same images from the start."""
 
 EPOCHS = "epochs.json"  # In the folder of checkpoints: epochs done, all epochs, and the share of the seconds
 
@@ -47,11 +53,15 @@ TRAINING = Resources(Pool.TRAINERS, 3_000_000_000, CallLimits(seconds=3 * 3600, 
 def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
     """Train a network of the task on the card's frozen backbone, or fine-tune both.
 
-    The compared one learns from the training part, the one that ships from everything but the hold-out. Fine-tuning
-    starts from the compared head.
+    The compared one learns from the training part; fine-tuning starts from the compared head. The one that ships goes
+    on from the compared one, with everything but the hold-out, if the task's networks can.
     """
     role, recipe, task = purpose.learns, recipe_of(training), cast("OnMaps", workload.question.of_task)
-    head = trained(card, HEAD, Purpose.COMPARE, workload) if recipe.tunes_backbone else None
+    layers = recipe.layers if recipe.tunes_backbone else 0.0
+    goes_on = task.goes_on and purpose is not Purpose.COMPARE
+    earlier = None
+    if goes_on or layers:
+        earlier = trained(card, training if goes_on else HEAD, Purpose.COMPARE, workload)
 
     def inputs(materials: Materials, results: Results) -> Inputs:
         if card.own_file:
@@ -60,21 +70,30 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         part = materials.part(role)
         own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        start = {"head": results[head].sha256, "share": recipe.layers} if head else {}
+        start = {"head": results[earlier].sha256, "share": layers} if earlier else {}
+        start |= {"goes_on": True} if goes_on else {}
         return {**identity(materials, card), **own, **start, **packages}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        start = (results[head].path, recipe.layers) if head else None
+        start = EarlierTraining(results[earlier].path, layers, goes_on) if earlier else None
         return task.job(card, materials, materials.part(role), folders, start)
 
     scope = Scope(card.name, training, purpose=purpose)
-    which = "the final network" if purpose is Purpose.SHIP else "the network"  # both may learn at the same time
-    seconds = task.seconds(card, workload.images[role], recipe.layers if head else 0.0)
+    which = "the final network" if purpose is Purpose.SHIP else "the network"
+    seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
     return Stage(
-        StageName(training), scope, task.version, f"{'fine-tuning' if head else 'training'} {which} of",
-        (head,) if head else (), inputs, job, FloatModel.within, seconds, TRAINING,
+        StageName(training), scope, task.version, f"{'fine-tuning' if layers else 'training'} {which} of",
+        (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
     )  # fmt: skip
+
+
+class EarlierTraining(NamedTuple):
+    """The start of a training: an earlier one."""
+
+    path: Path  # its float file, with :data:`WEIGHTS` beside it
+    layers: float  # share of the backbone's layers that learn, from the top; 0 for a frozen one
+    goes_on: bool  # the earlier one was of the same kind, from fewer images
 
 
 def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
@@ -128,19 +147,18 @@ def train(
     seed: int,
     path: Path,
     checkpoints: Path,
-    start: tuple[Path, float] | None = None,
+    start: EarlierTraining | None = None,
 ) -> None:
-    """Train a card's network and write its float file, and the weights of its head beside it.
+    """Train a card's network and write its float file, and the weights of what has learnt beside it.
 
-    ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is that of fine-tuning:
-    the float file of an earlier training, and the share of the backbone's layers that learn, from the top; None for a
-    new head on a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`.
+    ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is None for a new head on
+    a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`.
     """
     import numpy as np
 
     from advisor.core.tasks import TASKS
     from advisor.training.on_maps.kept import LabelledImages
-    from advisor.training.on_maps.train import HeadStart, train as train_head
+    from advisor.training.on_maps.train import HeadStart, Trained, train as train_head
 
     own = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
@@ -148,9 +166,21 @@ def train(
         learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])
         begun = None
         if start:
-            with np.load(start[0].with_name(HEAD_WEIGHTS), allow_pickle=False) as arrays:
-                begun = HeadStart([arrays[f"arr_{place}"] for place in range(len(arrays.files))], start[1])
+            arrays = (_arrays(start.path.with_name(name)) for name in WEIGHTS)
+            begun = HeadStart(Trained(b"", *arrays), start.layers, start.goes_on)
         tell = _Progress(checkpoints)
         trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun, tell)
     path.write_bytes(trained.data)
-    np.savez(path.with_name(HEAD_WEIGHTS), *trained.head)
+    for name, learnt_weights in zip(WEIGHTS, (trained.head, trained.backbone), strict=True):
+        if learnt_weights:
+            np.savez(path.with_name(name), *learnt_weights)
+
+
+def _arrays(file: Path) -> list[NDArray[np.float32]]:
+    """Return the arrays of a file in their order; none if there is none."""
+    import numpy as np
+
+    if not file.exists():
+        return []
+    with np.load(file, allow_pickle=False) as arrays:
+        return list(arrays.values())

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
+    from advisor.tasks.on_maps import EarlierTraining
     from advisor.training.on_maps.kept import Labels
     from advisor.training.on_maps.train import HeadKind
 
@@ -132,6 +133,7 @@ class OnMaps(Task):
 
     learnt = "boxes"  # what they learn, in words
     version = "8"  # of their training; raised when equal images and weights give another network
+    goes_on = False  # the network that ships goes on from the compared one, with more images
 
     @property
     @abstractmethod
@@ -171,7 +173,7 @@ class OnMaps(Task):
         """Return the rough seconds of learning from so many images, or of fine-tuning a share of the layers too."""
 
     @abstractmethod
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: tuple[Path, float] | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: EarlierTraining | None) -> Job:
         """Return the training that writes the float file; ``start`` is as of :func:`.on_maps.train`."""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -183,6 +185,8 @@ class OnMaps(Task):
 
 class HeadOnMaps(OnMaps):
     """A task whose networks are a head on these maps, as those that find objects."""
+
+    goes_on = True
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -208,7 +212,7 @@ class HeadOnMaps(OnMaps):
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images
 
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: tuple[Path, float] | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: EarlierTraining | None) -> Job:
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks.on_maps import train
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -38,6 +38,11 @@ class Hyperparameters:
     #: and the head's get those of the kept weights.
     batch_statistics: bool = False
     seed: int = 0  # draws weights, copies and order
+
+    def going_on(self) -> Hyperparameters:
+        """Return those of a network that goes on learning from more images: half of the epochs at half of the rate."""
+        epochs, steps = math.ceil(self.epochs / 2), math.ceil(self.least_steps / 2)
+        return replace(self, epochs=epochs, least_steps=steps, learning_rate=self.learning_rate / 2)
 
 
 WARMUP = 0.05  # Share of the steps in which the rate rises

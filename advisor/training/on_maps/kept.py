@@ -148,7 +148,12 @@ class KeptMaps(Generic[Labelled]):
 
 
 def keep_maps(
-    maps: keras.Model, images: LabelledImages[Labelled], spec: InputSpec, folder: Path, seed: int
+    maps: keras.Model,
+    images: LabelledImages[Labelled],
+    spec: InputSpec,
+    folder: Path,
+    seed: int,
+    most_copies: int = MOST_COPIES,
 ) -> KeptMaps[Labelled]:
     """Run the backbone, see :func:`.with_maps`, over images and over as many changed copies as fit on disk.
 
@@ -156,7 +161,7 @@ def keep_maps(
     """
     shapes = [tuple(int(side) for side in output.shape[1:]) for output in maps.outputs]
     each, count = 2 * sum(int(np.prod(shape)) for shape in shapes), len(images.paths)
-    copies = min(MOST_COPIES, MOST_BYTES // (each * count) - 1)
+    copies = min(most_copies, MOST_BYTES // (each * count) - 1)
     if copies < 0:
         raise StageError(
             f"the maps of {count} images take {each * count / 1e9:.1f} GB, more than {MOST_BYTES / 1e9:.0f} GB",

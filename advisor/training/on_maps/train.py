@@ -14,7 +14,7 @@ from advisor.datasets.images import InputSpec
 from advisor.training.finetune.network import flatbuffer, freeze
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, quiet
-from advisor.training.on_maps.kept import LabelledImages, keep_maps, keep_photographs, listed
+from advisor.training.on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, listed
 
 if TYPE_CHECKING:
     import keras
@@ -59,14 +59,16 @@ class Trained:
 
     data: bytes  # float ``.tflite`` with the outputs of the head
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
+    backbone: Sequence[NDArray[np.float32]] = ()  # the same of a backbone that has learnt too, if a training may go on
 
 
 @dataclass(frozen=True, eq=False)
 class HeadStart:
-    """The start of fine-tuning."""
+    """The start of a training: an earlier one."""
 
-    head: Sequence[NDArray[np.float32]]  # see :class:`Trained`
-    share: float  # of the backbone's layers that learn too, from the top
+    earlier: Trained
+    share: float  # of the backbone's layers that learn too, from the top; 0 for a frozen one
+    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
 
 
 def train(
@@ -80,7 +82,7 @@ def train(
     start: HeadStart | None = None,
     tell: Tell = quiet,
 ) -> Trained:
-    """Train a head on a card's frozen backbone, or go on from a trained head, together with the backbone.
+    """Train a head on a card's frozen backbone, or go on from an earlier training, alone or with the backbone.
 
     ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
     a frozen backbone. ``tell`` is that of :func:`.fit.fit`. Raises StageError if the maps do not fit on disk, an image
@@ -96,12 +98,19 @@ def train(
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         keras.utils.set_random_seed(seed)
         head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
+        share = start.share if start else 0.0
+        own = replace(kind.tuned(share) if share else kind.hyperparameters, seed=seed)
         if start:
-            head.model.set_weights(start.head)
-            freeze(maps, start.share)
-            fit(head, keep_photographs(images, spec, folder), replace(kind.tuned(start.share), seed=seed), maps, tell)
+            head.model.set_weights(start.earlier.head)
+            own = own.going_on() if start.goes_on else own
+        if share:
+            freeze(maps, share)
+            if start and start.earlier.backbone:
+                maps.set_weights(start.earlier.backbone)
+            fit(head, keep_photographs(images, spec, folder), own, maps, tell)
         else:
-            fit(head, keep_maps(maps, images, spec, folder, seed), replace(kind.hyperparameters, seed=seed), tell=tell)
-        return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights())
+            fit(head, keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2)), own, tell=tell)
+        backbone = maps.get_weights() if start and share and not start.goes_on else ()
+        return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights(), backbone)
     finally:
         keras.backend.clear_session()

@@ -23,7 +23,7 @@ from advisor.engine.question import Question, resolve
 from advisor.engine.space.resolved import read_images
 from advisor.measurement.accuracy import CentreFinder, Detector, load
 from advisor.store.files import sha256_file
-from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks import ANOMALY, COUNTING, DETECTION
 from advisor.tasks.detection import jobs
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
@@ -166,16 +166,26 @@ def test_the_kind_of_head_follows_from_the_task(tmp_path: Path) -> None:
     assert dict(boxes.inputs(given, {})) == {**marks.inputs(given, {}), "task": DETECTION.name}
 
 
-@pytest.mark.parametrize("purpose", Purpose)
-def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path, purpose: Purpose) -> None:
+def test_fine_tuning_starts_from_the_compared_head(tmp_path: Path) -> None:
     given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
     head = DETECTION.model(CARD, HEAD, Purpose.COMPARE, WORKLOAD)
-    made = [DETECTION.model(CARD, training, purpose, WORKLOAD) for training in (FINETUNE_TOP, FINETUNE_ALL)]
-    top, every = (each.after[0] if purpose is Purpose.SHIP else each for each in made)
+    top, every = (DETECTION.model(CARD, each, Purpose.COMPARE, WORKLOAD) for each in (FINETUNE_TOP, FINETUNE_ALL))
     assert (top.after, top.name, every.name) == ((head,), StageName.FINETUNE_TOP, StageName.FINETUNE_ALL)
     first, second = ({head: FloatModel(tmp_path, sha256)} for sha256 in ("1", "2"))
     assert top.inputs(given, first) != top.inputs(given, second)
     assert top.inputs(given, first) != every.inputs(given, first)
+
+
+@pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
+def test_the_network_that_ships_goes_on_from_the_compared_one(tmp_path: Path, training: str) -> None:
+    given = materials(tmp_path, boxed_images(), weights={CARD.name: None})
+    compared, all_images = (DETECTION.model(CARD, training, each, WORKLOAD) for each in (Purpose.COMPARE, Purpose.ALL))
+    ships = DETECTION.model(CARD, training, Purpose.SHIP, WORKLOAD).after[0]
+    assert ships.after == all_images.after == (compared,)
+    assert ships.cost_s < 0.8 * compared.cost_s
+    assert "goes_on" in ships.inputs(given, {compared: FloatModel(tmp_path, "1")})
+    other = replace(WORKLOAD, question=Question(ANOMALY.name))
+    assert not ANOMALY.model(CARD, HEAD, Purpose.SHIP, other).after
 
 
 def test_the_scores_of_the_file_that_ships_are_calibrated_by_what_the_compared_float_file_finds() -> None:

@@ -1,21 +1,23 @@
 """A head for boxes, trained on the maps of a small backbone and run by LiteRT."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError
 from advisor.measurement.accuracy import Detections, Detector
 from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.finetune.network import flatbuffer, freeze
-from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, with_maps
+from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, train as train_module, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
-from advisor.training.on_maps.train import joined
+from advisor.training.on_maps.train import HeadKind, HeadStart, joined, train
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -153,6 +155,32 @@ def _with_norms() -> Any:
         last = keras.layers.Conv2D(width, 3, strides=2, padding="same")(last)
         last = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization(name=f"norm{number}")(last))
     return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
+
+
+def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
+    boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
+    kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
+
+    def learn(head: TrainableHead, _data: Any, own: Hyperparameters, maps: Any = None, tell: Any = None) -> None:
+        weights = [*head.model.trainable_weights, *(maps.trainable_weights if maps else ())]
+        begun.append((own, head.model.get_weights(), maps and maps.get_weights()))
+        for weight in weights:
+            weight.assign(weight + 1.0)
+
+    monkeypatch.setattr(train_module, "fit", learn)
+    monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
+    head = train(card, None, boxed, 2, kind, 0, tmp_path)
+    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, HeadStart(head, 0.5))
+    train(card, None, boxed, 2, kind, 0, tmp_path, HeadStart(tuned, 0.5, goes_on=True))
+    (_, new, _), (whole, _, published), (further, started, changed) = begun
+    assert (further.epochs, further.learning_rate) == (7, whole.learning_rate / 2)
+    assert not any(map(np.array_equal, new[:1], started[:1]))
+    assert all(map(np.array_equal, tuned.head, started))
+    assert all(map(np.array_equal, tuned.backbone, changed))
+    assert not all(map(np.array_equal, published, changed))
+    assert not head.backbone
 
 
 def test_batch_norm_of_coarse_maps_ends_with_the_statistics_of_the_kept_weights(
