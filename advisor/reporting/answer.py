@@ -279,8 +279,11 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
         ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
         lines.append(f"{ranked}: expect that on images like these")
-        if not all(row.holdout_accuracy for row in rows):
-            lines.append(f"hold-out {text.MISSING}: not run there, because the file can hardly become the pick")
+        missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
+        if missing:
+            ended = view.pick_key in missing
+            why = "the search ended before" if ended else "the file can hardly become the pick"
+            lines.append(f"hold-out {text.MISSING}: not run there, because {why}")
         if any(row.capture.holdout for row in rows):
             lines.append("robust: hold-out under capture conditions (poor light, motion blur, ...), at two strengths")
     if view.by_device:

@@ -303,6 +303,17 @@ def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: Ru
     assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())
 
 
+def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:
+    view = judged_view()
+    front = (
+        replace(each, holdout_accuracy=None) for each in view.decision.front if each.configuration.key != view.pick_key
+    )
+    others = replace(view, decision=replace(view.decision, front=(view.decision.pick, *front), ties=()))
+    ended = with_pick(view, holdout_accuracy=None)
+    for shown, reason in ((others, "the file can hardly become the pick"), (ended, "the search ended before")):
+        assert f"hold-out –: not run there, because {reason}" in " ".join(said(shown).split())
+
+
 FOUND = tuple(WrongLabel(f"glass/{name}.jpg", "glass", "metal", 0.01, 0.9) for name in ("one", "two", "3", "4"))
 
 
