@@ -29,6 +29,8 @@ EVERY = slice(None)
 Scores = NDArray[np.floating[Any]]
 VALIDATED = "on the validation part of --data, run in LiteRT"
 HELD_OUT = "on the hold-out of --data, run in LiteRT"
+PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f032e6", "#9a6324")
+"""Colours of classes over an image; the background has none. Further classes have them again."""
 WORST, SHOWN_SIDE = 8, 160  # Images of the hold-out that are kept with their pixels, and the longer side of these
 
 

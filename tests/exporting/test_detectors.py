@@ -3,12 +3,14 @@
 The bundle of a network that counts objects: its code finds the centres that were judged.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,16 +21,24 @@ from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.datasets.images import InputSpec
 from advisor.exporting import check
 from advisor.exporting.bundle import Bundle, export
-from advisor.measurement.accuracy import CentreFinder
+from advisor.integrations.browser import LITERT
+from advisor.measurement.accuracy import CentreFinder, Detector
 from advisor.measurement.average_precision import LEAST_SCORE
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
+from advisor.tasks.judge import PALETTE
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.postprocess import Suppression
+from tests.browsers import browser, new_context, require_runtime
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
 from tests.exporting.conftest import checked_otherwise, ran, replace_artefact
 from tests.run_folders import write_run
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+__all__ = ["browser"]
 
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")
@@ -67,11 +77,45 @@ def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(folder.glob("*.png"))
 
 
-def test_its_bundle_has_no_page_and_says_nothing_of_it(made: Bundle, run: RunFolder, tmp_path: Path) -> None:
-    assert not any(name.startswith("web/") for name in made.files)
-    assert made.without_page == ""
-    with pytest.raises(UsageError, match="--web: there is no page"):
-        export(run.path, tmp_path / "bundle", web=True)
+def answered(page: Page, photograph: Path) -> tuple[dict[str, int], list[float], set[int]]:
+    """Return what the page of a bundle says of a photograph: counts, best scores, and classes by colours."""
+    before = page.get_attribute("#result", "data-count") or "0"
+    page.set_input_files("#file", str(photograph))
+    page.wait_for_selector(f"#result[data-count='{int(before) + 1}']")
+    counts = {name: int(number) for number, name in (row.split(" ") for row in page.inner_text("#answer").split(", "))}
+    scores = json.loads(page.get_attribute("#result", "data-probabilities") or "")
+    palette = np.array([[*bytes.fromhex(each[1:])] for each in PALETTE])
+    apart = np.abs(np.array(page.evaluate(COLOURS_OF_LAYER)).reshape(-1, 1, 3) - palette).sum(axis=-1)
+    return counts, scores, set(apart.argmin(axis=1).tolist())
+
+
+COLOURS_OF_LAYER = """() => {
+  const layer = document.getElementById('layer');
+  const {data} = layer.getContext('2d').getImageData(0, 0, layer.width, layer.height);
+  const rows = [];
+  for (let at = 0; at < data.length; at += 4) if (data[at + 3]) rows.push([...data.slice(at, at + 3)]);
+  return rows;
+}"""
+
+
+@pytest.mark.parametrize("task", ["made", "counter"])
+def test_the_page_shows_the_objects_that_the_file_finds(
+    task: str, request: pytest.FixtureRequest, browser: Browser, images: list[Path]
+) -> None:
+    require_runtime(LITERT)
+    bundle: Bundle = request.getfixturevalue(task)
+    page, view = new_context(browser).new_page(), InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3)
+    find = (Detector if task == "made" else CentreFinder)(bundle.path / "model.tflite", view)
+    page.goto((bundle.path / "web" / "index.html").as_uri())
+    page.wait_for_selector("body[data-ready]")
+    for photograph in images[:-1]:
+        seen, least = find(photograph), bundle.model.threshold or 0.0
+        labels = seen.labels[seen.scores >= least].tolist()
+        best = [max([0.0, *seen.scores[(seen.labels == place) & (seen.scores >= least)]]) for place in range(3)]
+        counts, scores, colours = answered(page, photograph)
+        assert counts == {COLOURS[place]: labels.count(place) for place in set(labels)}
+        assert scores == pytest.approx(best, abs=0.01)
+        assert colours == set(labels)
 
 
 def seen_by_mediapipe(model: bytes, path: Path) -> list[tuple[str, float, tuple[int, ...]]]:

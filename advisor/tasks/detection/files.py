@@ -29,10 +29,10 @@ from advisor.core.evaluation_facts import (
 )
 from advisor.core.quantity import Interval
 from advisor.engine.pipeline.materials import Images, Role
-from advisor.exporting import check
-from advisor.exporting.shipping import COUNT, LOOKED_AT, TOLERANCES, Found, ShippedModel, Shipping, agreed, runners
+from advisor.exporting import check, shipping
+from advisor.exporting.shipping import COUNT, LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed, runners
 from advisor.measurement import average_precision
-from advisor.measurement.accuracy import Detections, centres, load, true_boxes
+from advisor.measurement.accuracy import NEAR, Detections, centres, load, true_boxes
 from advisor.measurement.box_confidence import (
     BoxAnswers,
     ScoreCalibration,
@@ -44,7 +44,7 @@ from advisor.measurement.box_confidence import (
     seen_at,
 )
 from advisor.tasks.detection import DETECTION
-from advisor.tasks.judge import EVERY, ByShares
+from advisor.tasks.judge import EVERY, PALETTE, ByShares
 from advisor.tflite.macs import count, form_of
 from advisor.tflite.metadata import Metadata
 from advisor.tflite.model import Model, read
@@ -128,17 +128,19 @@ def detected(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int,
         rows.append((place, {"least": least, "boxes": [box for box in found if box["score"] >= least]}))
     rows = sorted(rows, key=lambda row: -row[1]["least"])[:LOOKED_AT]
     others = [other(place) for place, _ in rows]
-    for tolerance in TOLERANCES:
+    for tolerance in shipping.TOLERANCES:
         same = [not check.other_boxes(found, row[1], tolerance / 2) for row, found in zip(rows, others, strict=True)]
         if sum(same) >= COUNT:
             break
     return tolerance, list(itertools.compress(rows, same))[:COUNT]
 
 
+PAGE = Page("templates/objects.js", {"palette": PALETTE, "near": NEAR}, __package__)
+
 SHIPPING = Shipping(
     "finds objects in images", "boxes", "detector_card.md.j2",
     {"android": "android/Detector.kt", "ios": "ios/Detector.swift", "python": "python/detect.py"},
-    "", detected, found, least=Suppression().score,
+    "", detected, found, page=PAGE, least=Suppression().score,
 )  # fmt: skip
 
 
@@ -161,7 +163,7 @@ def marked(model: ShippedModel, images: Crops) -> tuple[float, list[tuple[int, d
 COUNTER = Shipping(
     "counts objects in images", "scores", "counter_card.md.j2",
     {"android": "android/Counter.kt", "ios": "ios/Counter.swift", "python": "python/count.py"},
-    "", marked, counted, least=average_precision.LEAST_SCORE,
+    "", marked, counted, page=PAGE, least=average_precision.LEAST_SCORE,
 )  # fmt: skip
 
 

@@ -19,16 +19,12 @@ from advisor.engine.pipeline.evaluation.accuracy import percent
 from advisor.engine.pipeline.materials import Images, Role
 from advisor.exporting.shipping import LOOKED_AT, Found, Page, ShippedModel, Shipping, agreed
 from advisor.measurement.accuracy import RESAMPLES, Floats, Runner, with_interval
-from advisor.tasks.judge import EVERY, SHOWN_SIDE, ByShares, overlays, png
+from advisor.tasks.judge import EVERY, PALETTE, SHOWN_SIDE, ByShares, overlays, png
 from advisor.tasks.segmentation.masks import BACKGROUND, IGNORED, Classes, Mask
 from advisor.tasks.segmentation.network import SCORES, resized
 
 if TYPE_CHECKING:
     from advisor.exporting.shipping import Crops
-
-
-PALETTE = ("#e6194b", "#3cb44b", "#4363d8", "#f58231", "#911eb4", "#42d4f4", "#f032e6", "#9a6324")
-"""Colours of the classes without the background, which has none; further classes have them again."""
 
 
 def colours(classes: Sequence[str]) -> dict[str, str]:

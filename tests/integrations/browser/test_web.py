@@ -25,7 +25,7 @@ from advisor.core.confidence_facts import ShippedThresholds
 from advisor.core.errors import UsageError
 from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, export
-from advisor.exporting.shipping import parts_of, prepare
+from advisor.exporting.shipping import NO_PAGE, parts_of, prepare
 from advisor.integrations.browser import LITERT
 from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
@@ -263,9 +263,9 @@ def test_it_can_be_left_out(trained: RunFolder, tmp_path: Path) -> None:
     assert found.without_page == ""
 
 
-def test_a_detector_gets_no_page() -> None:
+def test_a_task_without_a_script_gets_no_page() -> None:
     with pytest.raises(UsageError, match="--web: there is no page that finds objects in images"):
-        parts_of(["web"])["web"].check(DETECTION.shipping())
+        parts_of(["web"])["web"].check(replace(DETECTION.shipping(), page=NO_PAGE))
 
 
 def test_the_bundle_describes_the_page(made: Bundle) -> None:

@@ -22,7 +22,8 @@ from advisor.exporting.photograph import predict
 from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks import SEGMENTATION
-from advisor.tasks.segmentation.files import PALETTE, Segmenter, coloured
+from advisor.tasks.judge import PALETTE
+from advisor.tasks.segmentation.files import Segmenter, coloured
 from advisor.tasks.segmentation.network import PackedMask, _loss, decoder, resized
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.on_maps.kept import ImageSection
@@ -175,7 +176,7 @@ def test_a_bundle_has_code_vectors_and_a_page_that_gives_the_mask(
     own = {each.label: each.score for each in answer.found}
     np.testing.assert_allclose(shares[1:], [own.get(name, 0.0) for name in CLASSES[1:]], atol=0.01)
     size = page.evaluate("() => [document.getElementById('layer').width, document.getElementById('layer').height]")
-    assert size == [64, 64]
+    assert size == [SEGMENTATION.side] * 2  # a small image gets the whole mask
 
 
 @pytest.mark.integration

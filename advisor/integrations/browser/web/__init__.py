@@ -1,4 +1,4 @@
-"""A web page that classifies images offline: the model, the runtime and the page are files beside each other.
+"""A web page that tries a model on images offline: the model, the runtime and the page are files beside each other.
 
 A page that is opened as a file, by a double-click, can load scripts but fetch nothing. So the model and the runtime in
 WebAssembly are scripts with base64 text.

@@ -52,15 +52,15 @@ function answerTo(source, width, height) {
   return {took_ms: performance.now() - begin, width, height, ...meaningOf(outputs, facts)};
 }
 
-// Draw a layer of colours with the sides of the image, which it lies over.
+// Draw a layer of colours in the shape of the image, which it lies over.
 function drawLayer(layer, width, height) {
   const canvas = part('layer');
   canvas.hidden = !layer;
   if (!layer) return;
   const small = new OffscreenCanvas(layer.columns, layer.rows);
   small.getContext('2d').putImageData(new ImageData(layer.rgba, layer.columns, layer.rows), 0, 0);
-  const shrink = Math.min(1, LAYER_SIDE / Math.max(width, height));
-  [canvas.width, canvas.height] = [Math.ceil(width * shrink), Math.ceil(height * shrink)];
+  const scale = Math.min(LAYER_SIDE, Math.max(width, height, layer.columns)) / Math.max(width, height);
+  [canvas.width, canvas.height] = [Math.ceil(width * scale), Math.ceil(height * scale)];
   const context = canvas.getContext('2d');
   context.imageSmoothingEnabled = false;
   context.drawImage(small, 0, 0, canvas.width, canvas.height);
