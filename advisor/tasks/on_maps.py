@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from advisor.catalog.cards import Card
 from advisor.core.errors import UnsupportedRecipe
@@ -34,13 +34,9 @@ from advisor.isolation import CallLimits
 from advisor.store.files import write_atomically
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.task import HeadOnMaps, OnMaps, TaskFunctions
-
-WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+    from advisor.training.on_maps.train import EarlierTraining
 
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
@@ -70,11 +66,12 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         part = materials.part(role)
         own = {"pictures": part.fingerprint, "seed": materials.question.seed, "task": task.name}
         packages = versions("tensorflow", "keras", "ai-edge-litert", "pillow", "numpy")
-        start = {"head": results[earlier].sha256, "share": layers} if earlier else {}
-        start |= {"goes_on": True} if goes_on else {}
+        start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
         return {**identity(materials, card), **own, **start, **packages}
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
+        from advisor.training.on_maps.train import EarlierTraining
+
         start = EarlierTraining(results[earlier].path, layers, goes_on) if earlier else None
         return task.job(card, materials, materials.part(role), folders, start)
 
@@ -86,14 +83,6 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
     )  # fmt: skip
-
-
-class EarlierTraining(NamedTuple):
-    """The start of a training: an earlier one."""
-
-    path: Path  # its float file, with :data:`WEIGHTS` beside it
-    layers: float  # share of the backbone's layers that learn, from the top; 0 for a frozen one
-    goes_on: bool  # the earlier one was of the same kind, from fewer images
 
 
 def epochs_done(checkpoints: Path) -> tuple[int, int, float] | None:
@@ -149,38 +138,19 @@ def train(
     checkpoints: Path,
     start: EarlierTraining | None = None,
 ) -> None:
-    """Train a card's network and write its float file, and the weights of what has learnt beside it.
+    """Train a card's network, see :func:`.on_maps.train.train`, and write it.
 
-    ``task`` gives the kind of head, and makes labels of what comes with each image. ``start`` is None for a new head on
-    a frozen backbone. The folder ``checkpoints`` takes :data:`EPOCHS`.
+    ``task`` gives the kind of head, and makes labels of what comes with each image. The folder ``checkpoints`` takes
+    :data:`EPOCHS`.
     """
-    import numpy as np
-
     from advisor.core.tasks import TASKS
     from advisor.training.on_maps.kept import LabelledImages
-    from advisor.training.on_maps.train import HeadStart, Trained, train as train_head
+    from advisor.training.on_maps.train import train as train_head
 
     own = cast("HeadOnMaps", TASKS[task])
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         some = own.learns_from(images, seed)
         learnt = LabelledImages([image for image, _ in some], [own.labels(each, card) for _, each in some])
-        begun = None
-        if start:
-            arrays = (_arrays(start.path.with_name(name)) for name in WEIGHTS)
-            begun = HeadStart(Trained(b"", *arrays), start.layers, start.goes_on)
         tell = _Progress(checkpoints)
-        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), begun, tell)
-    path.write_bytes(trained.data)
-    for name, learnt_weights in zip(WEIGHTS, (trained.head, trained.backbone), strict=True):
-        if learnt_weights:
-            np.savez(path.with_name(name), *learnt_weights)
-
-
-def _arrays(file: Path) -> list[NDArray[np.float32]]:
-    """Return the arrays of a file in their order; none if there is none."""
-    import numpy as np
-
-    if not file.exists():
-        return []
-    with np.load(file, allow_pickle=False) as arrays:
-        return list(arrays.values())
+        trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), start, tell)
+    trained.write(path)

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from advisor.engine.question import Question
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
-    from advisor.tasks.on_maps import EarlierTraining
     from advisor.training.on_maps.kept import Labels
-    from advisor.training.on_maps.train import HeadKind
+    from advisor.training.on_maps.train import EarlierTraining, HeadKind
 
 
 @dataclass(frozen=True)

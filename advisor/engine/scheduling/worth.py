@@ -158,9 +158,9 @@ class WorthRule:
         looks = sorted(self._looks(following, pick, base, max(base, worth[plan])), reverse=True)
         looks = [look for look in looks if look[1] not in begun]
         if not self._made and not begun:
-            if self._trains(plan.steps[:1]):  # minutes: an early answer is worth more than what its result shows
-                heads = (chain for chain in chains if not chain.steps[0].network.tuned and len(chain.steps) == 1)
-                looks = sorted(((worth[each] / each.price_s, each.steps[0]) for each in heads), reverse=True)
+            if self._trains(plan.steps[:1]):  # it takes minutes, so an early answer is worth more than information
+                gains = ((worth[chain] / chain.price_s, chain.steps[0]) for chain in chains if len(chain.steps) == 1)
+                looks = sorted(gains, reverse=True)
             looks = self._sure([*looks, (0.0, plan.steps[0])])
         self.planned = {step for _, step in looks} | ({*plan.steps} if worth[plan] >= TINY else set())
         if looks:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +53,9 @@ def joined(maps: keras.Model, head: TrainableHead) -> keras.Model:
     return keras.Model(image, head.outputs(listed(head.model(listed(maps(image))))))
 
 
+WEIGHTS = ("head.npz", "backbone.npz")  # Beside a float file: the weights of its head, and of a backbone that learnt
+
+
 @dataclass(frozen=True, eq=False)
 class Trained:
     """A trained network."""
@@ -61,14 +64,29 @@ class Trained:
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
     backbone: Sequence[NDArray[np.float32]] = ()  # the same of a backbone that has learnt too, if a training may go on
 
+    def write(self, path: Path) -> None:
+        """Write the float file, and :data:`WEIGHTS` beside it."""
+        path.write_bytes(self.data)
+        for name, arrays in zip(WEIGHTS, (self.head, self.backbone), strict=True):
+            if arrays:
+                np.savez(path.with_name(name), *arrays)
 
-@dataclass(frozen=True, eq=False)
-class HeadStart:
-    """The start of a training: an earlier one."""
 
-    earlier: Trained
-    share: float  # of the backbone's layers that learn too, from the top; 0 for a frozen one
-    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
+class EarlierTraining(NamedTuple):
+    """A training from which another one starts."""
+
+    path: Path  # its float file, with :data:`WEIGHTS` beside it
+    share: float  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
+    goes_on: bool = False  # it was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
+
+    def weights(self) -> Iterator[list[NDArray[np.float32]]]:
+        """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
+        for file in map(self.path.with_name, WEIGHTS):
+            if not file.exists():
+                yield []
+                continue
+            with np.load(file, allow_pickle=False) as arrays:
+                yield list(arrays.values())
 
 
 def train(
@@ -79,7 +97,7 @@ def train(
     kind: HeadKind,
     seed: int,
     folder: Path,
-    start: HeadStart | None = None,
+    start: EarlierTraining | None = None,
     tell: Tell = quiet,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from an earlier training, alone or with the backbone.
@@ -100,13 +118,15 @@ def train(
         head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
         share = start.share if start else 0.0
         own = replace(kind.tuned(share) if share else kind.hyperparameters, seed=seed)
-        if start:
-            head.model.set_weights(start.earlier.head)
-            own = own.going_on() if start.goes_on else own
+        of_head, of_backbone = start.weights() if start else ([], [])
+        if of_head:
+            head.model.set_weights(of_head)
+        if start and start.goes_on:
+            own = own.going_on()
         if share:
             freeze(maps, share)
-            if start and start.earlier.backbone:
-                maps.set_weights(start.earlier.backbone)
+            if of_backbone:
+                maps.set_weights(of_backbone)
             fit(head, keep_photographs(images, spec, folder), own, maps, tell)
         else:
             fit(head, keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2)), own, tell=tell)

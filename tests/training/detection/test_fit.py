@@ -17,7 +17,7 @@ from advisor.training.finetune.network import flatbuffer, freeze
 from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, train as train_module, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
-from advisor.training.on_maps.train import HeadKind, HeadStart, joined, train
+from advisor.training.on_maps.train import EarlierTraining, HeadKind, joined, train
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -172,8 +172,10 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     monkeypatch.setattr(train_module, "fit", learn)
     monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
     head = train(card, None, boxed, 2, kind, 0, tmp_path)
-    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, HeadStart(head, 0.5))
-    train(card, None, boxed, 2, kind, 0, tmp_path, HeadStart(tuned, 0.5, goes_on=True))
+    head.write(path := tmp_path / "head.tflite")
+    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5))
+    tuned.write(path)
+    train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5, goes_on=True))
     (_, new, _), (whole, _, published), (further, started, changed) = begun
     assert (further.epochs, further.learning_rate) == (7, whole.learning_rate / 2)
     assert not any(map(np.array_equal, new[:1], started[:1]))

@@ -77,7 +77,7 @@ class Evaluator:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
             if ships.name is StageName.CONFIDENCE:  # it waits for these scores
                 ships = ships.after[0]
-            if ships.resources.pool is Pool.TRAINERS:  # both take long, and each leaves cores idle
+            if ships.resources.pool is Pool.TRAINERS:  # it takes long; beside it, the compared file is scored
                 beside = stages if compression in ALWAYS else stages.reference
                 await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
         await self._escalate(configuration)

@@ -4,20 +4,16 @@ const SIDE = 640; // rows and columns of the layer
 const LINE = 3; // width of its lines
 const DOT = 0.012; // half the side of a centre, as a share of the image
 
-// Return objects with label, score and box (top, left, bottom and right in shares of the image) from a score on.
-function objectsIn(outputs, facts) {
-  const all = outputs.length > 1 ? boxesOf(outputs) : centresOf(outputs[0], facts);
-  return all.filter(({label, score}) => score >= (facts.least_of[label] ?? facts.threshold ?? 0));
-}
-
+// Return objects with label, score and box (top, left, bottom and right in shares of the image). `least` is the page's: the
+// score from which on an object of a class counts.
 function boxesOf([boxes, labels, scores, [count]]) {
   return Array.from({length: count}, (_, place) => (
     {label: labels[place], score: scores[place], box: Array.from(boxes.slice(4 * place, 4 * place + 4))}
-  ));
+  )).filter(({label, score}) => score >= least(label));
 }
 
-// Return the places of a map with the highest score of their class among their neighbours.
-function centresOf(scores, {labels, near, threshold}) {
+// The same of a map of scores: the places with the highest score of their class among their neighbours.
+function centresOf([scores], {labels, near}) {
   const classes = labels.length;
   const side = Math.round(Math.sqrt(scores.length / classes)); // the input is a square, and so is the map
   const at = (row, column, label) => scores[(row * side + column) * classes + label];
@@ -30,7 +26,7 @@ function centresOf(scores, {labels, near, threshold}) {
   scores.forEach((score, place) => {
     const [cell, label] = [Math.floor(place / classes), place % classes];
     const [row, column] = [Math.floor(cell / side), cell % side];
-    if (score >= threshold && isHighest(row, column, label, score)) places.push({row, column, label, score});
+    if (score >= least(label) && isHighest(row, column, label, score)) places.push({row, column, label, score});
   });
   const kept = []; // equal scores side by side are one object
   for (const one of places.sort((first, second) => second.score - first.score)) {
@@ -61,7 +57,7 @@ function drawn(objects, palette) {
 }
 
 function meaningOf(outputs, facts) {
-  const objects = objectsIn(outputs, facts);
+  const objects = outputs.length > 1 ? boxesOf(outputs) : centresOf(outputs, facts);
   const found = facts.labels.map((_, own) => Math.max(0, ...objects.filter(({label}) => label === own).map(({score}) => score)));
   const counts = facts.labels.map((name, own) => [objects.filter(({label}) => label === own).length, name]);
   const answer = counts.filter(([count]) => count).map((row) => row.join(' ')).join(', ') || 'nothing';
