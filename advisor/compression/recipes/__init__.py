@@ -1,7 +1,7 @@
 """Compression recipes, each of which turns one float ``.tflite`` into a compressed one; the one way to apply them."""
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from advisor.compression.quantization.grid import BYTES, Grid, Grids
 from advisor.compression.quantization.observe import Inputs
 from advisor.compression.quantization.quantizer import dynamic_rules, eight_bit_rules, four_bit_rules, shipped_rules
-from advisor.compression.recipes.base import Edit, Needs, Recipe, RecipeInputs, lighter_recipes
+from advisor.compression.recipes.base import Edit, Needs, Recipe, RecipeInputs
 from advisor.compression.recipes.mixed import Mixed
 from advisor.compression.recipes.retrained import Clustered, PostTraining, Pruned, QuantizationAware
 from advisor.core.errors import UsageError, nearest
@@ -61,6 +61,20 @@ def recipe(name: str) -> Recipe:
     if name not in known:
         raise UsageError(f"unknown compression '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")
     return known[name]
+
+
+def lighter_recipes(name: str, recipes: Collection[str], named: Collection[str] = ()) -> tuple[str, ...]:
+    """Return those of the ``recipes`` of a search whose results decide whether ``name`` is tried, the lightest first.
+
+    None decides on a recipe that the user ``named``: it is always tried.
+    """
+    found: list[str] = []
+    before = "" if name in named else recipe(name).after
+    while before:
+        if before in recipes:
+            found.insert(0, before)
+        before = recipe(before).after
+    return tuple(found)
 
 
 DEFLATE_LEVEL = 6

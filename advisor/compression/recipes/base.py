@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -72,8 +72,8 @@ def _reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[t
 class TrainingImages:
     """Labelled images for recipes that score files or train weights; they never include the hold-out.
 
-    The training part and its class indices; ``seed`` is that of every draw. Files are scored on the validation images,
-    and nothing is trained on them.
+    The training part and a class index of each image, of images with several objects the class by which they are split;
+    ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained on them.
     """
 
     paths: tuple[Path, ...]
@@ -193,18 +193,3 @@ class Edit(Recipe):
     def convert(self, model: bytes, _inputs: RecipeInputs, /) -> Compressed:
         """Return the edited file."""
         return Compressed(self._edit(model))
-
-
-def lighter_recipes(name: str, recipes: Mapping[str, Recipe], named: Collection[str] = ()) -> tuple[str, ...]:
-    """Return the recipes of a search whose results decide whether ``name`` is tried, the lightest first.
-
-    None decides on a recipe that the user ``named``: it is always tried.
-    """
-    found: list[str] = []
-    if name in named:
-        return ()
-    before = recipes[name].after
-    while before in recipes and before not in found:
-        found.insert(0, before)
-        before = recipes[before].after
-    return tuple(found)

@@ -32,6 +32,7 @@ from advisor.engine.pipeline.stages.artefacts import FormInputs, calibrated, com
 from advisor.engine.pipeline.stages.figures import THOROUGH
 from advisor.engine.pipeline.walker import Walker, Workers, run_coroutine
 from advisor.engine.question.values import Execution
+from advisor.engine.space.resolved import applies
 from advisor.isolation import CallLimits, Children, Scratch
 from advisor.isolation.pool import Trainers
 from advisor.measurement.accelerators import accelerator
@@ -158,7 +159,7 @@ async def _row(asked: CompressionQuestion, walker: Walker, one: Recipe, tell: Te
     notes: Mapping[str, Any] = {}
     try:
         if one.name != FLOAT:
-            if one.needs >= Needs.SCORING and (asked.samples or not asked.question.of_task.labelled):
+            if (asked.samples and one.needs >= Needs.SCORING) or not applies(one, asked.question):
                 file = "--samples has no classes" if asked.samples else f"the file is for {asked.question.task}"
                 raise UnsupportedRecipe(f"{one.name} learns from images of one class each, and {file}")
             tell(f"making {one.name}")

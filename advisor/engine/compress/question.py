@@ -178,9 +178,10 @@ def _images_for(
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
     """
     question, needs = asked.question, {one.needs for one in asked.recipes}
-    data, seed, labelled = question.data, question.seed, question.of_task.labelled
+    data, seed, task, labelled = question.data, question.seed, question.of_task, question.of_task.labelled
     own = find_images(calibration) if calibration else ()
-    whole = bool(own) and not (labelled and max(needs) >= Needs.SCORING)
+    learns = task.retrains and max(needs) >= (Needs.SCORING if labelled else Needs.TRAINING)
+    whole = bool(own) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
     except UsageError as error:
@@ -200,7 +201,9 @@ def _images_for(
     if not chosen:
         chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
     training = None
-    if labelled and not whole:
+    if learns and not labelled:
+        training = TrainingImages(train.paths, tuple(train.labels), classes, spec, seed)
+    elif labelled and not whole:
         validation = halves.part(Role.VALIDATION)
         learnt, judging = (tuple(order[label] for label in part.labels) for part in (train, validation))
         training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)

@@ -241,11 +241,17 @@ def with_files(request: Request) -> Request:
     return replace(request, question=changed, written=written)
 
 
+def applies(recipe: Recipe, question: Question) -> bool:
+    """Return whether images of the question's task give what a compression recipe needs."""
+    task = question.of_task
+    return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
+
+
 def chosen_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
-    task, limited = question.of_task, question.limits.max_drop_points is not None
-    known = {recipe.name: recipe for recipe in RECIPES if task.labelled or recipe.needs < Needs.SCORING}
-    heavier = HEAVIER_RECIPES if question.data is not None and limited and task.labelled else ()
+    limited = question.limits.max_drop_points is not None
+    known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
+    heavier = [name for name in HEAVIER_RECIPES if name in known and question.data is not None and limited]
     names = question.compressions or (*DEFAULT_RECIPES, *heavier)
     for name in names:
         if name not in known:

@@ -23,7 +23,7 @@ SUPPORTED = frozenset(
     {
         *("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "ADD", "SUB", "MUL", "MEAN", "AVERAGE_POOL_2D"),
         *("MAX_POOL_2D", "CONCATENATION", "PAD", "RESHAPE", "SOFTMAX", "HARD_SWISH", "LOGISTIC", "RELU", "RELU6"),
-        *("DIV", "PADV2", "SLICE", "GATHER"),
+        *("DIV", "PADV2", "SLICE", "GATHER", "RESIZE_NEAREST_NEIGHBOR", "RESIZE_BILINEAR"),
     }
 )
 """The names of the operators that can be trained."""
@@ -49,7 +49,7 @@ class Graph:
     nodes: tuple[Node, ...]  # its operators in the order of execution
     constants: Mapping[int, NDArray[Any]]  # content of its constants by tensor index
     source: int  # tensor index of its input
-    output: int  # tensor index of its output
+    outputs: tuple[int, ...]  # tensor indices of its outputs
     tables: schema.ModelT  # the file's tables, to write it again
 
     @property
@@ -65,9 +65,11 @@ class Graph:
         return tuple(index for index in found if index in self.constants)
 
     @property
-    def logits(self) -> int:
-        """Tensor index of the last softmax's input, or of the output."""
-        return next((node.inputs[0] for node in reversed(self.nodes) if node.name == "SOFTMAX"), self.output)
+    def logits(self) -> int | None:
+        """Tensor index of the last softmax's input, or of scores for the whole image; None if it gives neither."""
+        last = next((node.inputs[0] for node in reversed(self.nodes) if node.name == "SOFTMAX"), None)
+        image = last is None and len(self.tables.subgraphs[0].tensors[self.outputs[0]].shape) <= 2
+        return self.outputs[0] if image else last
 
     @property
     def first(self) -> tuple[Node, ...]:
@@ -84,8 +86,8 @@ class Graph:
 
     @property
     def last(self) -> tuple[Node, ...]:
-        """Layers with no other layer between them and the output; a head on several levels has one for each."""
-        reaching, found = {self.output}, []
+        """Layers with no other layer between them and an output; a head on several levels has one for each."""
+        reaching, found = set(self.outputs), []
         for node in reversed(self.nodes):
             if node.output not in reaching:
                 continue
@@ -97,8 +99,8 @@ class Graph:
 
     @property
     def features(self) -> tuple[int, ...]:
-        """Tensor indices of the last layers' inputs, or of the output."""
-        return tuple(dict.fromkeys(node.inputs[0] for node in self.last)) or (self.output,)
+        """Tensor indices of the last layers' inputs, or of the outputs."""
+        return tuple(dict.fromkeys(node.inputs[0] for node in self.last)) or self.outputs
 
     def run(
         self, images: tf.Tensor, weights: Mapping[int, tf.Tensor], change: Change | None = None
@@ -142,7 +144,7 @@ def read_graph(data: bytes) -> Graph:
         for index, tensor in enumerate(model.tensors)
         if tensor.is_constant and tensor.dtype in kinds
     }
-    return Graph(tuple(nodes), constants, graph.inputs[0], graph.outputs[0], tables)
+    return Graph(tuple(nodes), constants, graph.inputs[0], tuple(graph.outputs), tables)
 
 
 def run_operator(name: str, options: Any, inputs: Sequence[tf.Tensor]) -> tf.Tensor:
@@ -191,6 +193,10 @@ def _computed(name: str, options: Any, inputs: Sequence[Any]) -> tf.Tensor:
             return tf.reshape(first, (-1, *(int(side) for side in shape[1:])))
         case "SOFTMAX":
             return tf.nn.softmax(first * options.beta)
+        case "RESIZE_NEAREST_NEIGHBOR" | "RESIZE_BILINEAR":
+            resize = tf.raw_ops.ResizeBilinear if name == "RESIZE_BILINEAR" else tf.raw_ops.ResizeNearestNeighbor
+            how = {"align_corners": options.alignCorners, "half_pixel_centers": options.halfPixelCenters}
+            return resize(images=first, size=inputs[1], **how)
         case "HARD_SWISH":
             return first * tf.nn.relu6(first + 3.0) / 6.0
         case "LOGISTIC" | "RELU" | "RELU6":

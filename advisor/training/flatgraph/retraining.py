@@ -5,7 +5,7 @@ from the present outputs of the layers before it. The weights with the least mag
 et al., "A Simple and Effective Pruning Approach for Large Language Models", 2024). The others are fitted as in He et
 al., "Channel Pruning for Accelerating Very Deep Neural Networks" (2017), section 3.1, weight by weight.
 
-The targets of the training are the float model's features and probabilities, not the labels. They say more about each
+The targets of the training are the float model's features and answers, not the labels. They say more about each
 image, and a model that fits its training images perfectly learns nothing from their labels (Hinton et al., "Distilling
 the Knowledge in a Neural Network", 2015). Both models get the same images, augmented at random.
 """
@@ -324,12 +324,20 @@ class _Training:
         return loss
 
     def _loss(self, taught: Mapping[int, tf.Tensor], own: Mapping[int, tf.Tensor]) -> tf.Tensor:
-        """Return the features' error over their variance (mean of levels) plus the probabilities' divergence."""
+        """Return the features' error over their variance (mean of levels) plus the probabilities' divergence.
+
+        A model without probabilities, as one of boxes or centres, adds the error of its outputs in the same way.
+        """
         import tensorflow as tf
 
-        pairs = [(taught[index], own[index]) for index in self._graph.features]
-        errors = [tf.reduce_mean(tf.square(given - wanted)) for wanted, given in pairs]
-        spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
-        features = tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
-        answers, ours = (tf.nn.log_softmax(each[self._graph.logits]) for each in (taught, own))
+        def error(places: Sequence[int]) -> tf.Tensor:
+            pairs = [(taught[index], own[index]) for index in places]
+            errors = [tf.reduce_mean(tf.square(given - wanted)) for wanted, given in pairs]
+            spreads = [tf.math.reduce_variance(wanted) + 1e-9 for wanted, _ in pairs]
+            return tf.add_n([error / spread for error, spread in zip(errors, spreads, strict=True)]) / len(pairs)
+
+        features, logits = error(self._graph.features), self._graph.logits
+        if logits is None:
+            return features + error(self._graph.outputs)
+        answers, ours = (tf.nn.log_softmax(each[logits]) for each in (taught, own))
         return features + tf.reduce_mean(tf.reduce_sum(tf.exp(answers) * (answers - ours), axis=-1))

@@ -61,6 +61,18 @@ def test_a_recipe_that_applies_makes_a_detector_with_its_labels(detector: Path, 
         assert (said.labels, said.licence) == (COLOURS, "MIT")
 
 
+@pytest.mark.integration
+@pytest.mark.usefixtures("here")
+def test_a_recipe_that_trains_weights_teaches_a_detector_what_its_float_file_finds(
+    detector: Path, boxes: Path, asked: Asked
+) -> None:
+    result = compress(asked(detector, "qat_int8", data=boxes), lambda _: None, latency=False)
+    form = result.forms[1]
+    assert form.status == "ok", form.reason
+    assert form.notes["learning"]["steps"] > 0
+    assert form.agreement.accuracy.value > 0.95
+
+
 @pytest.mark.usefixtures("here")
 def test_without_boxes_there_is_agreement_and_what_changes_is_said(detector: Path, asked: Asked) -> None:
     result = compress(asked(detector), lambda _: None, latency=False)

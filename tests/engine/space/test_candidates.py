@@ -35,7 +35,8 @@ from advisor.engine.space.resolved import (
     resolve_cards,
 )
 from advisor.store import RunFolder
-from advisor.tasks import CLASSIFICATION, DETECTION
+from advisor.tasks import ANOMALY, CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION
+from advisor.tasks.task import Task
 from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
@@ -121,18 +122,22 @@ def test_a_classifier_has_the_input_of_its_card() -> None:
     assert resolve_cards(asked(CLASSIFICATION.name, candidates=[CARD])).cards == (load_catalogue()[CARD],)
 
 
-@pytest.mark.parametrize("recipe", HEAVIER_RECIPES)
-def test_a_recipe_that_learns_from_labels_is_refused_for_a_detector_and_not_offered(recipe: str) -> None:
+@pytest.mark.parametrize(
+    ("recipe", "task"), [("mixed_int8", DETECTION), ("mixed_int8", ANOMALY), ("qat_int8", ANOMALY)]
+)
+def test_a_recipe_that_a_task_has_no_use_for_is_refused_and_not_offered(recipe: str, task: Task) -> None:
     with pytest.raises(UsageError) as refused:
-        chosen_recipes(asked(compressions=["int8", recipe]).question)
+        chosen_recipes(asked(task.name, compressions=["int8", recipe]).question)
     assert refused.value.message.startswith(f"--compressions: unknown '{recipe}'")
     assert "int8" in refused.value.hint.split(": ")[1].split(", ")
-    assert not set(HEAVIER_RECIPES) & set(refused.value.hint.split(": ")[1].split(", "))
+    assert recipe not in refused.value.hint.split(": ")[1].split(", ")
     assert recipe in chosen_recipes(asked(CLASSIFICATION.name, compressions=[recipe]).question)
 
 
-def test_a_limit_of_the_drop_brings_heavier_recipes_to_classifiers_alone() -> None:
-    assert tuple(chosen_recipes(asked(max_drop="1pt").question)) == DEFAULT_RECIPES
+@pytest.mark.parametrize("task", [DETECTION, COUNTING, SEGMENTATION])
+def test_a_limit_of_the_drop_brings_heavier_recipes_and_those_that_choose_by_labels_to_classifiers(task: Task) -> None:
+    limited = tuple(chosen_recipes(asked(task.name, max_drop="1pt").question))
+    assert limited == (*DEFAULT_RECIPES, "qat_int8")
     of_classifiers = tuple(chosen_recipes(asked(CLASSIFICATION.name, max_drop="1pt").question))
     assert of_classifiers == (*DEFAULT_RECIPES, *HEAVIER_RECIPES)
 

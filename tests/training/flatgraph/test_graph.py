@@ -65,13 +65,30 @@ def _shuffled() -> bytes:
     return build.finish({"image": image}, {"probabilities": build.head(build.mean(divided), 3)})
 
 
+def _of_maps() -> bytes:
+    """A net with the outputs of a coarse map and of a finer one, each made larger, as heads on maps have them."""
+    build, half, whole = Builder(), (1, SIDE // 2, SIDE // 2, 4), (1, SIDE, SIDE, 4)
+    image = build.input(SIDE)
+    fine = build.convolution(image, 4, 3, 2)
+    coarse, sizes = (
+        build.convolution(fine, 4, 3, 2),
+        [build.constant(np.array(each[1:3], np.int32), schema.TensorType.INT32) for each in (half, whole)],
+    )
+    nearest = schema.ResizeNearestNeighborOptionsT(halfPixelCenters=True)
+    larger = build.operator(OPERATORS.RESIZE_NEAREST_NEIGHBOR, [coarse, sizes[0]], half, nearest)
+    total = build.operator(OPERATORS.ADD, [larger, fine], half, schema.AddOptionsT())
+    linear = schema.ResizeBilinearOptionsT(halfPixelCenters=True)
+    map_of_scores = build.operator(OPERATORS.RESIZE_BILINEAR, [build.convolution(total, 4), sizes[1]], whole, linear)
+    return build.finish({"image": image}, {"fine": map_of_scores, "coarse": build.convolution(coarse, 2)})
+
+
 @pytest.mark.integration
-@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching, _shuffled])
+@pytest.mark.parametrize("make", [lambda: small_models.classifier(SIDE), _branching, _shuffled, _of_maps])
 def test_it_answers_as_the_runtime_does(make: object) -> None:
     data = make()  # type: ignore[operator]
     graph = read_graph(data)
     images = np.random.default_rng(0).uniform(-1, 1, (5, SIDE, SIDE, 3)).astype(np.float32)
-    np.testing.assert_allclose(graph.run(images, {})[graph.output].numpy(), _answers(data, images), atol=1e-5)
+    np.testing.assert_allclose(graph.run(images, {})[graph.outputs[0]].numpy(), _answers(data, images), atol=1e-5)
 
 
 def test_kernels_biases_and_the_head_are_found() -> None:
@@ -80,6 +97,12 @@ def test_kernels_biases_and_the_head_are_found() -> None:
     assert len(graph.biases) == 4
     assert graph.nodes[-2].output == graph.logits
     assert graph.features == (graph.nodes[-3].output,)
+
+
+def test_outputs_of_maps_have_no_probabilities_and_a_last_layer_each() -> None:
+    graph = read_graph(_of_maps())
+    assert graph.logits is None
+    assert len(graph.outputs) == len(graph.features) == 2
 
 
 def test_weights_written_back_are_those_of_the_file() -> None:
