@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 class Counting(Detection):
     """See :class:`advisor.tasks.task.Task`."""
 
-    version = "9"
+    version = "10"
 
     @property
     def head(self) -> HeadKind:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Detection(HeadOnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
-    version = "10"
+    version = "11"
 
     def own_files(self) -> OwnFiles:
         """Return what is done with detectors."""

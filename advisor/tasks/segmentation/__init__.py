@@ -25,7 +25,7 @@ step of all layers takes 1.7 times as long as one of some."""
 class Segmentation(HeadOnMaps):
     """See :class:`advisor.tasks.task.Task`."""
 
-    learnt, version = "masks", "4"
+    learnt, version = "masks", "5"
 
     @property
     def head(self) -> HeadKind:

@@ -40,9 +40,8 @@ class Hyperparameters:
     seed: int = 0  # draws weights, copies and order
 
     def going_on(self) -> Hyperparameters:
-        """Return those of a network that goes on learning from more images: half of the epochs at half of the rate."""
-        epochs, steps = math.ceil(self.epochs / 2), math.ceil(self.least_steps / 2)
-        return replace(self, epochs=epochs, least_steps=steps, learning_rate=self.learning_rate / 2)
+        """Return those of a network that goes on learning from more images: half of the epochs."""
+        return replace(self, epochs=math.ceil(self.epochs / 2), least_steps=math.ceil(self.least_steps / 2))
 
 
 WARMUP = 0.05  # Share of the steps in which the rate rises

@@ -177,7 +177,7 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     tuned.write(path)
     train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5, goes_on=True))
     (_, new, _), (whole, _, published), (further, started, changed) = begun
-    assert (further.epochs, further.learning_rate) == (7, whole.learning_rate / 2)
+    assert (further.epochs, further.learning_rate) == (7, whole.learning_rate)
     assert not any(map(np.array_equal, new[:1], started[:1]))
     assert all(map(np.array_equal, tuned.head, started))
     assert all(map(np.array_equal, tuned.backbone, changed))
