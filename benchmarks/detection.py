@@ -72,7 +72,8 @@ TRAINING_REMARK = (
 REMARKS = (
     "72 images of the official test part, scored once by pycocotools. Interval: bootstrap over the images.",
     TRAINING_REMARK,
-    "Latency includes post-processing in the file. All times of finetune_all were taken beside other work.",
+    "Latency includes post-processing in the file. All times of finetune_all were taken beside other work, on a slower "
+    "machine. Other rows are older: they learnt once, from training and validation part.",
 )
 COUNTING_REMARKS = (
     "72 images of the official test part. F1 of centres inside boxes, at a score of one half; mean over classes.",
@@ -168,7 +169,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         ships = made("ships", learnt, EarlierTraining(compared, layers, goes_on=True))
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
-        seen = own.epochs * len(train_images.paths) + own.going_on().epochs * len(learnt.paths)
+        shown_images = own.epochs * len(train_images.paths) + own.going_on().epochs * len(learnt.paths)
         plain = plain_keras(card, learnt, len(classes), kind, layers)
         raw, process = split_postprocess(ships.read_bytes())
         step = max(1, len(learnt.paths) // CALIBRATION)
@@ -181,7 +182,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
                 figures = found(Detector(file, spec), judged, classes)
             else:
                 figures = counted(CentreFinder(file, spec), judged, classes)
-            rows.append((title, form, *figures, *cost(file), *spent, f"{seen / seconds:.1f} ({plain:.1f})"))
+            rows.append((title, form, *figures, *cost(file), *spent, f"{shown_images / seconds:.1f} ({plain:.1f})"))
             print(*rows[-1], sep=" | ", flush=True)
     return rows
 

@@ -55,7 +55,8 @@ class Task(ABC):
     conditions: bool = False  # models are also judged under capture conditions
     robust: bool = False  # models may be chosen by that accuracy
     other_conditions: str = ""  # what another visit or camera cost networks of the task where it was measured, in words
-    labelled: bool = False  # images have one class each, from which mixed_int8 and others decide
+    labelled: bool = False  # images have one class each, which mixed_int8 needs
+    retrains: bool = False  # compression recipes may train the weights of its files, as qat_int8 does
     probabilities: bool = False  # models answer with the probability of each class, which is calibrated
     guarantees: tuple[str, ...] = ()  # options that ask for what a threshold guarantees
     tunable: bool = False  # fine-tuning has hyperparameters that ``--tune-training`` varies
@@ -63,11 +64,6 @@ class Task(ABC):
     side: int = 0  # side of the input in pixels; 0 for that of each card
     cards: int = 12  # number of cards that a search tries if the user names none: the most promising ones with weights
     own_cards: OwnCards | None = None  # cards of users' own files; None if there are none
-
-    @property
-    def retrains(self) -> bool:
-        """Compression recipes may train weights, to answer on the images as the float file does."""
-        return self.labelled
 
     @property
     def trainings(self) -> tuple[str, ...]:
@@ -191,11 +187,6 @@ class HeadOnMaps(OnMaps):
     """A task whose networks are a head on these maps, as those that find objects."""
 
     goes_on = True
-
-    @property
-    def retrains(self) -> bool:
-        """Files are a network of convolutions, whose weights can be trained."""
-        return True
 
     @property
     def trainings(self) -> tuple[str, ...]:

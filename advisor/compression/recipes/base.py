@@ -72,8 +72,9 @@ def _reasons(tables: schema.ModelT, model: Model, any_graph: bool) -> Iterator[t
 class TrainingImages:
     """Labelled images for recipes that score files or train weights; they never include the hold-out.
 
-    The training part and a class index of each image, of images with several objects the class by which they are split;
-    ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained on them.
+    The training part with the class index of each image, or with its stratum (:func:`.division.strata`) if it has
+    several objects; ``seed`` is that of every draw. Files are scored on the validation images, and nothing is trained
+    on them.
     """
 
     paths: tuple[Path, ...]

@@ -19,7 +19,7 @@ from advisor.datasets.images import InputSpec
 from advisor.datasets.split import halved
 from advisor.engine.pipeline.materials import Images, Part, Role
 from advisor.engine.question.values import Question
-from advisor.engine.space.resolved import read_images
+from advisor.engine.space.resolved import applies, read_images
 from advisor.measurement.accelerators import accelerator
 from advisor.measurement.accuracy import true_boxes
 from advisor.store.files import ensure_output_dir
@@ -178,9 +178,9 @@ def _images_for(
         UsageError: a folder is missing or cannot be used, holds too few images, or its classes are not the model's.
     """
     question, needs = asked.question, {one.needs for one in asked.recipes}
-    data, seed, task, labelled = question.data, question.seed, question.of_task, question.of_task.labelled
+    data, seed, labelled = question.data, question.seed, question.of_task.labelled
     own = find_images(calibration) if calibration else ()
-    learns = task.retrains and max(needs) >= (Needs.SCORING if labelled else Needs.TRAINING)
+    learns = any(one.needs >= Needs.SCORING and applies(one, question) for one in asked.recipes)
     whole = bool(own) and not learns
     try:
         read = read_images(replace(question, judged_whole=whole), lambda _text: None)
@@ -201,11 +201,11 @@ def _images_for(
     if not chosen:
         chosen = tuple(train.paths[index] for index in choose(train.labels, CALIBRATION, seed))
     training = None
-    if learns and not labelled:
-        training = TrainingImages(train.paths, tuple(train.labels), classes, spec, seed)
-    elif labelled and not whole:
+    if learns or (labelled and not whole):
         validation = halves.part(Role.VALIDATION)
-        learnt, judging = (tuple(order[label] for label in part.labels) for part in (train, validation))
+        learnt, judging = (
+            tuple(order[label] for label in part.labels) if labelled else part.labels for part in (train, validation)
+        )
         training = TrainingImages(train.paths, learnt, classes, spec, seed, validation.paths, judging)
     truth = _truth(halves, scored, order)
     return CompressionImages(chosen, scored.paths, f"{len(chosen)} {source}", judged, truth, training)

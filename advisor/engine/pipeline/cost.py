@@ -42,7 +42,8 @@ COMPRESS_S: Mapping[str, float] = {
     "float16": 0.9, "weight_int8": 0.8, "dynamic_int8": 0.8, "int8": 1.0, "mixed_int8": 53.0, "qat_int8": 127.0,
     "pruned_50": 129.0, "pruned_75": 125.0, "clustered_16": 122.0,
 }  # fmt: skip
-"""Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``)."""
+"""Seconds of a compression recipe on MobileNetV2, after its calibration (``benchmarks/results/compression.md``, where
+recipes that train weights were limited to 120 s)."""
 
 READ_START_S, FINETUNE_START_S, DETECTOR_START_S = 0.5, 20.0, 15.0
 """Seconds before the first image: a child process and its imports; for fine-tuning also the graph, its compilation and

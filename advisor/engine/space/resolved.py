@@ -242,7 +242,7 @@ def with_files(request: Request) -> Request:
 
 
 def applies(recipe: Recipe, question: Question) -> bool:
-    """Return whether images of the question's task give what a compression recipe needs."""
+    """Return whether a compression recipe can use the images of the question's task, or needs none."""
     task = question.of_task
     return {Needs.SCORING: task.labelled, Needs.TRAINING: task.retrains}.get(recipe.needs, True)
 
@@ -251,8 +251,8 @@ def chosen_recipes(question: Question) -> dict[str, Recipe]:
     """Return the compression recipes of the question. float32 is always among them: the others are compared with it."""
     limited = question.limits.max_drop_points is not None
     known = {recipe.name: recipe for recipe in RECIPES if applies(recipe, question)}
-    heavier = [name for name in HEAVIER_RECIPES if name in known and question.data is not None and limited]
-    names = question.compressions or (*DEFAULT_RECIPES, *heavier)
+    heavier = HEAVIER_RECIPES if question.data is not None and limited else ()
+    names = question.compressions or (*DEFAULT_RECIPES, *(name for name in heavier if name in known))
     for name in names:
         if name not in known:
             raise UsageError(f"--compressions: unknown '{name}'{nearest(name, known)}", f"recipes: {', '.join(known)}")

@@ -82,7 +82,7 @@ CLASSIFICATION = Classification(
     DEFAULT,
     published=True, guarantees=("--min-precision", "--min-recall", "--min-coverage"),
     other_conditions="on groceries, another visit cost fine-tuned networks 2 to 6 points, and heads 10 to 16",
-    conditions=True, robust=True, labelled=True, probabilities=True, tunable=True,
+    conditions=True, robust=True, labelled=True, retrains=True, probabilities=True, tunable=True,
     own_cards=OwnCards("tflite_file", "tflite_fixed", trained=True),
 )  # fmt: skip
 """Cost of another visit: validation against the official test of grocery, in ``benchmarks/results/anytime.csv`` and

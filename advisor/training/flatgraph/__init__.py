@@ -66,10 +66,12 @@ class Graph:
 
     @property
     def logits(self) -> int | None:
-        """Tensor index of the last softmax's input, or of scores for the whole image; None if it gives neither."""
-        last = next((node.inputs[0] for node in reversed(self.nodes) if node.name == "SOFTMAX"), None)
-        image = last is None and len(self.tables.subgraphs[0].tensors[self.outputs[0]].shape) <= 2
-        return self.outputs[0] if image else last
+        """Tensor index of the last softmax's input, or of an output of one row; None without such an answer."""
+        for node in reversed(self.nodes):
+            if node.name == "SOFTMAX":
+                return node.inputs[0]
+        output = self.outputs[0]
+        return output if len(self.tables.subgraphs[0].tensors[output].shape) <= 2 else None
 
     @property
     def first(self) -> tuple[Node, ...]:

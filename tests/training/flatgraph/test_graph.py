@@ -70,16 +70,16 @@ def _of_maps() -> bytes:
     build, half, whole = Builder(), (1, SIDE // 2, SIDE // 2, 4), (1, SIDE, SIDE, 4)
     image = build.input(SIDE)
     fine = build.convolution(image, 4, 3, 2)
-    coarse, sizes = (
-        build.convolution(fine, 4, 3, 2),
-        [build.constant(np.array(each[1:3], np.int32), schema.TensorType.INT32) for each in (half, whole)],
+    coarse = build.convolution(fine, 4, 3, 2)
+    to_half, to_whole = (
+        build.constant(np.array(shape[1:3], np.int32), schema.TensorType.INT32) for shape in (half, whole)
     )
     nearest = schema.ResizeNearestNeighborOptionsT(halfPixelCenters=True)
-    larger = build.operator(OPERATORS.RESIZE_NEAREST_NEIGHBOR, [coarse, sizes[0]], half, nearest)
+    larger = build.operator(OPERATORS.RESIZE_NEAREST_NEIGHBOR, [coarse, to_half], half, nearest)
     total = build.operator(OPERATORS.ADD, [larger, fine], half, schema.AddOptionsT())
     linear = schema.ResizeBilinearOptionsT(halfPixelCenters=True)
-    map_of_scores = build.operator(OPERATORS.RESIZE_BILINEAR, [build.convolution(total, 4), sizes[1]], whole, linear)
-    return build.finish({"image": image}, {"fine": map_of_scores, "coarse": build.convolution(coarse, 2)})
+    scores = build.operator(OPERATORS.RESIZE_BILINEAR, [build.convolution(total, 4), to_whole], whole, linear)
+    return build.finish({"image": image}, {"fine": scores, "coarse": build.convolution(coarse, 2)})
 
 
 @pytest.mark.integration
