@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, accuracy_of, latency_of, network_of, variant_of
 from advisor.core.quantity import DEVIATIONS, Quantity
-from advisor.core.training import shift_of
+from advisor.core.training import Gain, shift_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,9 +124,12 @@ class Posterior:
         shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
         return shown
 
-    def gained(self, tuned: Evaluation, head: Evaluation, images: int) -> float:
-        """Return the points that fine-tuning is expected to gain over a head that learnt from so many ``images``."""
-        shift, spread = shift_of(tuned.configuration.training, images)
+    def gained(self, tuned: Evaluation, head: Evaluation, images: int, measured: Gain | None = None) -> float:
+        """Return the points that fine-tuning is expected to gain over a head that learnt from so many ``images``.
+
+        ``measured`` as of :func:`.training.shift_of`.
+        """
+        shift, spread = shift_of(tuned.configuration.training, images, measured)
         points, error = self.differences([head], [tuned])
         errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)
         return float(drawn_in(points, error, errors * (1 - math.exp(shift)), errors * math.exp(shift) * spread)[0, 0])

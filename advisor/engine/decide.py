@@ -77,7 +77,7 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]
 
-    better = _tuned_better(run, candidates, answers, limits)
+    better = _tuned_better(run, candidates, answers, question)
     behind = {head.configuration for head, _ in better}
     candidates = [e for e in candidates if e.configuration not in behind]
 
@@ -126,21 +126,21 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
 
 
 def _tuned_better(
-    run: RunFolder, evaluations: Sequence[Evaluation], answers: Answers, limits: Budget
+    run: RunFolder, evaluations: Sequence[Evaluation], answers: Answers, question: Question
 ) -> list[tuple[Evaluation, Evaluation]]:
     """Return each file of a head with the same file fine-tuned, where that is expected to be more accurate.
 
     Both cost the same, so the head is no candidate then. A few validation images may show it ahead by chance.
     """
     rows = {e.configuration: e for e in evaluations if e.status is Status.OK and e.accuracy is not None}
-    pairs = []
+    pairs, limits, gain = [], question.limits, question.of_task.gain
     for tuned in rows.values():
         recipe = recipe_of(tuned.configuration.training)
         head = rows.get(replace(tuned.configuration, training=recipe.over)) if recipe.tunes_backbone else None
         if head and (limits.met_by(tuned) or not limits.met_by(head)):
             pairs.append((head, tuned))
     known, images = Posterior([each for pair in pairs for each in pair], answers), len(_labels(run, TRAIN, VALIDATION))
-    return [(head, tuned) for head, tuned in pairs if known.gained(tuned, head, images) > 0.0]
+    return [(head, tuned) for head, tuned in pairs if known.gained(tuned, head, images, gain) > 0.0]
 
 
 def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:

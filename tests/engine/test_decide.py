@@ -71,6 +71,15 @@ def test_a_head_comes_before_its_fine_tuned_network_only_where_the_images_show_i
     assert (*told, decision.runner_up is None) == (pick, fewer == 1, pick == "finetune_cached")
 
 
+@pytest.mark.parametrize(("task", "pick"), [("image-classification", "head"), ("object-detection", "finetune_all")])
+def test_a_fine_tuned_network_comes_first_as_far_as_its_task_is_known_to_gain(
+    run: RunFolder, task: str, pick: str
+) -> None:
+    head, tuned = trained(run, "head", range(13)), trained(run, "finetune_all", range(3, 18))
+    asked = resolve({"budget": "50ms", "task": task, "data": str(run.path)}).question
+    assert present(decide_run(run, [head, tuned], asked).decision.pick).configuration.training == pick
+
+
 def test_a_head_within_the_budget_stays_where_the_fine_tuned_file_is_not(run: RunFolder) -> None:
     head, tuned = trained(run, "head", range(12)), trained(run, "finetune_cached", range(6), latency=60.0)
     assert decide_run(run, [head, tuned], QUESTION).decision.pick == head
