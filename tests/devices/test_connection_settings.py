@@ -4,6 +4,7 @@ The machine that runs the advisor, as a device.
 """
 
 import math
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -110,6 +111,13 @@ def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path)
     again = read_profile(write_profile(profile, tmp_path / "kept"))
     assert again.connection == profile.connection
     assert profile.fingerprint() == replace(profile, connection=None).fingerprint()
+
+
+def test_a_copy_of_a_profile_is_the_same_profile(tmp_path: Path) -> None:
+    file = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222}")
+    (tmp_path / "elsewhere").mkdir()
+    copy = shutil.copy(file, tmp_path / "elsewhere")
+    assert read_profile(Path(copy)).fingerprint() == read_profile(file).fingerprint()
 
 
 def test_the_agent_is_not_asked_for_an_accelerator() -> None:
