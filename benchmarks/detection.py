@@ -70,13 +70,13 @@ TRAINING_REMARK = (
     "epochs over this time; in brackets the same in plain Keras, where the backbone runs in each step."
 )
 REMARKS = (
-    "72 images of the official test part, scored once by pycocotools. Interval: bootstrap over the images.",
+    "72 images of BCCD's official test part, scored once by pycocotools. Interval: bootstrap over the images.",
     TRAINING_REMARK,
     "Latency includes post-processing in the file. All times of finetune_all were taken beside other work, on a slower "
     "machine. Other rows are older: they learnt once, from training and validation part.",
 )
 COUNTING_REMARKS = (
-    "72 images of the official test part. F1 of centres inside boxes, at a score of one half; mean over classes.",
+    "72 images of BCCD's official test part. F1 of centres inside boxes, at a score of one half; mean over classes.",
     TRAINING_REMARK,
 )
 PLAIN_STEPS = 6

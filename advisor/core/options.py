@@ -145,14 +145,14 @@ class PlanOptions(_Task, LimitOptions, total=False):
         kept=False)]
     candidates: Annotated[Names, Option(
         CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that you "
-        "ship; repeat, or join by commas.", usual="the 12 most promising models with weights", joined=True, first=True)]
+        "ship; repeat, or join by commas.", usual="12 promising ones, 4 of other tasks", joined=True, first=True)]
     catalog: Annotated[Places, Option(
         CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths)]
     mirror: Annotated[Place, Option(
         CANDIDATES, "PLACE", "Folder or address of weights that is asked first.", free=True)]
     training: Annotated[Names, Option(
         TRAINING, "NAMES", f"Training recipes: {', '.join(choosable()[1:])}; repeat, or join by "
-        "commas. Default with --data: head, then finetune_cached on the most promising models for a limited time.",
+        "commas. Default with --data: head, then finetune_cached (boxes, masks: finetune_all) where that is worth it.",
         choices=choosable(), joined=True, first=True)]
     tune_training: Annotated[Number, Option(
         TRAINING, "N", "Run N Optuna trials of fine-tuning for each model and keep the best.", usual="0")]

@@ -125,10 +125,7 @@ class Posterior:
         return shown
 
     def gained(self, tuned: Evaluation, head: Evaluation, images: int, measured: Gain | None = None) -> float:
-        """Return the points that fine-tuning is expected to gain over a head that learnt from so many ``images``.
-
-        ``measured`` as of :func:`.training.shift_of`.
-        """
+        """Return the points by which fine-tuning is expected to gain over a head; ``images`` as of :func:`shift_of`."""
         shift, spread = shift_of(tuned.configuration.training, images, measured)
         points, error = self.differences([head], [tuned])
         errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)

@@ -137,8 +137,7 @@ class DeviceProfile:
     kernels: tuple[Kernel, ...] = field(default=(), repr=False)  #: operators that were timed alone on it
     #: the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
-    #: the file that it was read from, None for this machine. A copy elsewhere is the same profile
-    origin: Path | None = field(default=None, repr=False, compare=False)
+    origin: Path | None = field(default=None, repr=False, compare=False)  #: its file, None for this machine
 
     def target(self, name: str = "") -> DeviceTarget:
         """Return the target called ``name``, or the default one if it is empty; an error names the nearest one."""
