@@ -222,7 +222,7 @@ class VariantStages:
             raise StageAborted(Status.SKIPPED, StageName.SCORE, "a finished file gets no further class")
         compared, shipped = (self._learnt_features(purpose) for purpose in (Purpose.COMPARE, Purpose.SHIP))
         own = probed(self._scope, input_spec(self.card), self.compared, Role.VALIDATION, self._validation_s)
-        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self._folds)
+        return with_unknown(self._scope, self.ships, self.scored, own, compared, shipped, self._folds, self.workload)
 
     def _learnt_features(self, purpose: Purpose) -> tuple[Stage[Path], ...]:
         """Return the stages that compute features of the float network on the images to learn from.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -105,6 +105,14 @@ class Resources:
 
 
 ALONE = Resources(Pool.DEVICE)
+ROW_BYTES = 40_000  # Of an image whose features a stage holds: twice 5,000 values, more than most cards have
+
+
+def holding(images: int) -> Resources:
+    """Return the resources of a stage that holds features of so many images, or of copies of them."""
+    more = ROW_BYTES * images
+    limits = replace(WORK_LIMITS, memory_bytes=WORK_LIMITS.memory_bytes + more)
+    return Resources(memory_bytes=EXPECTED_BYTES[LIGHT] + more, limits=limits)
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,21 @@ def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_
     assert large.resources.memory_bytes > small.resources.memory_bytes > 1e9
 
 
+def test_stages_that_hold_the_features_of_all_images_may_take_the_memory_of_these() -> None:
+    few, many = (
+        {stage.name: stage.resources for stage in with_all_before((*stages.evaluation, stages.with_unknown))}
+        for stages in (
+            VariantStages(CARD, HEAD, "float32", replace(TRAINED, images=image_counts(images, 200, 250)))
+            for images in (1000, 75_000)
+        )
+    )
+    for name in (StageName.HEAD, StageName.REFIT, StageName.EXPECTATION, StageName.UNKNOWN):
+        more = many[name].limits.memory_bytes - few[name].limits.memory_bytes
+        assert more == many[name].memory_bytes - few[name].memory_bytes
+        assert 74_000 * 2 * 4 * 3488 < more < 3.5e9  # twice the features of EfficientNet-Lite0
+    assert many[StageName.JOIN] == few[StageName.JOIN]
+
+
 def test_a_first_look_reads_some_images_and_fits_one_head() -> None:
     workload = replace(TRAINED, trainings=(HEAD_SUBSET, HEAD))
     stages = VariantStages(CARD, HEAD_SUBSET, "float32", workload)

@@ -25,7 +25,7 @@ from advisor.engine.pipeline.materials import (
     read_result,
     versions,
 )
-from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName
+from advisor.engine.pipeline.stage import MODEL, Folders, Inputs, Job, Results, Scope, Stage, StageName, holding
 from advisor.engine.pipeline.stages import jobs, unknown_jobs
 from advisor.engine.pipeline.stages.backbone import FeatureSet, cut, features
 from advisor.engine.pipeline.stages.figures import PROBABILITIES_FILE
@@ -108,7 +108,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
 
     return Stage(
         StageName.HEAD, Scope(card.name, training), "5", "training the head of", (source, *_stages(read)), inputs, job,
-        TrainedHead.within, cost.head_s(workload.images[train]),
+        TrainedHead.within, cost.head_s(workload.images[train]), holding(len(read) * workload.images[train]),
     )  # fmt: skip
 
 
@@ -152,6 +152,7 @@ def expected(card: Card, workload: Workload) -> Stage[NewConditions]:
     return Stage(
         StageName.EXPECTATION, Scope(card.name), "1", "estimating new conditions for", read.stages, inputs, job,
         lambda folder: parse(NewConditions, read_result(folder)), cost.EXPECTATION_S,
+        holding(workload.images[Role.LEARNT]),
     )  # fmt: skip
 
 
@@ -178,7 +179,7 @@ def refitted(card: Card, workload: Workload, purpose: Purpose = Purpose.SHIP) ->
     scope = Scope(card.name, HEAD, purpose=purpose if purpose is Purpose.ALL else "")
     return Stage(
         StageName.REFIT, scope, "2", "fitting the final head of", (source, compared, *_stages(read)), inputs, job,
-        TrainedHead.within, cost.REFIT_S,
+        TrainedHead.within, cost.REFIT_S, holding(len(read) * workload.images[role]),
     )  # fmt: skip
 
 
@@ -254,6 +255,7 @@ def with_unknown(
     compared: Sequence[Stage[Path]],
     shipped: Sequence[Stage[Path]],
     folds: Folds | None,
+    workload: Workload,
 ) -> Stage[WithUnknown]:
     """Give the file that ships the class ``unknown``, and judge its score with each class left out in turn.
 
@@ -296,5 +298,5 @@ def with_unknown(
     return Stage(
         StageName.UNKNOWN, scope, UNKNOWN_VERSION, "telling unknown images apart with",
         tuple(dict.fromkeys((source, scored, own, *compared, *shipped, *(folds or ())))), inputs, job,
-        WithUnknown.within, cost.HEAD_S,
+        WithUnknown.within, cost.HEAD_S, holding(workload.images[Role.LEARNT]),
     )  # fmt: skip
