@@ -145,7 +145,7 @@ class PlanOptions(_Task, LimitOptions, total=False):
         kept=False)]
     candidates: Annotated[Names, Option(
         CANDIDATES, "NAMES", "Models: names, families or globs ('mobilenet_v2_*'), or the path of a .tflite that you "
-        "ship; repeat, or join by commas.", usual="12 promising ones, 4 of other tasks", joined=True, first=True)]
+        "ship; repeat, or join by commas.", usual="best 12 with weights, 4 of other tasks", joined=True, first=True)]
     catalog: Annotated[Places, Option(
         CANDIDATES, "FILE", "Catalogue file of your own (YAML); repeat for more.", parse=_paths)]
     mirror: Annotated[Place, Option(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from advisor.core.evaluation import Evaluation, accuracy_of, latency_of, network_of, variant_of
 from advisor.core.quantity import DEVIATIONS, Quantity
-from advisor.core.training import Gain, shift_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -124,9 +123,8 @@ class Posterior:
         shown: Floats = (points - SHOWN_DEVIATIONS * errors).max(axis=1, initial=0.0)
         return shown
 
-    def gained(self, tuned: Evaluation, head: Evaluation, images: int, measured: Gain | None = None) -> float:
-        """Return the points by which fine-tuning is expected to gain over a head; ``images`` as of :func:`shift_of`."""
-        shift, spread = shift_of(tuned.configuration.training, images, measured)
+    def gained(self, tuned: Evaluation, head: Evaluation, shift: float, spread: float) -> float:
+        """Return the points that fine-tuning is expected to gain over a head; the others as :func:`.shift_of` gives."""
         points, error = self.differences([head], [tuned])
         errors = max(100.0 - (accuracy_of(head) + accuracy_of(tuned)) / 2, LEAST_ERROR)
         return float(drawn_in(points, error, errors * (1 - math.exp(shift)), errors * math.exp(shift) * spread)[0, 0])

@@ -21,7 +21,7 @@ from advisor.core.expectation import in_unknown_conditions, on_device, with_requ
 from advisor.core.posterior import Answers, Posterior
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
-from advisor.core.training import recipe_of
+from advisor.core.training import recipe_of, shift_of
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.execution import Machine
 from advisor.engine.question import Question
@@ -140,7 +140,8 @@ def _tuned_better(
         if head and (limits.met_by(tuned) or not limits.met_by(head)):
             pairs.append((head, tuned))
     known, images = Posterior([each for pair in pairs for each in pair], answers), len(_labels(run, TRAIN, VALIDATION))
-    return [(head, tuned) for head, tuned in pairs if known.gained(tuned, head, images, gain) > 0.0]
+    shifts = [shift_of(tuned.configuration.training, images, gain) for _, tuned in pairs]
+    return [pair for pair, shift in zip(pairs, shifts, strict=True) if known.gained(pair[1], pair[0], *shift) > 0.0]
 
 
 def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:
