@@ -30,6 +30,7 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import over_images
+from advisor.engine.pipeline.stages.finetuning import limit_s
 from advisor.isolation import CallLimits
 from advisor.store.files import write_atomically
 
@@ -69,19 +70,22 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         start = {"earlier": results[earlier].sha256, "share": layers, "goes_on": goes_on} if earlier else {}
         return {**identity(materials, card), **own, **start, **packages}
 
+    scope = Scope(card.name, training, purpose=purpose)
+
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         from advisor.training.on_maps.train import EarlierTraining
 
-        start = EarlierTraining(results[earlier].path, layers, goes_on) if earlier else None
+        left_s = limit_s(materials, scope) if goes_on and purpose is Purpose.SHIP else None
+        start = EarlierTraining(results[earlier].path, layers, goes_on, left_s) if earlier else None
         return task.job(card, materials, materials.part(role), folders, start)
 
-    scope = Scope(card.name, training, purpose=purpose)
     which = "the final network" if purpose is Purpose.SHIP else "the network"
     seconds = task.seconds(card, workload.images[role], layers) * (GOING_ON if goes_on else 1.0)
     return Stage(
         StageName(training), scope, task.version, f"{'fine-tuning' if layers else 'training'} {which} of",
         (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
+        keep_if=(lambda result: not result["out_of_time"]) if goes_on else None,
     )  # fmt: skip
 
 
@@ -137,8 +141,8 @@ def train(
     path: Path,
     checkpoints: Path,
     start: EarlierTraining | None = None,
-) -> None:
-    """Train a card's network, see :func:`.on_maps.train.train`, and write it.
+) -> dict[str, bool]:
+    """Train a card's network, see :func:`.on_maps.train.train`, write it, and return whether its time was over.
 
     ``task`` gives the kind of head, and makes labels of what comes with each image. The folder ``checkpoints`` takes
     :data:`EPOCHS`.
@@ -154,3 +158,4 @@ def train(
         tell = _Progress(checkpoints)
         trained = train_head(card, weights, learnt, classes, own.head, seed, Path(folder), start, tell)
     trained.write(path)
+    return {"out_of_time": trained.out_of_time}

@@ -1,12 +1,22 @@
 """The stage that trains a network on the maps of a backbone: how far it is."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from advisor.tasks import on_maps
+from advisor.catalog.catalogue import load_catalogue
+from advisor.core.training import FINETUNE_ALL, HEAD
+from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+from advisor.engine.pipeline.stage import Folders, Results
+from advisor.engine.question import Question
+from advisor.tasks import DETECTION, on_maps
 from advisor.tasks.on_maps import EPOCHS, epochs_done
+from tests.engine.pipeline.boxed import boxed_images
+from tests.engine.pipeline.walking import materials
+
+QUESTION = Question(DETECTION.name)
 
 
 def test_a_training_says_how_far_it_is_with_the_time_before_its_first_epoch(
@@ -37,3 +47,26 @@ def test_what_a_training_that_was_ended_left_is_not_taken_for_the_next_one(tmp_p
 def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / EPOCHS).write_text(text, encoding="utf-8")
     assert epochs_done(tmp_path) is None
+
+
+@pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
+@pytest.mark.parametrize(("purpose", "seconds"), [(Purpose.COMPARE, None), (Purpose.SHIP, 96.0), (Purpose.ALL, None)])
+def test_what_goes_on_from_the_compared_network_ends_in_time_and_is_kept_if_it_is_whole(
+    tmp_path: Path, training: str, purpose: Purpose, seconds: float | None
+) -> None:
+    card, images = load_catalogue()["mobilenet_v2_1.0_224"], boxed_images()
+    asked = list[tuple[str, str]]()
+
+    def left(*of: str) -> float:
+        asked.append(of)  # type: ignore[arg-type]
+        return 100.0
+
+    stage = on_maps.trained(card, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION))
+    given = replace(materials(tmp_path, images, weights={card.name: None}), training_left_s=left)
+    before = Results(dict.fromkeys(stage.after, FloatModel(tmp_path / "earlier.tflite", "")))
+    start = stage.job(given, before, Folders(tmp_path, tmp_path)).args[-1]
+    assert (start.seconds if start else None) == seconds
+    assert asked == [(card.name, training)] * (seconds is not None)
+    goes_on = purpose is not Purpose.COMPARE
+    assert bool(stage.keep_if) == goes_on
+    assert not goes_on or (stage.keep_if({"out_of_time": False}), stage.keep_if({"out_of_time": True})) == (True, False)

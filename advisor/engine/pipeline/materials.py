@@ -266,8 +266,8 @@ class Materials:
     host: Host  # the machine that measures
     question: Question = field(default_factory=Question)
     effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`
-    # returns the seconds that are left for fine-tuning the card of this name; None for no limit
-    training_left_s: Callable[[str], float | None] = lambda _: None
+    # returns the seconds that are left for a training recipe of the card of this name; None for no limit
+    training_left_s: Callable[[str, str], float | None] = lambda *_: None
 
     def require_images(self) -> Images:
         """Return the images; stages that need them are in no graph without."""

@@ -129,10 +129,10 @@ class Prices:
         return other
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
-        """Return the seconds from the end of a network's fine-tuning to the results of its forms."""
+        """Return the seconds from the end of a network's training to the results of its forms."""
         observed = 1.0 if self._limit is None else self._limit.observed()
         stages = self.missing(FormStep(network, form) for form in forms)
-        own = [each for each in stages if each.scope.training == network.training and not _tunes(each)]
+        own = [each for each in stages if each.scope.training == network.training != each.name]
         own = [each for each in own if each.scope.purpose != Purpose.COMPARE]  # those are made beside the training
         return FINISHING_MARGIN * observed * self._wall_s(own)
 

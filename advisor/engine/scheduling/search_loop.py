@@ -18,6 +18,7 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
 from advisor.engine.question import Request
+from advisor.engine.scheduling.belief import CardTraining
 from advisor.engine.scheduling.prices import TimeLimit
 from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import PickSoFar, Stop, ended_early, finalists, named_files, score
@@ -192,12 +193,12 @@ class SearchLoop:
         left_s, judging_s = self._time_left(), self._plan.judging_s(self.places) if self._plan and answered else 0.0
         return None if left_s == math.inf else max(0.0, left_s - self._observed() * judging_s)
 
-    def training_left_s(self, card: str) -> float | None:
-        """Return the seconds in which a card must be fine-tuned, so that its forms have results; None for no limit."""
+    def training_left_s(self, card: str, training: str) -> float | None:
+        """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""
         left_s = self._evaluating_left()
         if left_s is None or self._rule is None:
             return None
-        return max(0.0, left_s - self._rule.finishing_s(card))
+        return max(0.0, left_s - self._rule.finishing_s(CardTraining(card, training)))
 
     def _time_left(self) -> float:
         limit = self._execution.time_limit_s

@@ -201,10 +201,9 @@ class WorthRule:
                 other._made[step] = cost._replace(chance=float(round(cost.chance)))
             yield steps
 
-    def finishing_s(self, card: str) -> float:
-        """Return the seconds from the end of a card's fine-tuning to the results of the forms that it gets anyway."""
-        network = next(each for each in self._forms if each.card == card and each.tuned)
-        return self.prices.finishing_s(network, set(ALWAYS) & set(self._forms[network]))
+    def finishing_s(self, network: CardTraining) -> float:
+        """Return the seconds from the end of a network's training to the results of the forms that it gets anyway."""
+        return self.prices.finishing_s(network, set(ALWAYS) & set(self._forms.get(network, ())))
 
     def may_begin(self, step: FormStep) -> bool:
         """Return whether a step may begin if everything is to be evaluated: what it needs is there, and it may be

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import StageError
-from advisor.training.loop import run
+from advisor.training.loop import Timer, run
 from advisor.training.on_maps.kept import Arrays, KeptMaps, Labels, Photographs, listed
 from advisor.training.steps import Steps, halvable
 
@@ -84,18 +85,20 @@ def fit(
     hyperparameters: Hyperparameters,
     backbone: keras.Model | None = None,
     tell: Tell = quiet,
-) -> None:
-    """Fit a head, alone or with its backbone; its model gets the trained weights.
+    timer: Timer | None = None,
+) -> bool:
+    """Fit a head, alone or with its backbone; its model gets the trained weights. False if epochs were left out.
 
     Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
-    head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. Raises StageError if
-    the loss is not finite.
+    head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. An epoch that would
+    end after the time of ``timer`` does not begin. Raises StageError if the loss is not finite.
     """
     if head.begin:
         head.begin(data.labels)
-    training = _Training(head, data, hyperparameters, backbone, tell)
+    training = _Training(head, data, hyperparameters, backbone, tell, timer or Timer(None))
     run(training)
     training.finish()
+    return training.is_whole
 
 
 def _batches(rows: NDArray[np.int64], size: int) -> Iterator[NDArray[np.int64]]:
@@ -112,6 +115,7 @@ class _Training:
         hyperparameters: Hyperparameters,
         backbone: keras.Model | None,
         tell: Tell,
+        timer: Timer,
     ) -> None:
         import tensorflow as tf
 
@@ -124,7 +128,7 @@ class _Training:
         self._epochs, self._done = 0, 0
         in_epoch = math.ceil(len(data.labels) / hyperparameters.batch)
         self._last = max(hyperparameters.epochs, math.ceil(hyperparameters.least_steps / in_epoch))
-        steps = self._last * in_epoch
+        self._all = steps = self._last * in_epoch
         below = backbone.trainable_variables if backbone else []
         self._optimizers = [
             (_optimizer(hyperparameters, rate, weights, steps), weights)
@@ -134,15 +138,22 @@ class _Training:
         self._weights = [*head.model.weights, *below]
         self._means = [tf.Variable(weight) for weight in self._weights]
         self._steps = Steps(self._gradients, self._update, halvable(backbone) if backbone else ())
+        self._timer, self._began, self._epoch_s = timer, time.monotonic(), 0.0
         tell(0, self._last)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether all steps are done."""
+        return self._done >= self._all
+
     def goes_on(self) -> bool:
-        """Return whether an epoch is left."""
-        return self._epochs < self._last
+        """Return whether an epoch is left, and the time for it; statistics of the weights take as long as one more."""
+        more_s = self._epoch_s * (2.0 if self._hyperparameters.batch_statistics else 1.0)
+        return not self.is_whole and not (self._epochs and self._timer.is_over(more_s))
 
     def is_late(self) -> bool:
-        """Return False: the number of epochs alone ends a training."""
-        return False
+        """Return whether the time is over."""
+        return self._timer.is_over()
 
     def batches(self) -> Iterator[tuple[Arrays, list[Labels]]]:
         """Yield the inputs and labels of the images of the next epoch, each image changed at random."""
@@ -163,7 +174,8 @@ class _Training:
 
     def end_epoch(self, losses: Sequence[tf.Tensor]) -> None:
         """Count the epoch; raises StageError if its last loss is not finite."""
-        self._epochs += 1
+        now = time.monotonic()
+        self._epochs, self._epoch_s, self._began = self._epochs + 1, now - self._began, now
         if not math.isfinite(float(losses[-1])):
             raise StageError("the training diverged", "lower the learning rate")
         self._tell(self._epochs, self._last)

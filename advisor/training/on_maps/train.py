@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from advisor.datasets.images import InputSpec
 from advisor.training.finetune.network import flatbuffer, freeze
+from advisor.training.loop import Timer
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters, MakeHead, Tell, TrainableHead, fit, quiet
 from advisor.training.on_maps.kept import MOST_COPIES, LabelledImages, keep_maps, keep_photographs, listed
@@ -63,6 +64,7 @@ class Trained:
     data: bytes  # float ``.tflite`` with the outputs of the head
     head: Sequence[NDArray[np.float32]]  # the weights of the head, in the order of its Keras model
     backbone: Sequence[NDArray[np.float32]] = ()  # the same of a backbone that has learnt too, if a training may go on
+    out_of_time: bool = False  # epochs are missing
 
     def write(self, path: Path) -> None:
         """Write the float file, and :data:`WEIGHTS` beside it."""
@@ -78,6 +80,7 @@ class EarlierTraining(NamedTuple):
     path: Path  # its float file, with :data:`WEIGHTS` beside it
     share: float  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
     goes_on: bool = False  # it was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
+    seconds: float | None = None  # in which the other one ends, with the epochs that it has then; None for no limit
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
@@ -110,6 +113,7 @@ def train(
 
     from advisor.catalog.convert import build_model
 
+    timer = Timer(start.seconds if start else None)
     try:
         model = build_model(card, weights)
         maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
@@ -127,10 +131,11 @@ def train(
             freeze(maps, share)
             if of_backbone:
                 maps.set_weights(of_backbone)
-            fit(head, keep_photographs(images, spec, folder), own, maps, tell)
+            whole = fit(head, keep_photographs(images, spec, folder), own, maps, tell, timer)
         else:
-            fit(head, keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2)), own, tell=tell)
+            kept = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2))
+            whole = fit(head, kept, own, tell=tell, timer=timer)
         backbone = maps.get_weights() if start and share and not start.goes_on else ()
-        return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights(), backbone)
+        return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights(), backbone, not whole)
     finally:
         keras.backend.clear_session()

@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from advisor.engine.pipeline.materials import Purpose
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.question import Question
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.prices import LEAST_SHARE, Prices, TimeLimit, share_of_gain
+from advisor.tasks import DETECTION
 from tests.engine.plans import asking, changed
 from tests.engine.scheduling.searches import BEST, OTHER, PLAN, TUNED
 
@@ -108,6 +110,16 @@ def test_after_a_fine_tuning_only_its_forms_are_left() -> None:
     assert 0.0 < short < within(600.0).finishing_s(TUNING.network, ("float32", "int8"))
     assert short < within(600.0).lasts_s((TUNING,)) / 2
     assert within(600.0, observed=2.0).finishing_s(TUNING.network, ("float32",)) == pytest.approx(2.0 * short)
+
+
+@pytest.mark.parametrize("training", ["head", "finetune_all"])
+def test_the_training_of_a_detector_that_ships_does_not_follow_itself(training: str) -> None:
+    step = FormStep(CardTraining(BEST, training), "float32")
+    prices = Prices(asking(changed(PLAN, trainings=("head", "finetune_all")), Question(DETECTION.name)), None)
+    (ships,) = (e for e in prices.stages(step) if (e.name, e.scope.purpose) == (training, Purpose.SHIP))
+    before = prices.finishing_s(step.network, ("float32",))
+    prices.finished.add(ships)
+    assert 0.0 < before == prices.finishing_s(step.network, ("float32",))
 
 
 def test_more_images_make_every_training_longer() -> None:

@@ -14,6 +14,7 @@ from advisor.measurement.average_precision import score
 from advisor.tflite.postprocess import cut_postprocess, put_back
 from advisor.training.detection.boxes import box_detector_head
 from advisor.training.finetune.network import flatbuffer, freeze
+from advisor.training.loop import Timer
 from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, train as train_module, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
@@ -145,6 +146,25 @@ def test_fine_tuning_trains_the_upper_layers_too(
     assert reached(boxed, body, trained, tmp_path) > 0.8
 
 
+def test_a_training_without_time_has_one_step(kept: KeptMaps) -> None:
+    head, told = box_detector_head([level.shape[1:] for level in kept.levels], 2), list[tuple[int, int]]()
+    new = head.model.get_weights()
+    whole = fit(head, kept, Hyperparameters(4), tell=lambda *epochs: told.append(epochs), timer=Timer(0.0))
+    assert (whole, told) == (False, [(0, 4), (1, 4)])
+    assert not all(map(np.array_equal, new, head.model.get_weights()))
+
+
+def test_an_epoch_that_would_end_late_does_not_begin(kept: KeptMaps, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[int]()
+    head = box_detector_head([level.shape[1:] for level in kept.levels], 2)
+    timer = Timer(None)
+    monkeypatch.setattr(timer, "is_over", lambda more_s=0.0: more_s > 0.0 and len(told) > 2)
+    assert not fit(head, kept, Hyperparameters(4), tell=lambda done, _: told.append(done), timer=timer)
+    assert told == [0, 1, 2]
+    monkeypatch.undo()
+    assert fit(head, kept, Hyperparameters(2), timer=timer)
+
+
 def _with_norms() -> Any:
     """Three halvings of (1, 64, 64, 3), with BatchNorm."""
     import keras
@@ -163,11 +183,14 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
 
-    def learn(head: TrainableHead, _data: Any, own: Hyperparameters, maps: Any = None, tell: Any = None) -> None:
+    def learn(
+        head: TrainableHead, _data: Any, own: Hyperparameters, maps: Any = None, tell: Any = None, timer: Any = None
+    ) -> bool:
         weights = [*head.model.trainable_weights, *(maps.trainable_weights if maps else ())]
         begun.append((own, head.model.get_weights(), maps and maps.get_weights()))
         for weight in weights:
             weight.assign(weight + 1.0)
+        return not timer.is_over()
 
     monkeypatch.setattr(train_module, "fit", learn)
     monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
@@ -175,7 +198,7 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     head.write(path := tmp_path / "head.tflite")
     tuned = train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5))
     tuned.write(path)
-    train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5, goes_on=True))
+    ships = train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5, goes_on=True, seconds=0.0))
     (_, new, _), (whole, _, published), (further, started, changed) = begun
     assert (further.epochs, further.learning_rate) == (7, whole.learning_rate)
     assert not any(map(np.array_equal, new[:1], started[:1]))
@@ -183,6 +206,7 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     assert all(map(np.array_equal, tuned.backbone, changed))
     assert not all(map(np.array_equal, published, changed))
     assert not head.backbone
+    assert (head.out_of_time, tuned.out_of_time, ships.out_of_time) == (False, False, True)
 
 
 def test_batch_norm_of_coarse_maps_ends_with_the_statistics_of_the_kept_weights(

@@ -124,7 +124,7 @@ def _finetuned(
         learnt = materials.part(role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
-        planned = _planned(hyperparameters(materials, results), before, len(judged), _seconds(materials, card, to_come))
+        planned = _planned(hyperparameters(materials, results), before, len(judged), limit_s(materials, scope, to_come))
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
             tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
@@ -167,14 +167,14 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 
-def _seconds(materials: Materials, card: Card, to_come: float | None) -> float | None:
+def limit_s(materials: Materials, scope: Scope, to_come: float | None = 0.0) -> float | None:
     """Return the time limit of one training in seconds; None for none.
 
     The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
     ``to_come`` are the epochs that follow, over those of this training; None for a training after the search, which
     ends it in time itself.
     """
-    if to_come is None or (left_s := materials.training_left_s(card.name)) is None:
+    if to_come is None or (left_s := materials.training_left_s(scope.card, scope.training)) is None:
         return None
     starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
     return max(0.0, (left_s - starts_s) / (1 + to_come))

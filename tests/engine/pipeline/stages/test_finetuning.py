@@ -14,7 +14,7 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT
+from advisor.engine.pipeline.stage import RESULT, Scope
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.integration
 CARD = replace(load_catalogue()["squeezenet_1.1_224_onnx"], input_size=32)
 KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
+SCOPE = Scope(CARD.name, TRAINING)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +58,7 @@ def _tuned(
 ) -> tuple[FloatModel, FloatModel]:
     """Return what was compared and what ships, with so many seconds for training."""
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts, Question(tune_training=trials))
-    given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda _: limit_s)
+    given = replace(materials(cache, images, weights={CARD.name: None}), training_left_s=lambda *_: limit_s)
     purposes = (Purpose.COMPARE, Purpose.SHIP)
     compared, ships = walk_all([finetuned(CARD, TRAINING, purpose, workload) for purpose in purposes], given, pool)
     return compared, ships
@@ -67,7 +68,7 @@ def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
     images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts)
-    given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=lambda _: 0.0)
+    given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=lambda *_: 0.0)
     compared, ships, learns = (finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose)
     _, shipped, made = walk_all([compared, ships, learns], given, training)
     told = json.loads((made.path.parent / "result.json").read_text())
@@ -140,11 +141,11 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
 
 
 def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
-    given = replace(materials(tmp_path), training_left_s=lambda _: 1080.0)
-    alone, followed = (stages._seconds(given, CARD, to_come) for to_come in (0.0, 0.25))
+    given = replace(materials(tmp_path), training_left_s=lambda *_: 1080.0)
+    alone, followed = (stages.limit_s(given, SCOPE, to_come) for to_come in (0.0, 0.25))
     assert alone == pytest.approx(1080 - stages.NEXT_IMPORTS_S)
     assert followed == pytest.approx((1080 - stages.IMPORTS_S - stages.NEXT_START_S) / 1.25)
-    assert stages._seconds(materials(tmp_path), CARD, 0.25) is None
+    assert stages.limit_s(materials(tmp_path), SCOPE, 0.25) is None
 
 
 @pytest.mark.slow
