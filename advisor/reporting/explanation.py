@@ -60,7 +60,8 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on images like yours{ends}{chosen}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
-    return f"Right on {reached.value:.0f} of 100 images like yours{ends}{chosen}.{other}"
+    right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
+    return f"Right on {right} of 100 images like yours{ends}{chosen}.{other}"
 
 
 def _time(view: RunView, pick: Evaluation) -> str:

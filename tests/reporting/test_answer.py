@@ -118,6 +118,15 @@ def test_the_terminal_says_what_kind_of_answer_it_is(
     assert output.startswith(STATE) == (view.unfinished is not None)
 
 
+@pytest.mark.parametrize(("accuracy", "right"), [(99.4, "99"), (99.5, "more than 99"), (100.0, "100")])
+def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str) -> None:
+    view = judged_view()
+    pick = present(view.decision.pick)
+    held = replace(present(pick.holdout_accuracy), value=accuracy, low=98.0, high=100.0)
+    decision = replace(view.decision, pick=replace(pick, holdout_accuracy=held))
+    assert f"Right on {right} of 100 images like yours (98 to 100)." in opening(replace(view, decision=decision))
+
+
 def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
     view = judged_view()
     pick = present(view.decision.pick)
