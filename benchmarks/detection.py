@@ -44,7 +44,7 @@ from advisor.training.finetune.network import freeze
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.fit import Hyperparameters
 from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed
-from advisor.training.on_maps.train import EarlierTraining, HeadKind, train
+from advisor.training.on_maps.train import NEW, HeadKind, TrainingStart, train
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 HEADS = {task.name: task for task in (DETECTION, COUNTING)}
@@ -155,7 +155,7 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
     own = kind.tuned(layers) if layers else kind.hyperparameters
     with tempfile.TemporaryDirectory() as folder:
 
-        def made(what: str, images: LabelledImages, start: EarlierTraining | None = None) -> Path:
+        def made(what: str, images: LabelledImages, start: TrainingStart = NEW) -> Path:
             path = Path(folder) / what / "model.tflite"
             path.parent.mkdir()
             train(card, fetch(card), images, len(classes), kind, 0, path.parent, start).write(path)
@@ -165,8 +165,8 @@ def rows_of(name: str, side: int, classes: Sequence[str], parts: Parts, task: st
         compared = made("head", train_images)
         if layers:
             began, cpu = time.monotonic(), time.process_time()
-            compared = made("tuned", train_images, EarlierTraining(compared, layers))
-        ships = made("ships", learnt, EarlierTraining(compared, layers, goes_on=True))
+            compared = made("tuned", train_images, TrainingStart(compared, layers))
+        ships = made("ships", learnt, TrainingStart(compared, layers, goes_on=True))
         seconds = time.monotonic() - began
         spent = f"{seconds:.0f}", f"{time.process_time() - cpu:.0f}"
         shown_images = own.epochs * len(train_images.paths) + own.going_on().epochs * len(learnt.paths)

@@ -41,7 +41,7 @@ from advisor.tasks.segmentation.files import overlaps, segment
 from advisor.tasks.segmentation.network import _loss, resized
 from advisor.tasks.task import Task
 from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.train import EarlierTraining
+from advisor.training.on_maps.train import NEW, TrainingStart
 from benchmarks.tables import Row, keep, kept_of_others, percent
 
 NAME = "pixels"
@@ -123,7 +123,7 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
         )
         return name, percent(reached.figure), by_class, round(seconds)
 
-    def trained(name: str, role: Role, start: EarlierTraining | None = None) -> Path:
+    def trained(name: str, role: Role, start: TrainingStart = NEW) -> Path:
         path = folder / name / "model.tflite"
         path.parent.mkdir()
         train(card, fetch(card), learnt[role], classes, SEGMENTATION.name, seed, path, path.parent, start)
@@ -132,8 +132,8 @@ def segmenters(tuned: bool, images: Images, seed: int, folder: Path) -> Iterator
     began, layers = time.process_time(), recipe_of(FINETUNE_ALL).layers if tuned else 0.0
     made = trained("head", Role.TRAIN)
     if tuned:
-        made = trained("tuned", Role.TRAIN, EarlierTraining(made, layers))
-    made = trained("ships", Role.LEARNT, EarlierTraining(made, layers, goes_on=True))
+        made = trained("tuned", Role.TRAIN, TrainingStart(made, layers))
+    made = trained("ships", Role.LEARNT, TrainingStart(made, layers, goes_on=True))
     seconds = time.process_time() - began
     yield row(f"decoder {'and backbone' if tuned else 'on kept maps'} (advisor)", made, seconds)
     longer = " as long as decoder and backbone" if tuned else ""

@@ -37,7 +37,7 @@ from advisor.store.files import write_atomically
 if TYPE_CHECKING:
     from advisor.downloads.files import WeightsFile
     from advisor.tasks.task import HeadOnMaps, OnMaps, TaskFunctions
-    from advisor.training.on_maps.train import EarlierTraining
+    from advisor.training.on_maps.train import TrainingStart
 
 GOING_ON = 0.55
 """Seconds of the training that goes on, over those of the same images from the start."""
@@ -71,12 +71,13 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         return {**identity(materials, card), **own, **start, **packages}
 
     scope = Scope(card.name, training, purpose=purpose)
+    to_come = None if purpose is Purpose.ALL else 0.0 if goes_on else GOING_ON
 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
-        from advisor.training.on_maps.train import EarlierTraining
+        from advisor.training.on_maps.train import TrainingStart
 
-        left_s = limit_s(materials, scope) if goes_on and purpose is Purpose.SHIP else None
-        start = EarlierTraining(results[earlier].path, layers, goes_on, left_s) if earlier else None
+        path, seconds = results[earlier].path if earlier else None, limit_s(materials, scope, to_come)
+        start = TrainingStart(path, layers, goes_on, seconds)
         return task.job(card, materials, materials.part(role), folders, start)
 
     which = "the final network" if purpose is Purpose.SHIP else "the network"
@@ -85,7 +86,7 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
         StageName(training), scope, task.version, f"{'fine-tuning' if layers else 'training'} {which} of",
         (earlier,) if earlier else (), inputs, job, FloatModel.within, seconds, TRAINING,
         reads=lambda materials: materials.part(role), epochs=lambda _materials, _results: epochs_done,
-        keep_if=(lambda result: not result["out_of_time"]) if goes_on else None,
+        keep_if=(lambda result: not result["out_of_time"]) if task.goes_on else None,
     )  # fmt: skip
 
 
@@ -140,7 +141,7 @@ def train(
     seed: int,
     path: Path,
     checkpoints: Path,
-    start: EarlierTraining | None = None,
+    start: TrainingStart,
 ) -> dict[str, bool]:
     """Train a card's network, see :func:`.on_maps.train.train`, write it, and return whether its time was over.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from advisor.engine.space.resolved import Say
     from advisor.exporting.shipping import Shipping
     from advisor.training.on_maps.kept import Labels
-    from advisor.training.on_maps.train import EarlierTraining, HeadKind
+    from advisor.training.on_maps.train import HeadKind, TrainingStart
 
 
 @dataclass(frozen=True)
@@ -173,7 +173,7 @@ class OnMaps(Task):
         """Return the rough seconds of learning from so many images, or of fine-tuning a share of the layers too."""
 
     @abstractmethod
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: EarlierTraining | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
         """Return the training that writes the float file; ``start`` is as of :func:`.on_maps.train`."""
 
     def model(self, card: Card, training: str, purpose: Purpose, workload: Workload) -> Stage[FloatModel]:
@@ -212,7 +212,7 @@ class HeadOnMaps(OnMaps):
         """Return the images that are learnt from, each with what its part has of it: all."""
         return images
 
-    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: EarlierTraining | None) -> Job:
+    def job(self, card: Card, materials: Materials, part: Part, to: Folders, start: TrainingStart) -> Job:
         """Return the training of the head, or of head and backbone."""
         from advisor.tasks.on_maps import train
 

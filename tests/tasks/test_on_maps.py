@@ -10,13 +10,14 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_ALL, HEAD
 from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
 from advisor.engine.pipeline.stage import Folders, Results
+from advisor.engine.pipeline.stages.finetuning import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S
 from advisor.engine.question import Question
-from advisor.tasks import DETECTION, on_maps
+from advisor.tasks import ANOMALY, DETECTION, on_maps
 from advisor.tasks.on_maps import EPOCHS, epochs_done
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.pipeline.walking import materials
 
-QUESTION = Question(DETECTION.name)
+QUESTION, CARD = Question(DETECTION.name), load_catalogue()["mobilenet_v2_1.0_224"]
 
 
 def test_a_training_says_how_far_it_is_with_the_time_before_its_first_epoch(
@@ -50,23 +51,33 @@ def test_a_damaged_file_says_nothing(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_ALL])
-@pytest.mark.parametrize(("purpose", "seconds"), [(Purpose.COMPARE, None), (Purpose.SHIP, 96.0), (Purpose.ALL, None)])
-def test_what_goes_on_from_the_compared_network_ends_in_time_and_is_kept_if_it_is_whole(
+@pytest.mark.parametrize(
+    ("purpose", "seconds"),
+    [
+        (Purpose.COMPARE, (100.0 - IMPORTS_S - NEXT_START_S) / 1.55),
+        (Purpose.SHIP, 100.0 - NEXT_IMPORTS_S),
+        (Purpose.ALL, None),
+    ],
+)
+def test_a_training_ends_in_time_and_is_kept_if_it_is_whole(
     tmp_path: Path, training: str, purpose: Purpose, seconds: float | None
 ) -> None:
-    card, images = load_catalogue()["mobilenet_v2_1.0_224"], boxed_images()
-    asked = list[tuple[str, str]]()
+    images, asked = boxed_images(), list[tuple[str, str]]()
 
-    def left(*of: str) -> float:
-        asked.append(of)  # type: ignore[arg-type]
+    def left(card: str, training: str) -> float:
+        asked.append((card, training))
         return 100.0
 
-    stage = on_maps.trained(card, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION))
-    given = replace(materials(tmp_path, images, weights={card.name: None}), training_left_s=left)
+    stage = on_maps.trained(CARD, training, purpose, Workload((HEAD, training), ("float32",), images.counts, QUESTION))
+    given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=left)
     before = Results(dict.fromkeys(stage.after, FloatModel(tmp_path / "earlier.tflite", "")))
     start = stage.job(given, before, Folders(tmp_path, tmp_path)).args[-1]
-    assert (start.seconds if start else None) == seconds
-    assert asked == [(card.name, training)] * (seconds is not None)
-    goes_on = purpose is not Purpose.COMPARE
-    assert bool(stage.keep_if) == goes_on
-    assert not goes_on or (stage.keep_if({"out_of_time": False}), stage.keep_if({"out_of_time": True})) == (True, False)
+    assert start.seconds == (None if seconds is None else pytest.approx(seconds))
+    assert asked == [(CARD.name, training)] * (seconds is not None)
+    assert stage.keep_if
+    assert [stage.keep_if({"out_of_time": late}) for late in (False, True)] == [True, False]
+
+
+def test_what_learns_in_one_pass_is_never_short() -> None:
+    workload = Workload((HEAD,), ("float32",), boxed_images().counts, Question(ANOMALY.name))
+    assert on_maps.trained(CARD, HEAD, Purpose.COMPARE, workload).keep_if is None

@@ -183,6 +183,7 @@ class Stage(Generic[Result]):
     also_kept_as: Callable[[Materials, Results], Inputs] | None = None  # inputs under which a cached result is as good
     when_done: Callable[[Materials, Results, Path], None] | None = None  # called with the folder once it is there
     epochs: Callable[[Materials, Results], Epochs] | None = None  # how far a long job is
+    shortens: bool = False  # a plan within a time limit may count on a part of this training
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stage) and (self.name, self.scope) == (other.name, other.scope)

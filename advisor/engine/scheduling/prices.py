@@ -88,7 +88,7 @@ class Prices:
     def share(self, steps: Sequence[FormStep], before: Sequence[FormStep] = ()) -> float:
         """Return the share (0-1) of the fine-tuning of steps that ends in time after other steps; 0 if nothing does.
 
-        A training that cannot be shortened begins only if all of it ends in time.
+        A training that no plan may shorten begins only if all of it is expected to end in time.
         """
         if self._limit is None:
             return 1.0
@@ -101,8 +101,8 @@ class Prices:
         if not tuning_s:
             return float(others_s <= left_s)
         found = min(1.0, (left_s - others_s) / tuning_s)
-        shortened = all(stage.keep_if for stage in tuning)
-        return found if found == 1.0 or (shortened and found > LEAST_SHARE) else 0.0
+        shortens = all(stage.shortens for stage in tuning)
+        return found if found == 1.0 or (shortens and found > LEAST_SHARE) else 0.0
 
     def is_sure(self, step: FormStep) -> bool:
         """Return whether a step ends in time although nothing has shown how fast this machine is."""

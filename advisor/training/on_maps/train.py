@@ -74,22 +74,26 @@ class Trained:
                 np.savez(path.with_name(name), *arrays)
 
 
-class EarlierTraining(NamedTuple):
-    """A training from which another one starts."""
+class TrainingStart(NamedTuple):
+    """Where a training starts, and when it ends."""
 
-    path: Path  # its float file, with :data:`WEIGHTS` beside it
-    share: float  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
-    goes_on: bool = False  # it was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
-    seconds: float | None = None  # in which the other one ends, with the epochs that it has then; None for no limit
+    path: Path | None = None  # the float file of an earlier training, with :data:`WEIGHTS` beside it
+    share: float = 0.0  # of the backbone's layers that learn now, from the top; 0 for a frozen backbone
+    goes_on: bool = False  # the earlier one was of the same kind, see :meth:`.fit.Hyperparameters.going_on`
+    seconds: float | None = None  # after which it ends with the epochs that it has then; None for no limit
 
     def weights(self) -> Iterator[list[NDArray[np.float32]]]:
         """Yield the arrays of each of :data:`WEIGHTS`, in their order; none for a file that is not there."""
-        for file in map(self.path.with_name, WEIGHTS):
-            if not file.exists():
+        for name in WEIGHTS:
+            if self.path is None or not (file := self.path.with_name(name)).exists():
                 yield []
                 continue
             with np.load(file, allow_pickle=False) as arrays:
                 yield list(arrays.values())
+
+
+NEW = TrainingStart()
+"""A new head on a frozen backbone, without a time limit."""
 
 
 def train(
@@ -100,42 +104,40 @@ def train(
     kind: HeadKind,
     seed: int,
     folder: Path,
-    start: EarlierTraining | None = None,
+    start: TrainingStart = NEW,
     tell: Tell = quiet,
 ) -> Trained:
     """Train a head on a card's frozen backbone, or go on from an earlier training, alone or with the backbone.
 
-    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``start`` is None for a new head on
-    a frozen backbone. ``tell`` is that of :func:`.fit.fit`. Raises StageError if the maps do not fit on disk, an image
-    cannot be read, or the training diverged.
+    ``folder`` is for maps, which take up to 2 GB, or pixels; the caller removes it. ``tell`` is as of :func:`.fit.fit`.
+    Raises StageError if the maps do not fit on disk, an image cannot be read, or the training diverged.
     """
     import keras
 
     from advisor.catalog.convert import build_model
 
-    timer = Timer(start.seconds if start else None)
+    timer = Timer(start.seconds)
     try:
         model = build_model(card, weights)
         maps = with_maps(keras.Model(model.inputs[0], model.output["features"]), kind.coarsest)
         spec = InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std)
         keras.utils.set_random_seed(seed)
         head = kind.make_head([tuple(output.shape[1:]) for output in maps.outputs], classes)
-        share = start.share if start else 0.0
-        own = replace(kind.tuned(share) if share else kind.hyperparameters, seed=seed)
-        of_head, of_backbone = start.weights() if start else ([], [])
+        own = replace(kind.tuned(start.share) if start.share else kind.hyperparameters, seed=seed)
+        of_head, of_backbone = start.weights()
         if of_head:
             head.model.set_weights(of_head)
-        if start and start.goes_on:
+        if start.goes_on:
             own = own.going_on()
-        if share:
-            freeze(maps, share)
+        if start.share:
+            freeze(maps, start.share)
             if of_backbone:
                 maps.set_weights(of_backbone)
             whole = fit(head, keep_photographs(images, spec, folder), own, maps, tell, timer)
         else:
             kept = keep_maps(maps, images, spec, folder, seed, min(MOST_COPIES, own.epochs // 2))
             whole = fit(head, kept, own, tell=tell, timer=timer)
-        backbone = maps.get_weights() if start and share and not start.goes_on else ()
+        backbone = maps.get_weights() if start.share and not start.goes_on else ()
         return Trained(head.complete(flatbuffer(joined(maps, head))), head.model.get_weights(), backbone, not whole)
     finally:
         keras.backend.clear_session()

@@ -77,7 +77,7 @@ def test_without_a_limit_everything_ends_and_a_limit_cuts_fine_tuning_alone() ->
     assert within(0.1 * whole_s).share((TUNING,)) == 0.0
 
 
-def test_a_detector_is_fine_tuned_only_if_all_of_it_ends_in_time() -> None:
+def test_a_detector_is_fine_tuned_only_if_all_of_it_is_expected_to_end_in_time() -> None:
     plan = asking(changed(PLAN, trainings=("head", "finetune_all")), Question(task="object-detection"))
     step = FormStep(CardTraining(BEST, "finetune_all"), "float32")
     whole_s = Prices(plan, TimeLimit(lambda: 1e9)).lasts_s((step,))

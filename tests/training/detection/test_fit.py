@@ -18,7 +18,7 @@ from advisor.training.loop import Timer
 from advisor.training.on_maps import fit as fit_module, kept as maps_module, separable, train as train_module, with_maps
 from advisor.training.on_maps.fit import Hyperparameters, TrainableHead, fit
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Photographs, keep_maps, keep_photographs
-from advisor.training.on_maps.train import EarlierTraining, HeadKind, joined, train
+from advisor.training.on_maps.train import HeadKind, TrainingStart, joined, train
 from tests.training.detection.squares import LEARNT, VIEW, fitted
 from tests.training.nets import WIDE, halvings
 
@@ -196,9 +196,9 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
     head = train(card, None, boxed, 2, kind, 0, tmp_path)
     head.write(path := tmp_path / "head.tflite")
-    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5))
+    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))
     tuned.write(path)
-    ships = train(card, None, boxed, 2, kind, 0, tmp_path, EarlierTraining(path, 0.5, goes_on=True, seconds=0.0))
+    ships = train(card, None, boxed, 2, kind, 0, tmp_path, TrainingStart(path, 0.5, goes_on=True, seconds=0.0))
     (_, new, _), (whole, _, published), (further, started, changed) = begun
     assert (further.epochs, further.learning_rate) == (7, whole.learning_rate)
     assert not any(map(np.array_equal, new[:1], started[:1]))

@@ -144,7 +144,7 @@ def _finetuned(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
-        keep_if=lambda result: not result["out_of_time"],
+        keep_if=lambda result: not result["out_of_time"], shortens=True,
     )  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
 
 
-def limit_s(materials: Materials, scope: Scope, to_come: float | None = 0.0) -> float | None:
+def limit_s(materials: Materials, scope: Scope, to_come: float | None) -> float | None:
     """Return the time limit of one training in seconds; None for none.
 
     The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
