@@ -56,12 +56,13 @@ def _right(view: RunView, pick: Evaluation) -> str:
     if view.request.question.data is None:
         return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
-    chosen = "" if judged or pick.holdout_accuracy else ", by the images that chose it"
+    held = judged or pick.holdout_accuracy
+    images, only = ("like yours", "") if held else ("that chose it", "; no other images judged it")
     if not view.task.probabilities:
-        return f"Reaches {reached.value:.0f} % {view.task.metric} on images like yours{ends}{chosen}."
+        return f"Reaches {reached.value:.0f} % {view.task.metric} on images {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
     right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
-    return f"Right on {right} of 100 images like yours{ends}{chosen}.{other}"
+    return f"Right on {right} of 100 images {images}{ends}{only}.{other}"
 
 
 def _time(view: RunView, pick: Evaluation) -> str:

@@ -127,6 +127,13 @@ def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str)
     assert f"Right on {right} of 100 images like yours (98 to 100)." in opening(replace(view, decision=decision))
 
 
+def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
+    view = judged_view()
+    decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
+    right = opening(replace(view, decision=decision))[1]
+    assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(\d+ to \d+\); no other images judged it\.", right)
+
+
 def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
     view = judged_view()
     pick = present(view.decision.pick)

@@ -16,7 +16,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
+from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, READ_START_S, CostCalibration, detector_s, scoring_s
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.stage import (
@@ -48,6 +48,14 @@ def test_a_detector_costs_more_with_every_image_with_a_larger_input_and_fine_tun
 
 RECIPES = ("float32", "int8")
 WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
+
+
+def test_a_small_network_is_scored_hardly_faster_than_images_are_read() -> None:
+    small, large = (
+        scoring_s(load_catalogue()[name], "float32", 1000) - READ_START_S
+        for name in ("mobilenet_v1_0.25_224", CARD.name)
+    )
+    assert large / small == pytest.approx(4.65 / 1.76, rel=0.02)  # the networks alone: 7.3
 
 
 def test_the_shares_of_all_variants_are_the_cost_of_the_card() -> None:
