@@ -230,7 +230,8 @@ class Photo:
 
     The latter is empty if the file is gone or has changed, or is left out. ``result`` is the class and a wrong answer,
     or how many boxes were found, missed and wrong, in words; ``answers`` are those of two files. Width and height are
-    in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it.
+    in pixels of the upright image, 1 if it has no boxes. ``layers`` are addresses of images to lay over it. ``first``
+    begins a row.
     """
 
     name: str
@@ -242,6 +243,7 @@ class Photo:
     boxes: tuple[DrawnBox, ...] = ()
     f1: float | None = None
     layers: tuple[str, ...] = ()
+    first: bool = False
 
 
 def photos(images: Sequence[JudgedImage], root: Path | None, labels: Sequence[str]) -> list[Photo]:
@@ -272,7 +274,8 @@ def overlaid_photos(overlays: Overlays, root: Path | None) -> list[Photo]:
         for said, layer in ((TRUE, one.true), (one.result, one.found)):
             if layer:
                 layers = (f"data:image/png;base64,{layer}",)
-                shown.append(Photo(one.path, image, said, width=one.width, height=one.height, layers=layers))
+                first = said == TRUE
+                shown.append(Photo(one.path, image, said, (), one.width, one.height, layers=layers, first=first))
     return shown
 
 

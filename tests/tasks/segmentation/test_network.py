@@ -125,6 +125,7 @@ def test_a_search_trains_judges_and_reports_a_segmenter(run: RunFolder) -> None:
     page = (run.path / "report.html").read_text()
     assert "Pixel by pixel" in page
     assert page.count('class="layer"') == 16
+    assert page.count('<figure class="first">') == 8, "truth and answer stand side by side"
 
 
 @pytest.mark.integration
