@@ -30,7 +30,6 @@ from advisor.engine.pipeline.stage import (
 )
 from advisor.engine.pipeline.stages.backbone import identity
 from advisor.engine.pipeline.stages.figures import over_images
-from advisor.engine.pipeline.stages.finetuning import limit_s
 from advisor.isolation import CallLimits
 from advisor.store.files import write_atomically
 
@@ -76,8 +75,8 @@ def trained(card: Card, training: str, purpose: Purpose, workload: Workload) -> 
     def job(materials: Materials, results: Results, folders: Folders) -> Job:
         from advisor.training.on_maps.train import TrainingStart
 
-        path, seconds = results[earlier].path if earlier else None, limit_s(materials, scope, to_come)
-        start = TrainingStart(path, layers, goes_on, seconds)
+        seconds = materials.limit_s(scope, to_come)
+        start = TrainingStart(results[earlier].path if earlier else None, layers, goes_on, seconds)
         return task.job(card, materials, materials.part(role), folders, start)
 
     which = "the final network" if purpose is Purpose.SHIP else "the network"

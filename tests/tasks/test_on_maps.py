@@ -8,9 +8,8 @@ import pytest
 
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_ALL, HEAD
-from advisor.engine.pipeline.materials import FloatModel, Purpose, Workload
+from advisor.engine.pipeline.materials import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S, FloatModel, Purpose, Workload
 from advisor.engine.pipeline.stage import Folders, Results
-from advisor.engine.pipeline.stages.finetuning import IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S
 from advisor.engine.question import Question
 from advisor.tasks import ANOMALY, DETECTION, on_maps
 from advisor.tasks.on_maps import EPOCHS, epochs_done

@@ -19,7 +19,7 @@ from advisor.datasets.split import HOLDOUT, UNGROUPED, Grouping, Split
 from advisor.devices.profiles.runtimes import installed_version
 from advisor.devices.profiles.values import DeviceTarget
 from advisor.downloads.files import WeightsFile
-from advisor.engine.pipeline.stage import MODEL, RESULT
+from advisor.engine.pipeline.stage import MODEL, RESULT, Scope
 from advisor.engine.question.values import Question
 from advisor.measurement.host import Host
 from advisor.store import ArtifactCache
@@ -256,6 +256,11 @@ class Workload:
         return bool(self.images) and recipe_of(training).trained_twice
 
 
+IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S = 10.0, 4.0, 10.0
+"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
+its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
+
+
 @dataclass(frozen=True)
 class Materials:
     """Inputs that the stages of a search share."""
@@ -277,6 +282,18 @@ class Materials:
     def part(self, role: Role) -> Part:
         """Return the images with a role; stages that need them are in no graph without."""
         return self.require_images().part(role)
+
+    def limit_s(self, scope: Scope, to_come: float | None) -> float | None:
+        """Return the time limit of one training in seconds; None for none.
+
+        The time that is left is shared with the trainings that follow it on the same card, of which each has its
+        start. ``to_come`` are the epochs that follow, over those of this training; None for a training after the
+        search, which ends it in time itself.
+        """
+        if to_come is None or (left_s := self.training_left_s(scope.card, scope.training)) is None:
+            return None
+        starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
+        return max(0.0, (left_s - starts_s) / (1 + to_come))
 
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""

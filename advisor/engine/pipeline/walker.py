@@ -213,7 +213,7 @@ class _StageRun:
         if resources.alone:
             held = machine.alone(priority)
         elif resources.long:
-            soon = self.materials.training_left_s(self.stage.scope.card, self.stage.name) is not None
+            soon = self.materials.limit_s(self.stage.scope, 0.0) is not None
             held = machine.trainer(pause, priority, resources.memory_bytes, soon, self._waits)
         else:
             held = machine.core(priority, resources.memory_bytes, pause, self._waits)

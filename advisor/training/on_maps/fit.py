@@ -87,7 +87,7 @@ def fit(
     tell: Tell = quiet,
     timer: Timer | None = None,
 ) -> bool:
-    """Fit a head, alone or with its backbone; its model gets the trained weights. False if epochs were left out.
+    """Fit a head, alone or with its backbone, set the weights of its model, and return whether all epochs are done.
 
     Without a backbone, ``data`` gives the maps of a frozen one. The trainable weights of a backbone learn with the
     head; its BatchNorm keeps its statistics. ``tell`` is called at the start and after each epoch. An epoch that would
@@ -147,7 +147,7 @@ class _Training:
         return self._done >= self._all
 
     def goes_on(self) -> bool:
-        """Return whether an epoch is left, and the time for it; statistics of the weights take as long as one more."""
+        """Return whether an epoch is left that ends in time; new statistics of BatchNorm take as long as one more."""
         more_s = self._epoch_s * (2.0 if self._hyperparameters.batch_statistics else 1.0)
         return not self.is_whole and not (self._epochs and self._timer.is_over(more_s))
 

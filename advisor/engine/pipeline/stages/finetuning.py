@@ -47,10 +47,6 @@ CAPTURED_SHARE = 0.5
 SHIPPING_SHARE = 0.25
 """Further training of the model that ships over its first training, in the time that a limit leaves."""
 
-IMPORTS_S, NEXT_IMPORTS_S, NEXT_START_S = 10.0, 4.0, 10.0
-"""Seconds of a training before its time counts; of the one that follows it in the same process; and of this one before
-its first step. An AMD EPYC took 7, 2 and 6 for EfficientNet-Lite0."""
-
 TRAIN_LIMITS = CallLimits(seconds=24 * 3600, memory_bytes=8_000_000_000)
 LONG = Resources(Pool.TRAINERS, EXPECTED_BYTES[TRAINERS], TRAIN_LIMITS, long=True)
 
@@ -124,7 +120,7 @@ def _finetuned(
         learnt = materials.part(role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
-        planned = _planned(hyperparameters(materials, results), before, len(judged), limit_s(materials, scope, to_come))
+        planned = _planned(hyperparameters(materials, results), before, len(judged), materials.limit_s(scope, to_come))
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
             tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
@@ -165,19 +161,6 @@ def _planned(own: Finetuning, compared: FloatModel | None, judged: int, seconds:
     best = float(max((row["validation_accuracy"] for row in told["history"]), default=1.0))
     harmed = best + 2.0 * math.sqrt(best * (1.0 - best) / max(1, judged)) < told.get("start_accuracy", 0.0)
     return replace(own, seconds=seconds, more_epochs=0.0 if harmed else own.more_epochs)
-
-
-def limit_s(materials: Materials, scope: Scope, to_come: float | None) -> float | None:
-    """Return the time limit of one training in seconds; None for none.
-
-    The time that is left is shared with the trainings that follow it on the same card, of which each has its start.
-    ``to_come`` are the epochs that follow, over those of this training; None for a training after the search, which
-    ends it in time itself.
-    """
-    if to_come is None or (left_s := materials.training_left_s(scope.card, scope.training)) is None:
-        return None
-    starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
-    return max(0.0, (left_s - starts_s) / (1 + to_come))
 
 
 def chosen(own: Finetuning, trials: Sequence[FloatModel], best: bool) -> Finetuning:

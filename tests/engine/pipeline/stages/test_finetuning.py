@@ -14,7 +14,7 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT, Scope
+from advisor.engine.pipeline.stage import RESULT
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
@@ -29,7 +29,6 @@ pytestmark = pytest.mark.integration
 CARD = replace(load_catalogue()["squeezenet_1.1_224_onnx"], input_size=32)
 KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
-SCOPE = Scope(CARD.name, TRAINING)
 
 
 @pytest.fixture(scope="module")
@@ -138,14 +137,6 @@ def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
         assert result["history"]
         assert not result["out_of_time"]
     assert not list(tmp_path.glob("**/*.checkpoints"))
-
-
-def test_the_trainings_of_a_card_share_the_time_that_is_left(tmp_path: Path) -> None:
-    given = replace(materials(tmp_path), training_left_s=lambda *_: 1080.0)
-    alone, followed = (stages.limit_s(given, SCOPE, to_come) for to_come in (0.0, 0.25))
-    assert alone == pytest.approx(1080 - stages.NEXT_IMPORTS_S)
-    assert followed == pytest.approx((1080 - stages.IMPORTS_S - stages.NEXT_START_S) / 1.25)
-    assert stages.limit_s(materials(tmp_path), SCOPE, 0.25) is None
 
 
 @pytest.mark.slow
