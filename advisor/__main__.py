@@ -7,9 +7,10 @@ def main() -> None:
     """Run the command; an interrupt while it starts ends it with 130, as later ones do, and without a traceback."""
     try:
         from advisor.cli.main import main as run
+
+        run()
     except KeyboardInterrupt:
         sys.exit(130)
-    run()
 
 
 if __name__ == "__main__":

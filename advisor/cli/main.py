@@ -117,7 +117,9 @@ _SYSTEM_HINTS = {
     errno.ELOOP: "a link of the path leads to itself: check it",
 }
 
-_NO_MEMORY = ("can't start new thread", "failed to map segment", "without setting an exception")
+_NO_MEMORY = (
+    "can't start new thread", "failed to map segment", "without setting an exception", "without exception set",
+)  # fmt: skip
 """What the system, its loader of libraries and Python say where there is no memory."""
 
 app = Commands(

@@ -352,7 +352,11 @@ def test_what_cannot_be_calibrated_is_refused(
 @pytest.mark.slow
 def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path) -> None:
     write(own, BOARD.replace("threads: 4", "threads: 1"))
-    said = ended(alone("calibrate", "our-board", "--here", "--models", "2", "--budget", "10ms"))
+    for _ in range(3):  # other tests may keep the cores busy, and then the command refuses
+        said = alone("calibrate", "our-board", "--here", "--models", "2", "--budget", "10ms")
+        if "slowed down" not in said.err:
+            break
+    ended(said)
     assert "measured with ai-edge-litert==" in said.out
     assert "after (leave one out)" in said.out
     assert "latencies are CPU times of one thread" in said.out

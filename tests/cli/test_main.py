@@ -12,12 +12,13 @@ from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import typer
 
-from advisor import __version__
-from advisor.cli import options as completion
+from advisor import __main__, __version__
+from advisor.cli import main, options as completion
 from advisor.cli.main import app
 from advisor.cli.output import BEGAN, QUIET, SlowSteps, download_bars, note, progress
 from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
@@ -285,9 +286,19 @@ def test_an_interrupted_search_ends_although_a_thread_still_works(tmp_path: Path
     assert "continue with: advisor search --resume runs/mine" in said.stderr
 
 
+def test_an_interrupt_before_a_command_begins_ends_it_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(main, "main", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(SystemExit) as ended:
+        __main__.main()
+    assert ended.value.code == ExitCode.INTERRUPTED
+
+
 @pytest.mark.integration
 @pytest.mark.usefixtures("starts_processes")
-@pytest.mark.parametrize("error", ["MemoryError()", "OSError('failed to map segment')"])
+@pytest.mark.parametrize(
+    "error",
+    ["MemoryError()", "OSError('failed to map segment')", "SystemError('error return without exception set')"],
+)
 def test_work_that_runs_out_of_memory_ends_with_what_there_is(error: str) -> None:
     script = f"from advisor.cli import main\ndef fail(): raise {error}\nmain.app = fail\nmain.main()"
     said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)

@@ -75,6 +75,7 @@ def test_damage_is_one_line_with_its_place(advisor: Advisor, run: RunFolder, cas
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1800)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_no_damage_of_a_document_is_an_internal_error(
     advisor: Advisor, run: RunFolder, tmp_path: Path, command: str

@@ -11,12 +11,14 @@ from dataclasses import dataclass, field
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
+import psutil
+
 from advisor.core.errors import AdvisorError, SeveralErrors
 from tests.cli import forked
 from tests.hostile.attempts import HANG, faults
 
 SOON_S = 30.0
-CALL_BYTES = 4_000_000_000  # Address space of a call
+CALL_BYTES = 4_000_000_000  # Address space of a call, beside what the process of the tests has
 INTERNAL, ACCEPTED, DIED = "internal error", "accepted", "died"
 WRONG, SECRET = "wrong result", "secret"
 KINDS = (INTERNAL, "traceback", HANG, "control character", "no hint", ACCEPTED, DIED, WRONG, SECRET)
@@ -96,7 +98,8 @@ def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]
 
 
 def _called(sender: object, function: Callable[..., object], arguments: Sequence[object], refused: bool) -> None:
-    resource.setrlimit(resource.RLIMIT_AS, (CALL_BYTES, CALL_BYTES))
+    most = CALL_BYTES + psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
     found: tuple[str, ...] = (ACCEPTED,) if refused else ()
     try:
         function(*arguments)
