@@ -185,9 +185,14 @@ def main() -> NoReturn:
             _complain(said, _SYSTEM_HINTS[errno.EMFILE])
             sys.exit(ExitCode.USAGE)
         if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
-            from advisor.api.runs import memory_there
+            there = ""
+            with contextlib.suppress(
+                MemoryError, ImportError, SystemError
+            ):  # the little that is left may not do for this
+                from advisor.api.runs import memory_there
 
-            _complain(f"memory ran out: {memory_there()}", _SYSTEM_HINTS[errno.ENOMEM])
+                there = f": {memory_there()}"
+            _complain(f"memory ran out{there}", _SYSTEM_HINTS[errno.ENOMEM])
             sys.exit(ExitCode.UNSATISFIED)
         if isinstance(error, ValueError) and "embedded null" in str(error):
             _complain("a path contains a NUL character", "check the paths that you gave")

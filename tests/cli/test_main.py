@@ -305,3 +305,15 @@ def test_work_that_runs_out_of_memory_ends_with_what_there_is(error: str) -> Non
     assert said.returncode == ExitCode.UNSATISFIED
     assert said.stderr.startswith("error: memory ran out: ")
     assert "B are free" in said.stderr
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("starts_processes")
+def test_memory_that_does_not_do_for_the_reason_ends_without_it() -> None:
+    nothing_more = "import sys\nsys.modules['advisor.api.runs'] = None"  # an import of it fails
+    script = (
+        f"{nothing_more}\nfrom advisor.cli import main\ndef fail(): raise MemoryError\nmain.app = fail\nmain.main()"
+    )
+    said = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False)
+    assert said.returncode == ExitCode.UNSATISFIED
+    assert said.stderr.startswith("error: memory ran out\nhint:  free some memory")
