@@ -76,6 +76,15 @@ def test_neighbours_of_equal_images_are_finite() -> None:
     assert near.similarity(RANDOM.random((3, 40))).max() <= 1 + 1e-5
 
 
+@pytest.mark.parametrize("count", [0, 1, 6, 7])
+def test_a_few_images_at_a_time_have_the_same_nearest_ones(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, others = Neighbours.of(RANDOM.random((50, 40))), RANDOM.random((count, 40))
+    whole = near.similarity(others)
+    monkeypatch.setattr("advisor.measurement.unknown.MOST_COSINES", 150)  # three images
+    np.testing.assert_allclose(near.similarity(others), whole, rtol=1e-6)
+    assert whole.shape == (count,)
+
+
 def test_neighbours_have_at_most_the_rank_of_the_images() -> None:
     near = Neighbours.of(RANDOM.random((5, 40)), 64)
     assert (near.axes.shape, near.images.shape) == ((40, 5), (5, 5))
