@@ -1,8 +1,8 @@
 """How the cost of each stage grows with images and classes: seconds, CPU seconds, peak memory, disk, exponent.
 
 ``python -m benchmarks growth [--images 1000,10000] [--classes 10,100] [--until STAGE]``. Every stage runs in its own
-process. Images are augmented copies of TrashNet: each is cropped, mirrored, brightened and given the colour of its
-class, so all pixels differ.
+process. With ``--images none``, what the table has is drawn again. Images are augmented copies of TrashNet: each is
+cropped, mirrored, brightened and given the colour of its class, so all pixels differ.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import pickle
 import resource
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,14 @@ CARD = "mobilenet_v1_0.25_224"
 SIDE = 160
 HEADER = ("stage", "classes", "images", "seconds", "CPU seconds", "peak MB", "disk MB", "exponent of CPU", "of peak")
 LEAST = 0.3  # CPU seconds below which the start of the process hides how a stage grows
+SHORTEST, GOAL_MB = 0.01, 4000  # Least CPU seconds that a plot shows; most memory that any stage may take
 REMARKS = (
     f"augmented copies of TrashNet, {SIDE} pixels a side; features and head of {CARD}; one process a stage",
     "exponent: the slope of the logarithm of CPU seconds, or of peak memory, against that of images",
     "both columns include a process with its imports (0.1 to 0.5 CPU seconds, 48 MB), which flattens small sets",
-    "seconds were taken at low priority beside other programs; CPU seconds count",
+    "other programs ran beside; CPU seconds count",
     "disk: what the stage keeps in the cache; of images, the files themselves",
+    "fine-tuning: learns from 16,000 images at most, as in a search; its maps are on disk until its end",
 )
 
 
@@ -49,19 +51,23 @@ def main() -> None:
     parser.add_argument("--until", default=list(STAGES)[-1], choices=list(STAGES), help="the last stage to measure")
     chosen = parser.parse_args()
     stages = {name: STAGES[name] for name in list(STAGES)[: list(STAGES).index(chosen.until) + 1]}
-    if "features" in stages:
+    if "features" in stages and chosen.images != "none":
         with tempfile.TemporaryDirectory() as folder:  # the backbone is converted before anything is measured
             for stage in (augmented, decoding, features):
                 alone(stage, Path(folder), 20, 2)
     found = known()
     for classes in map(int, chosen.classes.split(",")):
-        for count in map(int, chosen.images.split(",")):
+        for count in map(int, chosen.images.split(",") if chosen.images != "none" else ()):
             with tempfile.TemporaryDirectory() as folder:
                 for name, stage in stages.items():
                     found[name, classes, count] = alone(stage, Path(folder), count, classes)
                     print(name, classes, count, *found[name, classes, count], flush=True)
-                    text = keep("growth", "How cost grows", HEADER, rows(found), REMARKS)
-    print(text)
+                    keep("growth", "How cost grows", HEADER, rows(found), REMARKS)
+    fewest = min(classes for _, classes, _ in found)
+    draw(
+        "growth", f"images of {fewest} classes",
+        ((stage, count, own) for (stage, classes, count), own in found.items() if classes == fewest),
+    )  # fmt: skip
 
 
 def known() -> dict[Key, Measured]:
@@ -88,6 +94,37 @@ def rows(found: dict[Key, Measured]) -> list[Row]:
             slopes = exponent(last_count, before[1], key[2], own[1]), exponent(last_count, before[2], key[2], own[2])
         table.append((*key, *(f"{each:.1f}" for each in own), *slopes))
     return table
+
+
+def draw(name: str, counted: str, found: Iterable[tuple[str, int, Measured]]) -> None:
+    """Write ``results/NAME.svg``: CPU seconds and peak memory of each stage against the count of ``counted``."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    matplotlib.rcParams.update({"svg.hashsalt": name, "svg.fonttype": "none"})  # equal figures give an equal file
+    from matplotlib import pyplot
+
+    curves: dict[str, list[tuple[int, float, float]]] = {}
+    for stage, count, (_, cpu_s, peak, _) in sorted(found, key=lambda each: each[1]):
+        if "(no " not in stage:
+            curves.setdefault(stage, []).append((count, max(cpu_s, SHORTEST), peak))
+    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for panel, title, column in zip(panels, ("CPU seconds", "peak memory in MB"), (1, 2), strict=True):
+        for place, (stage, points) in enumerate(curves.items()):
+            dashes = "-" if place < 10 else "--"  # the cycle has ten colours
+            panel.plot([each[0] for each in points], [each[column] for each in points], f"o{dashes}", label=stage, ms=3)
+        panel.set(xscale="log", yscale="log", title=title, xlabel=counted)
+        panel.grid(alpha=0.3)
+    low = min(count for points in curves.values() for count, *_ in points)
+    high = max(count for points in curves.values() for count, *_ in points)
+    panels[0].plot([low, high], [1, high / low], ":", color="grey", label="in proportion")
+    panels[1].axhline(GOAL_MB, ls=":", color="black", label="goal: at most 4 GB")
+    handles = {
+        label: handle for each in panels for handle, label in zip(*each.get_legend_handles_labels(), strict=True)
+    }
+    figure.legend(handles.values(), handles, loc="outside right upper", fontsize="small")
+    figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
+    pyplot.close(figure)
 
 
 def exponent(count: int, cost: float, next_count: int, next_cost: float) -> str:
@@ -217,6 +254,28 @@ def unknown_score(folder: Path, _count: int, _classes: int) -> int:
     return 0
 
 
+def finetuning(folder: Path, _count: int, _classes: int) -> int:
+    """Keep the maps of the images that a search fine-tunes on, and learn from them for one epoch."""
+    from dataclasses import replace
+
+    from advisor.catalog.catalogue import load_catalogue
+    from advisor.catalog.weights.fetching import fetch
+    from advisor.core.training import FINETUNE_CACHED
+    from advisor.engine.pipeline.materials import TUNED_IMAGES
+    from advisor.training.finetune import FINETUNING, TuningImages, tune
+
+    card, images, found = load_catalogue()[CARD], read_survey(folder).dataset.images, np.load(folder / "features.npz")
+    rows = np.flatnonzero(~held_out(found["labels"]))[: TUNED_IMAGES * 5 // 4]
+    np.save(folder / "learnt.npy", found["values"][rows])
+    validation = np.flatnonzero(held_out(found["labels"][rows])).tolist()
+    given = TuningImages(
+        [folder / "learnt.npy"], [images[row].path for row in rows], found["labels"][rows].tolist(), validation
+    )
+    recipe = replace(FINETUNING[FINETUNE_CACHED], epochs=1)
+    tune(card, fetch(card), given, recipe, folder / "checkpoints", folder / "model.tflite", maps=folder / "maps")
+    return sum(file.stat().st_size for file in (folder / "maps").rglob("*") if file.is_file())
+
+
 STAGES: dict[str, Callable[[Path, int, int], int]] = {
     "making the images (no stage)": augmented,
     "listing": listing,
@@ -226,6 +285,7 @@ STAGES: dict[str, Callable[[Path, int, int], int]] = {
     "features": features,
     "head": head,
     "unknown score": unknown_score,
+    "fine-tuning, one epoch": finetuning,
 }
 
 

@@ -1,8 +1,9 @@
 """How cost grows with the runs of a folder, the profiles of devices, the cards of the catalogue, and classes.
 
-``python -m benchmarks growth_counts [--of runs,profiles,cards,classes] [--counts 10,100]``. Every case runs in its own
-process. The runs are those of ``answers``; profiles and cards are copies of shipped ones under other names; features of
-classes are drawn from normal distributions. What the table has of other cases stays.
+``python -m benchmarks growth_counts [--of runs,profiles,cards,classes] [--counts 10,100]``. Every case runs in its
+own process. With ``--of none``, what the table has is drawn again. The runs are those of ``answers``; profiles and
+cards are copies of shipped ones under other names; features of classes are drawn from normal distributions. What the
+table has of other cases stays.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import numpy as np
 
 from benchmarks.answers import CARDS_A_RUN, DEVICE, evaluations_of, write_run
 from benchmarks.catalogue import catalogue_text
-from benchmarks.growth import Measured, alone, exponent
+from benchmarks.growth import Measured, alone, draw, exponent
 from benchmarks.tables import RESULTS, Row, keep
 
 HEADER = ("case", "of", "count", "seconds", "CPU seconds", "peak MB", "exponent of CPU", "of peak")
@@ -192,15 +193,15 @@ def main() -> None:
     parser.add_argument("--of", default=",".join(CASES))
     parser.add_argument("--counts", default="", help="default: those of each")
     chosen, found = parser.parse_args(), known()
-    for of in chosen.of.split(","):
+    for of in chosen.of.split(",") if chosen.of != "none" else ():
         for count in map(int, chosen.counts.split(",")) if chosen.counts else COUNTS[of]:
             folder = Path(tempfile.mkdtemp())
             for name, case in CASES[of].items():
                 found[of, name, count] = alone(case, folder, count, 0)
                 print(of, name, count, *found[of, name, count], flush=True)
-                text = keep("growth_counts", "How cost grows with counts", HEADER, rows(found), REMARKS)
+                keep("growth_counts", "How cost grows with counts", HEADER, rows(found), REMARKS)
             shutil.rmtree(folder)
-    print(text)
+    draw("growth_counts", "count", ((f"{of}: {name}", count, own) for (of, name, count), own in found.items()))
 
 
 def known() -> dict[tuple[str, str, int], Measured]:
