@@ -51,13 +51,14 @@ def main() -> None:
     parser.add_argument("--until", default=list(STAGES)[-1], choices=list(STAGES), help="the last stage to measure")
     chosen = parser.parse_args()
     stages = {name: STAGES[name] for name in list(STAGES)[: list(STAGES).index(chosen.until) + 1]}
-    if "features" in stages and chosen.images != "none":
+    counts = [int(count) for count in chosen.images.split(",") if count != "none"]
+    if "features" in stages and counts:
         with tempfile.TemporaryDirectory() as folder:  # the backbone is converted before anything is measured
             for stage in (augmented, decoding, features):
                 alone(stage, Path(folder), 20, 2)
     found = known()
     for classes in map(int, chosen.classes.split(",")):
-        for count in map(int, chosen.images.split(",") if chosen.images != "none" else ()):
+        for count in counts:
             with tempfile.TemporaryDirectory() as folder:
                 for name, stage in stages.items():
                     found[name, classes, count] = alone(stage, Path(folder), count, classes)
@@ -108,21 +109,19 @@ def draw(name: str, counted: str, found: Iterable[tuple[str, int, Measured]]) ->
     for stage, count, (_, cpu_s, peak, _) in sorted(found, key=lambda each: each[1]):
         if "(no " not in stage:
             curves.setdefault(stage, []).append((count, max(cpu_s, SHORTEST), peak))
-    figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
-    for panel, title, column in zip(panels, ("CPU seconds", "peak memory in MB"), (1, 2), strict=True):
-        for place, (stage, points) in enumerate(curves.items()):
-            dashes = "-" if place < 10 else "--"  # the cycle has ten colours
-            panel.plot([each[0] for each in points], [each[column] for each in points], f"o{dashes}", label=stage, ms=3)
+    counts = sorted({count for points in curves.values() for count, *_ in points})
+    figure, (cpu, memory) = pyplot.subplots(1, 2, figsize=(11, 4.5), layout="constrained")
+    for place, (stage, points) in enumerate(curves.items()):
+        line = "o-" if place < 10 else "o--"  # the cycle has ten colours
+        own, seconds, peaks = zip(*points, strict=True)
+        cpu.plot(own, seconds, line, label=stage, ms=3)
+        memory.plot(own, peaks, line, ms=3)
+    cpu.plot(counts, [count / counts[0] for count in counts], ":", color="grey", label="in proportion")
+    memory.axhline(GOAL_MB, ls=":", color="black", label="goal: at most 4 GB")
+    for panel, title in ((cpu, "CPU seconds"), (memory, "peak memory in MB")):
         panel.set(xscale="log", yscale="log", title=title, xlabel=counted)
         panel.grid(alpha=0.3)
-    low = min(count for points in curves.values() for count, *_ in points)
-    high = max(count for points in curves.values() for count, *_ in points)
-    panels[0].plot([low, high], [1, high / low], ":", color="grey", label="in proportion")
-    panels[1].axhline(GOAL_MB, ls=":", color="black", label="goal: at most 4 GB")
-    handles = {
-        label: handle for each in panels for handle, label in zip(*each.get_legend_handles_labels(), strict=True)
-    }
-    figure.legend(handles.values(), handles, loc="outside right upper", fontsize="small")
+    figure.legend(loc="outside right upper", fontsize="small")
     figure.savefig(RESULTS / f"{name}.svg", metadata={"Date": None})
     pyplot.close(figure)
 

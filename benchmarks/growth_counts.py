@@ -193,7 +193,7 @@ def main() -> None:
     parser.add_argument("--of", default=",".join(CASES))
     parser.add_argument("--counts", default="", help="default: those of each")
     chosen, found = parser.parse_args(), known()
-    for of in chosen.of.split(",") if chosen.of != "none" else ():
+    for of in (of for of in chosen.of.split(",") if of != "none"):
         for count in map(int, chosen.counts.split(",")) if chosen.counts else COUNTS[of]:
             folder = Path(tempfile.mkdtemp())
             for name, case in CASES[of].items():

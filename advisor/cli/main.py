@@ -185,10 +185,8 @@ def main() -> NoReturn:
             _complain(said, _SYSTEM_HINTS[errno.EMFILE])
             sys.exit(ExitCode.USAGE)
         if isinstance(error, MemoryError) or any(words in said for words in _NO_MEMORY):
-            there = ""
-            with contextlib.suppress(
-                MemoryError, ImportError, SystemError
-            ):  # the little that is left may not do for this
+            there = ""  # as what is left may be too little for the import
+            with contextlib.suppress(MemoryError, ImportError, SystemError):
                 from advisor.api.runs import memory_there
 
                 there = f": {memory_there()}"

@@ -26,7 +26,7 @@ left out has an AUROC of .831 with 64 dimensions and of .838 with 128; by the la
 (EfficientNet-Lite0, frozen)."""
 
 MOST_COSINES = 50_000_000
-"""Cosines of images with training images in memory at a time, 0.2 GB. All of 20,000 with 80,000 are 6.4 GB."""
+"""Most cosines in memory at a time: 0.2 GB. Those of 20,000 images with 80,000 training images would take 6.4 GB."""
 
 LEAST_SQUARE = 1e-6  # Square of a singular value that counts as zero: images that show the same have such values
 

@@ -309,7 +309,7 @@ def test_work_that_runs_out_of_memory_ends_with_what_there_is(error: str) -> Non
 
 @pytest.mark.integration
 @pytest.mark.usefixtures("starts_processes")
-def test_memory_that_does_not_do_for_the_reason_ends_without_it() -> None:
+def test_too_little_memory_for_the_reason_ends_without_it() -> None:
     nothing_more = "import sys\nsys.modules['advisor.api.runs'] = None"  # an import of it fails
     script = (
         f"{nothing_more}\nfrom advisor.cli import main\ndef fail(): raise MemoryError\nmain.app = fail\nmain.main()"
