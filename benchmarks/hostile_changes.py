@@ -10,10 +10,10 @@ from collections import Counter
 from pathlib import Path
 
 from benchmarks.tables import keep
-from tests.cli import forked
-from tests.cli.conftest import Said
-from tests.engine.conftest import heads_of, write_photos
 from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, Judged, finished_copy, judged
+from tests.makers import forks
+from tests.makers.commands import Said
+from tests.makers.searches import heads_of, write_photos
 
 SOON_S = 60.0
 WORDS = (DETECTED, RECOMPUTED, NO_EFFECT, BELIEVED)
@@ -34,7 +34,7 @@ def _searched(folder: Path) -> Path:
     write_photos(folder / "photos")
     asked = ("--compressions", "float32,float16,int8", "--out", str(folder / "runs"))
     search = ("search", *heads_of(folder / "photos"), *asked)
-    code, _, said = forked.run(forked.context(), search, folder, dict(os.environ), 600)
+    code, _, said = forks.run(forks.context(), search, folder, dict(os.environ), 600)
     assert code == 0, said
     return (folder / "runs" / "latest").resolve()
 
@@ -73,7 +73,7 @@ def _codes(found: Judged, folder: Path) -> tuple[int, int]:
 
 def _advisor(folder: Path, *arguments: str) -> Said:
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(folder / "cache"), "NO_COLOR": "1"}
-    return Said(*forked.run(forked.context(), arguments, folder, environment, SOON_S))
+    return Said(*forks.run(forks.context(), arguments, folder, environment, SOON_S))
 
 
 if __name__ == "__main__":

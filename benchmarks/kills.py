@@ -13,8 +13,8 @@ from pathlib import Path
 
 from advisor.compression.recipes import RECIPES
 from benchmarks.tables import RESULTS, keep
-from tests.engine.conftest import write_photos
 from tests.engine.killing import Killed, Peace, disturbed, hashes, undisturbed
+from tests.makers.searches import write_photos
 
 HEADER = (
     "moment", "killed", "after (share of the search)", "finished by then", "lost", "twice", "same figures",

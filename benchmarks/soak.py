@@ -16,7 +16,7 @@ import psutil
 
 import advisor
 from benchmarks.tables import keep
-from tests.engine.conftest import SMALLEST, linked_cache, write_photos
+from tests.makers.searches import SMALLEST, linked_cache, write_photos
 
 HEADER = ("searches", "seconds", "memory (MB)", "grown (MB)", "temporary files", "processes", "threads", "open files")
 SEARCHES, MINUTES = 200, 30.0

@@ -51,3 +51,8 @@ def present(value: T | None) -> T:
     """Return a value that must be there."""
     assert value is not None
     return value
+
+
+def interval(found: Quantity) -> tuple[float, float, float]:
+    """Return the lower end, the value and the upper end of a quantity that has an interval."""
+    return present(found.low), found.value, present(found.high)

@@ -10,7 +10,12 @@ import pytest
 from hypothesis import settings
 
 from advisor.isolation.child import install_lean_imports
+from tests.costs import CostReport
+from tests.makers import MAKERS
+from tests.places import PROJECT, SHARED
 from tests.unit_guard import UnitGuard
+
+pytest_plugins = MAKERS
 
 # A test never times: a busy machine is no failure.
 settings.register_profile("advisor", deadline=None)
@@ -19,16 +24,15 @@ settings.load_profile("advisor")
 # A developer's own cards must not change what the tests see.
 os.environ["ADVISOR_CONFIG_DIR"] = tempfile.mkdtemp(prefix="advisor-tests-")
 
-PROJECT = Path(__file__).resolve().parents[1]
 # Children do not import from the current folder; some run functions of the tests.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), os.environ.get("PYTHONPATH"))))
-SHARED = PROJECT.parent / "shared"
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Watch the unit tests, and load TensorFlow as child processes do."""
     install_lean_imports()
     config.pluginmanager.register(UnitGuard(), "unit-guard")
+    config.pluginmanager.register(CostReport(), "cost-report")
 
 
 def pytest_collection_finish() -> None:

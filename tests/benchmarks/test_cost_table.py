@@ -18,7 +18,7 @@ from benchmarks.cost_plot import plot
 from benchmarks.cost_table import CORES, PROBLEMS, Problem, Purse, Row, read
 from benchmarks.first_answer import AnswerSoFar, Watch, table
 from benchmarks.hindsight import in_hindsight
-from tests.benchmarks.conftest import made
+from tests.benchmarks.made_up import made
 from tests.builders import evaluation
 
 CARD = "mobilenet_v2_1.0_224"

@@ -5,9 +5,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks.soak import WARM_UP, soak
-from tests.engine.conftest import photos, shared_folder, warm_cache
-
-__all__ = ["photos", "shared_folder", "warm_cache"]
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 

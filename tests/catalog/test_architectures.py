@@ -23,7 +23,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.tflite import model as tflite_model
-from tests.catalog.conftest import built
+from tests.makers.graphs import built
 from tests.requirements import skip_or_fail
 
 pytestmark = pytest.mark.integration

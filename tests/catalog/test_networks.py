@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.convert import build_model, fill_randomly
 from advisor.core.errors import UsageError
-from tests.catalog.conftest import built
+from tests.makers.graphs import built
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor, ended
+from tests.makers.commands import Advisor, ended
 
 pytestmark = pytest.mark.usefixtures("starts_processes")
 

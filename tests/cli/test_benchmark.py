@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor, ended, refused
 from tests.documents import problems
+from tests.makers.commands import Advisor, ended, refused
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

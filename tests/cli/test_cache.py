@@ -9,7 +9,7 @@ import pytest
 
 from advisor.store import ArtifactCache
 from advisor.store.limit import Hold
-from tests.cli.conftest import Advisor
+from tests.makers.commands import Advisor
 
 
 def fill(folder: Path) -> None:

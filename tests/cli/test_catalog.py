@@ -16,8 +16,8 @@ from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
-from tests.cli.conftest import Advisor, ended, refused
 from tests.detectors import SIDE, detector_file, write_cells
+from tests.makers.commands import Advisor, ended, refused
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from advisor.tflite.metadata import Metadata, write_metadata
-from tests.cli.conftest import Advisor, ended
 from tests.compression.user_model import networks
+from tests.makers.commands import Advisor, ended
 from tests.measurement import small_models
 
 

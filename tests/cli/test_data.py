@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.cli.conftest import Advisor, ended, refused
 from tests.datasets.boxes.writers import Photo, photos as photos_with, write_yolo
 from tests.datasets.folders import fill, make
+from tests.makers.commands import Advisor, ended, refused
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from advisor.devices.profiles.listing import add_profile, known_devices
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
 from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.listings import DEVICES, print_device
-from tests.cli.conftest import Advisor, Said, ended, refused
+from tests.makers.commands import Advisor, Said, ended, refused
 
 BOARD = """\
 name: our-board

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor, ended, refused
+from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
 
 

@@ -22,8 +22,8 @@ from advisor.cli import main, options as completion
 from advisor.cli.main import app
 from advisor.cli.output import BEGAN, QUIET, SlowSteps, download_bars, note, progress
 from advisor.core.errors import ExitCode, StageError, UsageError, WeightsError
-from tests.cli.conftest import Advisor
 from tests.cli.test_plan import commands
+from tests.makers.commands import Advisor
 from tests.run_folders import write_run
 
 HEAVY = ("tensorflow", "keras", "optuna", "pandas", "plotly", "sklearn", "skimage", "ai_edge_litert", "scipy", "numpy")

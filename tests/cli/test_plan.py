@@ -26,8 +26,8 @@ from advisor.core.training import choosable
 from advisor.engine.question import resolve
 from advisor.engine.question.values import REQUEST_OPTIONS
 from advisor.reporting.text import Term, term, terms
-from tests.cli.conftest import Advisor, ended, refused
 from tests.documents import problems
+from tests.makers.commands import Advisor, ended, refused
 
 CARD = "mobilenet_v2_1.0_224"
 

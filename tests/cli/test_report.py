@@ -16,8 +16,8 @@ from advisor.core.evaluation_facts import ImageAnswers
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.changes import host_manifest
 from tests.builders import evaluation, present
-from tests.cli.conftest import Advisor, Said, ended, refused
 from tests.documents import problems
+from tests.makers.commands import Advisor, Said, ended, refused
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import candidates, write_judged_detectors, write_run
 

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from advisor.engine.history.changes import host_manifest
-from tests.cli.conftest import Advisor, ended
-from tests.conftest import PROJECT
+from tests.makers.commands import Advisor, ended
+from tests.places import PROJECT
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tests.cli.conftest import Advisor, ended, refused
+from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
 
 

@@ -13,7 +13,7 @@ from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.devices.profiles.values import ConnectionSettings
 from advisor.measurement.on_device.benchmark import benchmark_on_device
-from tests.devices.conftest import Phone
+from tests.makers.phones import Phone
 from tests.processes import PATIENCE_S
 
 PRINTED = """\

@@ -49,7 +49,7 @@ from advisor.devices.profiles import (
 from advisor.devices.profiles.listing import folder_of, own_folder, write_profile
 from advisor.devices.profiles.measurements import PRECISIONS, Measurement, read_measurements, write_measurements
 from advisor.devices.profiles.runtimes import host_profile
-from tests.devices.conftest import SshServer
+from tests.makers.phones import SshServer
 from tests.measurement import small_models
 
 TARGET = DeviceTarget("cpu-x4", "ai-edge-litert", "cpu", 4, "2.3.0", ("float32",))

@@ -25,8 +25,8 @@ from advisor.devices.connections.agent import (
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.isolation.resources import sweep
 from advisor.store.files import sha256_file
-from tests.devices.conftest import SshServer, client_of
 from tests.devices.requirements import require_onnx
+from tests.makers.phones import SshServer, client_of
 
 BRIEF = "load"
 DOCUMENT = {

@@ -28,8 +28,7 @@ from advisor.tflite.arena import indirection_bytes
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
 from benchmarks.latency_protocols.validation import hide
-from tests.builders import present
-from tests.devices.conftest import interval
+from tests.builders import interval, present
 from tests.devices.test_latency import made_table
 from tests.measurement import small_models
 

@@ -42,7 +42,7 @@ from advisor.tflite.macs import Work, works_of
 from advisor.tflite.model import read
 from benchmarks.catalogue_files import names
 from benchmarks.latency_kernels import JUDGES, MODELS, anchors, judges
-from tests.devices.conftest import interval
+from tests.builders import interval
 from tests.devices.test_network_times import microseconds
 from tests.measurement import small_models
 

@@ -17,8 +17,9 @@ from advisor.devices.profiles import DeviceTarget, Profiles
 from advisor.engine.targets.target_devices import TargetDevice, form_rejection
 from advisor.measurement.on_device import DeviceBenchmark
 from advisor.measurement.on_device.benchmark import benchmark_on_device
-from tests.devices.conftest import SshServer, interval
+from tests.builders import interval
 from tests.documents import problems
+from tests.makers.phones import SshServer
 from tests.measurement import small_models
 
 TARGET = DeviceTarget("litert-cpu-x1", "ai-edge-litert", "cpu")

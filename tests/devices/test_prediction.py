@@ -19,7 +19,7 @@ from advisor.devices.prediction import CALIBRATED, Prediction, Predictor, fit_pr
 from advisor.devices.profiles import HOST, Cluster, DeviceProfile, DeviceTarget, Profiles, runtimes
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import local_runtimes, require_runtime, runtime_of, title_of
-from tests.devices.conftest import interval
+from tests.builders import interval
 
 Nets = Sequence[ModelFeatures]
 STRANGER = ModelFeatures("stranger", "stranger", 4e8, 4e6, 224, 90)

@@ -15,13 +15,11 @@ from typer.main import get_command
 
 import advisor
 from advisor.cli.main import app
-from tests.browsers import browser, new_context
+from tests.makers.browsers import new_context
 from tools.site import commands
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-__all__ = ["browser"]
 
 
 @pytest.fixture(scope="module")

@@ -15,10 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.engine.conftest import SMALLEST, environment, linked_cache, photos, shared_folder, warm_cache
+from tests.makers.searches import SMALLEST, environment, linked_cache
 from tools.site import notebooks
-
-__all__ = ["photos", "shared_folder", "warm_cache"]
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BLOCK = re.compile(r"(?:<!-- ends with ([\d or]+) -->\n)?^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -1,6 +1,8 @@
-"""A web server on this machine, and a machine whose pip and npm are set up for the test alone."""
+"""A machine whose pip and npm are set up for the test alone."""
 
-from tests.catalog.conftest import shelf
-from tests.catalog.weights.conftest import own_settings
+import pytest
 
-__all__ = ["own_settings", "shelf"]
+
+@pytest.fixture(autouse=True)
+def plain_machine(own_settings: None) -> None:
+    """No configuration of this machine's user reaches a test."""

@@ -14,8 +14,8 @@ from advisor.downloads import delivery
 from advisor.downloads.delivery import extract_member
 from advisor.downloads.files import Unavailable
 from advisor.downloads.transport import Client, Transport, _redirected
-from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import CONTENT, MEMBER, tarball, wheel
+from tests.makers.servers import Answer, Shelf
+from tests.makers.weights import CONTENT, MEMBER, tarball, wheel
 
 BODY = bytes(range(256)) * 8192
 

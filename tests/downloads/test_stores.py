@@ -17,9 +17,8 @@ from advisor.downloads.stores import local
 from advisor.store.cache import cache_root
 from advisor.store.limit import evict
 from tests.datasets.folders import make
-from tests.stores import S3, SECRET, Answer, cut, denied, gs, s3
+from tests.makers.stores import S3, SECRET, Answer, cut, denied
 
-__all__ = ["gs", "s3"]
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 Request = tuple[str, str, str]

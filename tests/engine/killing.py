@@ -16,8 +16,8 @@ from advisor.core.decision import front
 from advisor.core.evaluation import Evaluation, Status, evaluation_from_json
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
-from tests.engine.conftest import heads_of, linked_cache
 from tests.engine.test_interruptions import children, started
+from tests.makers.searches import heads_of, linked_cache
 
 VICTIMS = ("search", "child", "both")
 

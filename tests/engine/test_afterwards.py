@@ -34,8 +34,8 @@ from advisor.tflite.metadata import read_metadata
 from advisor.training.labels import Suspect
 from benchmarks.planting import plant
 from tests.builders import evaluation, present
-from tests.engine.conftest import SMALLEST, search
 from tests.engine.pipeline.walking import materials
+from tests.makers.searches import SMALLEST, search
 from tests.run_folders import write_run
 
 CARDS = load_catalogue()

@@ -29,9 +29,9 @@ from advisor.tflite.postprocess import DETECTIONS, OPERATOR
 from tests.builders import present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
-from tests.engine.conftest import SMALLEST, Searched, searched_once
 from tests.engine.history.test_reevaluate import edited
 from tests.engine.history.with_search import reevaluate
+from tests.makers.searches import SMALLEST, Searched, searched_once
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.conftest import search
 from tests.engine.test_interruptions import ONE, OPTIONS, started
+from tests.makers.searches import search
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
 

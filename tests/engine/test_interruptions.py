@@ -19,11 +19,9 @@ from advisor.core.evaluation import Status, evaluation_from_json
 from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from tests.cli.conftest import Advisor, advisor, fork_server
-from tests.engine.conftest import FORMS, SMALLEST, Searched, command, environment, search
+from tests.makers.commands import Advisor
+from tests.makers.searches import FORMS, SMALLEST, Searched, command, environment, search
 from tests.processes import children_with
-
-__all__ = ["advisor", "fork_server"]
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,7 @@ import pytest
 
 from advisor.core.errors import install_extra
 from tests.builders import present
-from tests.engine.conftest import SMALLEST, Searched, environment
+from tests.makers.searches import SMALLEST, Searched, environment
 from tests.processes import PATIENCE_S
 
 HIDDEN = ("tensorflow", "keras", "h5py", "pandas", "fastparquet", "cleanlab", "sklearn")

@@ -21,7 +21,7 @@ from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.documents import problems
-from tests.engine.conftest import FORMS, IMAGES, SMALLEST, Searched, heads_of, searched_once
+from tests.makers.searches import FORMS, IMAGES, SMALLEST, Searched, heads_of, searched_once
 
 
 def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:

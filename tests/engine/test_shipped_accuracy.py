@@ -17,8 +17,8 @@ from advisor.core.evaluation import Evaluation
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
 from tests.builders import present
-from tests.conftest import PROJECT
-from tests.engine.conftest import SMALLEST, Searched, searched_once
+from tests.makers.searches import SMALLEST, Searched, searched_once
+from tests.places import PROJECT
 
 pytestmark = pytest.mark.integration
 

@@ -33,7 +33,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification.files import SHIPPING, answers
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.builders import evaluation
-from tests.exporting.conftest import (
+from tests.makers.bundles import (
     Pixels,
     checked_otherwise,
     evaluation_of,

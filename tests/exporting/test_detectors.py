@@ -29,16 +29,15 @@ from advisor.tasks import COUNTING, DETECTION
 from advisor.tasks.judge import PALETTE
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.postprocess import Suppression
-from tests.browsers import browser, new_context, require_runtime
 from tests.builders import evaluation, present
 from tests.detectors import COLOURS, SIDE, detector_file, marker_file, write_cells
-from tests.exporting.conftest import checked_otherwise, ran, replace_artefact
+from tests.makers.browsers import new_context, require_runtime
+from tests.makers.bundles import checked_otherwise, ran, replace_artefact
 from tests.run_folders import write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["browser"]
 
 THRESHOLD = 0.6
 FOUND = re.compile(r"(\d+\.png): (\w+) ([\d.]+) %, top, left, bottom, right: (\d+), (\d+), (\d+), (\d+)")

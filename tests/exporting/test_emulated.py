@@ -10,7 +10,7 @@ import pytest
 from advisor.exporting.bundle import Bundle
 from advisor.store import RunFolder
 from tests.devices.test_arm import aarch64_python
-from tests.exporting.conftest import export_form
+from tests.makers.bundles import export_form
 
 ANSWERS = """\
 import json, platform, sys

@@ -36,7 +36,7 @@ from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.rewrite import select_output
 from tests.builders import evaluation
-from tests.exporting.conftest import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
+from tests.makers.bundles import FORMS, Pixels, evaluation_of, export_form, mediapipe_answers
 from tests.run_folders import candidates, write_run
 
 SCORE_TOLERANCE = 0.03

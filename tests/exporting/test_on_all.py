@@ -14,7 +14,7 @@ from advisor.integrations import coreml
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
 from advisor.store.run_folder import integrity_problems
-from tests.exporting.conftest import evaluation_of
+from tests.makers.bundles import evaluation_of
 
 pytestmark = pytest.mark.integration
 

@@ -23,7 +23,7 @@ from advisor.store import RunFolder
 from advisor.tasks.classification.files import answers
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
-from tests.exporting.conftest import (
+from tests.makers.bundles import (
     Pixels,
     evaluation_of,
     export_form,

@@ -7,11 +7,8 @@ import pytest
 import advisor
 from advisor.exporting.bundle import Bundle
 from advisor.store import RunFolder
-from tests.devices.conftest import own_ssh, ssh_server
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 from tests.fleet.fleets import PHONES
-
-__all__ = ["own_ssh", "photos", "shared_folder", "ssh_server", "warm_cache", "with_images"]
+from tests.makers.searches import Searched
 
 
 @pytest.fixture(scope="session")

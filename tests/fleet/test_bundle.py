@@ -22,8 +22,8 @@ from advisor.devices.profiles.values import ConnectionSettings
 from advisor.exporting.bundle import Bundle
 from advisor.fleet.selector import TierSelector
 from advisor.store import RunFolder
-from tests.cli.conftest import Said, called
 from tests.fleet.fleets import PHONES, fleet_run
+from tests.makers.commands import Said, called
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration

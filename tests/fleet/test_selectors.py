@@ -16,14 +16,13 @@ import tree_sitter_swift
 
 from advisor.fleet.selector import TierSelector, plain
 from advisor.fleet.tiers import RULES, SELECTORS, core_macs
-from tests.browsers import browser, new_context
 from tests.exporting.test_model import faults
+from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["browser"]
 
 PACKAGE = Path(str(files("advisor.fleet")))
 PIXELS = "AAAA" * 4  # 2 x 2 black pixels in RGB: 12 bytes

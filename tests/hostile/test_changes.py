@@ -9,13 +9,12 @@ import pytest
 from advisor.reporting.runs import Runs, RunState
 from advisor.store import RunFolder
 from tests.builders import evaluation
-from tests.cli.conftest import Advisor, advisor, ended, fork_server, refused
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
 from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
+from tests.makers.commands import Advisor, ended, refused
+from tests.makers.searches import Searched
 from tests.run_folders import aged, images, with_artefact, write_run
 
 pytestmark = pytest.mark.integration
-__all__ = ["advisor", "fork_server", "photos", "shared_folder", "warm_cache", "with_images"]
 
 SAMPLE = [*CHANGES][::6]
 UNDETECTED = {

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Advisor, advisor, fork_server
 from tests.hostile.attempts import faults
+from tests.makers.commands import Advisor
 
 pytestmark = pytest.mark.integration
-__all__ = ["advisor", "fork_server"]
 
 SOON_S = 120
 BOARD = (

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from advisor.store import RunFolder
-from tests.cli.conftest import Advisor, advisor, fork_server
 from tests.hostile.attempts import COMMANDS, attempts, faults
 from tests.hostile.damages import DEEP, Damage, instead, replaced, text
+from tests.makers.commands import Advisor
 from tests.run_folders import images, write_run
 
 pytestmark = pytest.mark.integration
-__all__ = ["advisor", "fork_server"]
 
 SOON_S = 120
 CHANGED = "line 1 (best/head/int8@host:cpux1) has changed since it was written"

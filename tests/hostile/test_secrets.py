@@ -9,10 +9,9 @@ from threading import Thread
 import pytest
 
 from tests.catalog.user_models.models import labels_file, network, tflite
-from tests.cli.conftest import Advisor, Said, advisor, ended, fork_server
+from tests.makers.commands import Advisor, Said, ended
 
 pytestmark = pytest.mark.integration
-__all__ = ["advisor", "fork_server"]
 
 SECRET = "Hush4"
 USER = f"http://me:{SECRET}"

@@ -5,6 +5,7 @@ import socket
 import threading
 import time
 from itertools import chain, repeat
+from pathlib import Path
 
 import pytest
 
@@ -13,17 +14,22 @@ from advisor.core.errors import WeightsError
 from advisor.downloads import delivery, transport
 from advisor.downloads.files import FetchOptions, Unavailable
 from advisor.downloads.transport import Client, Deadline, Transport
-from tests.catalog.conftest import Answer, Shelf, shelf
-from tests.catalog.weights.conftest import CONTENT, card, home, options, own_settings
+from tests.makers.servers import Answer, Shelf
+from tests.makers.weights import CONTENT, card, home
 
-pytestmark = pytest.mark.integration
-__all__ = ["options", "own_settings", "shelf"]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_settings")]
 
 PATIENCE_S = 0.6
 """With servers that are too slow. A machine that is busy is none: other servers have as long as they need."""
 
 SOON_S = 60.0
 LENGTH = len(CONTENT)
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> FetchOptions:
+    """An empty cache of the test's own."""
+    return FetchOptions(cache=tmp_path / "cache")
 
 
 @pytest.fixture(autouse=True)

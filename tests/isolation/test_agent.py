@@ -13,10 +13,8 @@ import pytest
 from advisor.isolation import agent
 from tests.devices.requirements import require_onnx
 from tests.measurement import small_models
-from tests.measurement.conftest import float_model, folder
 
 AGENT = Path(agent.__file__)
-__all__ = ["float_model", "folder"]
 
 
 def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
@@ -25,9 +23,9 @@ def run(script: Path, *arguments: object) -> tuple[int, dict[str, Any], str]:
 
 
 @pytest.fixture(scope="module")
-def alone(starts_processes: None, folder: Path, float_model: Path) -> tuple[int, dict[str, Any], str]:
+def alone(starts_processes: None, model_folder: Path, float_model: Path) -> tuple[int, dict[str, Any], str]:
     """What the agent says that runs alone as one copied file."""
-    copy = Path(shutil.copy(AGENT, folder / "alone.py"))
+    copy = Path(shutil.copy(AGENT, model_folder / "alone.py"))
     return run(copy, float_model, "--threads", "1,2", "--effort", "survey")
 
 
@@ -129,13 +127,13 @@ def test_a_damaged_onnx_file_is_named_by_onnx_runtime(tmp_path: Path) -> None:
     assert "onnxruntime" in document["error"]["message"]
 
 
-def onnx_file(folder: Path) -> Path:
+def onnx_file(model_folder: Path) -> Path:
     """A file of one operator with an open batch dimension."""
     from onnx import TensorProto, helper, save
 
     image, answer = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy")
     graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "net", [image], [answer])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    path = folder / "relu.onnx"
+    path = model_folder / "relu.onnx"
     save(model, str(path))
     return path

@@ -12,7 +12,7 @@ from advisor.reporting import html
 from advisor.reporting.html import render_html
 from advisor.reporting.phrases import ranked
 from advisor.reporting.view import RunView
-from tests.reporting.conftest import Open, Opened
+from tests.makers.browsers import Open, Opened
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
 
 

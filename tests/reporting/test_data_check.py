@@ -14,7 +14,7 @@ from advisor.reporting.data_check import SAMPLES, render, samples, sections
 from advisor.tasks import DETECTION
 from tests.datasets.boxes.writers import Photo, photos, save, write_table
 from tests.datasets.folders import make
-from tests.reporting.conftest import Open
+from tests.makers.browsers import Open
 
 PLACE = """path => {
     const inside = path.getBBox(), to = path.getScreenCTM();

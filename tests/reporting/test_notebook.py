@@ -8,19 +8,8 @@ from typing import Any
 import pytest
 
 from advisor.reporting.notebook import Cell, cell, cell_html
-from tests.engine.conftest import (
-    FORMS,
-    SMALLEST,
-    Searched,
-    environment,
-    photos,
-    shared_folder,
-    warm_cache,
-    without_images,
-)
+from tests.makers.searches import FORMS, SMALLEST, Searched, environment
 from tests.reporting.views import HOSTILE, empty_view, infeasible_view, run_view
-
-__all__ = ["photos", "shared_folder", "warm_cache", "without_images"]
 
 FEW_KB = 4000
 

@@ -10,7 +10,7 @@ from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.phrases import counts, funnel, ranked, shortlist
 from advisor.reporting.view import load_view
 from tests.builders import present
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
+from tests.makers.searches import Searched
 from tests.reporting.views import empty_view, infeasible_view, run_view
 
 
@@ -44,9 +44,6 @@ def test_ranked_holds_every_evaluation_once_and_failures_last() -> None:
     assert sorted(row.configuration for row in rows) == sorted(row.configuration for row in view.evaluations)
     assert rows[0].configuration.key == view.pick_key
     assert not any(row.accuracy for row in rows[-4:])
-
-
-__all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
 
 
 def test_the_stages_of_a_real_search_are_steps_in_the_order_of_the_work(with_images: Searched) -> None:

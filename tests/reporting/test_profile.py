@@ -16,8 +16,8 @@ from advisor.measurement.operators.profile import profile as measured
 from advisor.measurement.operators.profile_values import Profile
 from advisor.reporting.profile import BARS, STEPS, print_profile, render
 from advisor.tflite.model import read
+from tests.makers.browsers import Open, Opened, opener
 from tests.measurement import small_models
-from tests.reporting.conftest import Open, Opened, opener
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser

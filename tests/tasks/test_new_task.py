@@ -14,9 +14,7 @@ from advisor.engine.question import resolve
 from advisor.store import RunFolder
 from advisor.tasks.task import Task
 from advisor.tflite.metadata import read_metadata
-from tests.engine.conftest import SMALLEST, command, environment, shared_folder, warm_cache
-
-__all__ = ["shared_folder", "warm_cache"]
+from tests.makers.searches import SMALLEST, command, environment
 
 TOY = Path(__file__).with_name("toy")
 

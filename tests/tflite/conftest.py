@@ -3,40 +3,28 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import pytest
-from filelock import FileLock
 
 from advisor.tflite.rewrite import select_output
-
-Array = npt.NDArray[Any]
-Run = Callable[[bytes, Mapping[str, Array]], dict[str, Array]]
-
-
-class Quantize(Protocol):
-    """Quantize a model whose input is ``image`` by a recipe of ai-edge-quantizer."""
-
-    def __call__(self, data: bytes, recipe: str, images: Sequence[Array] = ...) -> bytes: ...
+from tests.makers.once import make_once
+from tests.tflite.running import Array, Quantize, Run
 
 
 @pytest.fixture(scope="session")
-def converted(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def converted(starts_processes: None, shared_folder: Path) -> Path:
     """Folder with ``float32.tflite`` and ``float16.tflite`` of one network."""
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
-    folder = shared / "tflite-master"
-    with FileLock(f"{folder}.lock"):
-        if not (folder / "float32.tflite").exists():
-            folder.mkdir(exist_ok=True)
-            script = Path(__file__).with_name("convert_master.py")
-            environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-            subprocess.run([sys.executable, str(script), str(folder)], check=True, capture_output=True, env=environment)
-    return folder
+    return make_once(shared_folder / "tflite-master", convert_master)
+
+
+def convert_master(folder: Path) -> None:
+    """Convert the network in a process that loads TensorFlow."""
+    script = Path(__file__).with_name("convert_master.py")
+    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    subprocess.run([sys.executable, str(script), str(folder)], check=True, capture_output=True, env=environment)
 
 
 @pytest.fixture(scope="session")
@@ -69,15 +57,6 @@ def run() -> Run:
         return outputs
 
     return invoke
-
-
-def stays_within_one_delegate(data: bytes) -> bool:
-    """Return whether XNNPACK takes the whole file at once."""
-    from ai_edge_litert.interpreter import Interpreter
-
-    interpreter = Interpreter(model_content=data)
-    interpreter.allocate_tensors()
-    return [operator["op_name"] for operator in interpreter._get_ops_details()].count("DELEGATE") == 1
 
 
 @pytest.fixture(scope="session")

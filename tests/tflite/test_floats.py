@@ -12,8 +12,8 @@ from advisor.tflite.floats import dense, to_float32
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16, to_float_io
 from advisor.tflite.rewrite import unpack
-from tests.tflite.conftest import Array, Quantize, Run
 from tests.tflite.graphs import Graph, edited, tiny_classifier
+from tests.tflite.running import Array, Quantize, Run
 
 WHOLE = schema.DimensionType.DENSE
 ROWS = schema.DimensionType.SPARSE_CSR

@@ -11,7 +11,7 @@ from advisor.tflite.heads import read_head, with_head
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.unknown import with_probe
-from tests.tflite.conftest import Array
+from tests.tflite.running import Array
 from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, classifier, form, random_images, softmax
 
 WHOLE_BYTES = [

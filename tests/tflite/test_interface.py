@@ -14,8 +14,8 @@ from advisor.tflite.model import Model, read
 from advisor.tflite.quantization import fold_normalization, to_float16, to_float_io, with_fixed_batch
 from advisor.tflite.rewrite import unpack
 from advisor.tflite.values import Quantization
-from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import Graph, edited, features_graph, tiny_classifier, tiny_features
+from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
 MEAN = (123.675, 116.28, 103.53)
 STD = (58.395, 57.12, 57.375)

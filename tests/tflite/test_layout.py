@@ -20,8 +20,8 @@ from advisor.tflite.levels import attach_head, last_width, with_levels
 from advisor.tflite.macs import CONVOLUTION, DENSE, DEPTHWISE, Work, counted, works_of
 from advisor.tflite.model import read
 from tests.measurement.small_models import Builder
-from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import INT32, Graph, tiny_features
+from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 
 B = schema.BuiltinOperator
 NHWC, NCHW = (1, 4, 6, 8), (1, 8, 4, 6)

@@ -16,8 +16,8 @@ from advisor.tflite.model import read
 from advisor.tflite.quantization import dequantize, quantize, to_float16
 from advisor.tflite.rewrite import operator_alone, select_output, unpack
 from tests.measurement import small_models
-from tests.tflite.conftest import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.graphs import FLOAT32, Graph, features_graph, tiny_classifier, tiny_features
+from tests.tflite.running import Array, Quantize, Run, stays_within_one_delegate
 from tests.tflite.test_layout import NCHW, NHWC, B, outputs
 
 

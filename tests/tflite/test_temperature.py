@@ -23,8 +23,8 @@ from advisor.tflite.quantization import to_float_io
 from advisor.tflite.rewrite import add_tensor, new_operator, select_output
 from advisor.tflite.unknown import with_probe, with_temperature, with_unknown
 from tests.measurement.small_models import Builder
-from tests.tflite.conftest import Array
 from tests.tflite.graphs import FLOAT32, edited, tiny_classifier
+from tests.tflite.running import Array
 
 MODELS = Path(__file__).resolve().parents[3] / "shared" / "data" / "models"
 OPERATORS = schema.BuiltinOperator

@@ -17,13 +17,11 @@ from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local
 from advisor.core.errors import StageError, UsageError
 from advisor.downloads.files import Unavailable
 from advisor.isolation import CallLimits
-from tests.catalog.conftest import Answer, Shelf
 from tests.catalog.user_models.models import labels_file, network
-from tests.catalog.weights.conftest import own_settings
+from tests.makers.servers import Answer, Shelf
 from tests.requirements import skip_or_fail
 
-pytestmark = pytest.mark.integration
-__all__ = ["own_settings"]
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_settings")]
 
 HANDLE = "/google/imagenet/mobilenet_v1_025_32/classification/5"
 ASKED = f"{HANDLE}?tf-hub-format=compressed"

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import socket
 import zipfile
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,13 @@ import pytest
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from tests.catalog.conftest import Answer, Shelf
-from tests.catalog.weights.conftest import CONTENT, MEMBER, UseIndex, card, home, packaged, sha256, tarball, wheel
+from tests.makers.servers import Answer, Shelf
+from tests.makers.weights import CONTENT, MEMBER, card, home, packaged, sha256, tarball, wheel
 
 pytestmark = pytest.mark.integration
 
 NAME = "tiny_weights-1.0-py3-none-any.whl"
+UseIndex = Callable[[str], None]
 
 
 def list_on_index(shelf: Shelf, index: UseIndex, archive: bytes, link: str = "/t.whl") -> Answer:

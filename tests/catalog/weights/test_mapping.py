@@ -10,7 +10,7 @@ from advisor.catalog import architectures
 from advisor.catalog.weights import mapping
 from advisor.catalog.weights.mapping import TrackedTensors, folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
-from tests.catalog.conftest import built
+from tests.makers.graphs import built
 
 pytestmark = pytest.mark.integration
 

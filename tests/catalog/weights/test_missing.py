@@ -10,8 +10,8 @@ from advisor.catalog.listing import fetch_all
 from advisor.catalog.weights.fetching import MOST_LINES, MissingWeights, all_missing, fetch
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile
-from tests.catalog.conftest import Shelf
-from tests.catalog.weights.conftest import CONTENT, card, home, packaged, sha256, tarball, wheel
+from tests.makers.servers import Shelf
+from tests.makers.weights import CONTENT, card, home, packaged, sha256, tarball, wheel
 
 AWAY = "http://user:secret@weights.invalid/long/path/to/tiny.h5"
 

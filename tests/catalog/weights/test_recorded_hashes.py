@@ -13,8 +13,8 @@ from advisor.catalog import load_catalogue
 from advisor.catalog.weights.fetching import fetch, locate
 from advisor.core.errors import UsageError, WeightsError
 from advisor.downloads.files import FetchOptions, MemberFile, WeightSource
-from tests.catalog.conftest import Shelf
-from tests.catalog.weights.conftest import CONTENT, MEMBER, card, home, sha256, tarball
+from tests.makers.servers import Shelf
+from tests.makers.weights import CONTENT, MEMBER, card, home, sha256, tarball
 
 pytestmark = pytest.mark.integration
 

@@ -1,7 +1,6 @@
 """Files and folders of a user's own."""
 
 import pickle
-from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,7 @@ from PIL import Image
 from advisor.engine.compress.question import CompressionQuestion, ask
 from advisor.isolation import ChildPool
 from advisor.tflite.metadata import Metadata, write_metadata
-
-Asked = Callable[..., CompressionQuestion]
-
-CLASSES = ("ant", "bee", "cat", "dog")
+from tests.compression.user_model.questions import CLASSES, Asked
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from advisor.engine.compress.question import ask
 from advisor.isolation import ChildPool
 from advisor.reporting.compression import print_compression
 from advisor.tflite.metadata import read_metadata
-from tests.compression.user_model.conftest import CLASSES
+from tests.compression.user_model.questions import CLASSES
 from tests.measurement.small_models import of_a_newer_runtime
 
 pytestmark = pytest.mark.integration

@@ -17,7 +17,7 @@ from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
 from advisor.tflite.rewrite import pack, unpack
-from tests.compression.user_model.conftest import Asked
+from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 from tests.tflite.graphs import edited, repeat_last_operator
 

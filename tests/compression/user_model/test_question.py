@@ -12,7 +12,7 @@ from advisor.datasets.dataset import class_order
 from advisor.engine.compress.question import PHOTOGRAPHS, ask
 from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.quantization import to_float16
-from tests.compression.user_model.conftest import Asked
+from tests.compression.user_model.questions import Asked
 from tests.measurement import small_models
 from tests.tflite.graphs import edited
 

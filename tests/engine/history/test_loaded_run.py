@@ -27,8 +27,8 @@ from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
 from advisor.tflite.model import read
 from tests.builders import evaluation, present
-from tests.engine.conftest import Searched, heads_of, linked_cache, search
 from tests.engine.pipeline.boxed import boxed_images
+from tests.makers.searches import Searched, heads_of, linked_cache, search
 from tests.measurement.small_models import of_a_newer_runtime
 from tests.run_folders import candidates, lines, write_run
 

@@ -18,8 +18,8 @@ from advisor.engine.history.reevaluate import Devices
 from advisor.store import RunFolder
 from advisor.store.run_folder import integrity_problems
 from tests.builders import present
-from tests.engine.conftest import Searched
 from tests.engine.history.with_search import reevaluate, reevaluate_all
+from tests.makers.searches import Searched
 from tests.predictor import REQUEST, own_profile, rows
 from tests.run_folders import write_run
 

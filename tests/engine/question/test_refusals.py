@@ -18,7 +18,7 @@ from advisor.engine.question import (
     resolve_resumed,
 )
 from advisor.engine.space.resolved import read_images
-from tests.engine.conftest import write_photos
+from tests.makers.searches import write_photos
 
 TABLE = "class,cat,dog\ncat,0,1\ndog,5,0\n"
 PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"}

@@ -19,8 +19,8 @@ from advisor.engine.scheduling.study import Study
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
 from tests.engine import postgres
-from tests.engine.conftest import SMALLEST, Searched, command, environment, search
 from tests.engine.plans import planned
+from tests.makers.searches import SMALLEST, Searched, command, environment, search
 from tests.requirements import skip_or_fail
 
 PLAN = planned(load_catalogue().select([SMALLEST]), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)

@@ -40,9 +40,9 @@ from advisor.tasks.task import Task
 from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.datasets.folders import make
-from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
+from tests.makers.searches import SMALLEST, Searched
 
 CARD = "mobilenet_v2_1.0_224"
 

@@ -8,9 +8,8 @@ from advisor.core.errors import UsageError
 from advisor.engine.question import resolve
 from advisor.engine.space.resolved import read_images
 from tests.datasets.folders import make
-from tests.stores import S3, s3
+from tests.makers.stores import S3
 
-__all__ = ["s3"]
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_folders")]
 
 

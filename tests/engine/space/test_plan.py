@@ -28,8 +28,8 @@ from advisor.engine.space.plan import MIDDLING, Plan, expected_top1, most_promis
 from advisor.engine.space.resolved import Candidates, resolve_parts
 from advisor.isolation import ChildPool
 from tests.datasets.folders import make
-from tests.engine.conftest import SMALLEST, Searched
 from tests.engine.plans import changed, planned
+from tests.makers.searches import SMALLEST, Searched
 
 FORM = ("head", "float32")
 

@@ -5,7 +5,7 @@ import pytest
 from advisor.engine.question import resolve
 from advisor.engine.targets.target_devices import TargetDevice, select_targets
 from advisor.integrations.browser import LITERT
-from tests.browsers import chromium, require_runtime
+from tests.makers.browsers import chromium, require_runtime
 
 pytestmark = pytest.mark.integration
 

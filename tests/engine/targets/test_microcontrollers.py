@@ -13,7 +13,7 @@ from advisor.engine.targets.multi_device import with_arena
 from advisor.engine.targets.target_devices import TargetDevice, remark_of
 from advisor.integrations import microcontroller as micro
 from tests.builders import evaluation
-from tests.engine.conftest import heads_of, searched_once
+from tests.makers.searches import heads_of, searched_once
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

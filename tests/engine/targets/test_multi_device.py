@@ -15,7 +15,7 @@ from advisor.engine.question import resolve
 from advisor.engine.run import run_search
 from advisor.reporting.answer import print_answer
 from advisor.reporting.view import load_view
-from tests.engine.conftest import SMALLEST, Searched
+from tests.makers.searches import SMALLEST, Searched
 from tests.requirements import skip_or_fail
 
 DEVICES = ("raspberry-pi-4", "galaxy-s24")

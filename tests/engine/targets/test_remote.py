@@ -26,23 +26,11 @@ from advisor.engine.run import run_search
 from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
-from tests.devices.conftest import (
-    Phone,
-    SshServer,
-    adb_server,
-    client_of,
-    own_ssh,
-    phone,
-    put_first,
-    second_phone,
-    ssh_server,
-)
 from tests.devices.test_adb import PRINTED, TOOL
-from tests.engine.conftest import SMALLEST, Searched
+from tests.makers.phones import Phone, SshServer, client_of, put_first
+from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
-
-__all__ = ["adb_server", "own_ssh", "phone", "second_phone", "ssh_server"]
 
 GPU = {"name": "tflite-gpu", "runtime": "tflite", "accelerator": "gpu", "precisions": ["float32", "float16"]}
 HOT = PRINTED.replace("count=50 first=12000 curr=11800", "count=50 first=9000 curr=14900")

@@ -8,7 +8,7 @@ from advisor.core.evaluation import Status
 from advisor.core.quantity import Provenance
 from advisor.engine.history.loaded_run import LoadedRun, load_run
 from tests.devices.requirements import require_onnx
-from tests.engine.conftest import Searched, heads_of, searched_once
+from tests.makers.searches import Searched, heads_of, searched_once
 
 pytestmark = pytest.mark.slow
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 
 from advisor.core.errors import AdvisorError, SeveralErrors
-from tests.cli import forked
 from tests.hostile.attempts import HANG, faults
+from tests.makers import forks
 
 SOON_S = 30.0
 CALL_BYTES = 4_000_000_000  # Address space of a call, beside what the process of the tests has
@@ -38,7 +38,7 @@ class Ground:
     """A folder for cases, which are tried one after the other."""
 
     folder: Path
-    server: ForkServerContext = field(default_factory=forked.context)
+    server: ForkServerContext = field(default_factory=forks.context)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # servers that end with the cases
 
     def fresh(self, files: Mapping[str, str | bytes] | None = None) -> Path:
@@ -70,7 +70,7 @@ class Ground:
     def said(self, place: Path, *arguments: str, **variables: str) -> tuple[int, str, str]:
         """Return exit code, output and errors of a command; TimeoutError if it does not end in time."""
         environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
-        return forked.run(self.server, arguments, place, environment, SOON_S)
+        return forks.run(self.server, arguments, place, environment, SOON_S)
 
     def call(self, function: Callable[..., object], *arguments: object, refused: bool = False) -> Sequence[str]:
         """Call a function in a process of its own: an error of another kind than those for users is bad."""

@@ -10,11 +10,11 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.downloads import delivery, transport
 from advisor.downloads.files import FetchOptions
 from advisor.downloads.transport import Client, Deadline
-from tests.catalog.conftest import Answer, serving
-from tests.catalog.weights.conftest import CONTENT, card, home
 from tests.hostile.surfaces.documents import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
 from tests.hostile.test_servers import SERVERS, raw
+from tests.makers.servers import Answer, serving
+from tests.makers.weights import CONTENT, card, home
 
 MOST, PATIENCE_S = 250, 1.0  # Changed answers; seconds for one that is too slow
 GOOD = raw(

@@ -1,5 +1,15 @@
 """The file that connections measure."""
 
-from tests.devices.conftest import model
+from pathlib import Path
 
-__all__ = ["model"]
+import pytest
+
+from tests.measurement import small_models
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small real model."""
+    path = tmp_path_factory.mktemp("models") / "classifier.tflite"
+    path.write_bytes(small_models.classifier())
+    return path

@@ -21,7 +21,7 @@ from advisor.integrations import browser as connection
 from advisor.integrations.browser import LITERT, BrowserConnection, chromium_program, fetched
 from advisor.integrations.browser.agent import BrowserPage, open_page
 from advisor.isolation.agent import AgentError
-from tests.browsers import chromium, require_runtime
+from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.processes import until
 

@@ -31,15 +31,14 @@ from advisor.integrations.browser.web import web_page
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
 from advisor.tasks.classification.files import SHIPPING, answers
-from tests.browsers import browser, new_context, require_runtime
-from tests.cli.conftest import called
-from tests.exporting.conftest import evaluation_of, ran
+from tests.makers.browsers import new_context, require_runtime
+from tests.makers.bundles import evaluation_of, ran
+from tests.makers.commands import called
 from tests.processes import free_port
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-__all__ = ["browser"]
 PHONE: dict[str, Any] = {"viewport": {"width": 390, "height": 844}, "is_mobile": True, "has_touch": True}
 SAME = 1e-4
 """Largest difference of a probability where the browser decodes an image as Pillow does; 1e-7 on x86."""

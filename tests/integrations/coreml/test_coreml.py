@@ -19,7 +19,7 @@ from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
-from tests.exporting.conftest import Pixels, evaluation_of
+from tests.makers.bundles import Pixels, evaluation_of
 from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail
 from tests.tflite.graphs import INT32

@@ -14,7 +14,7 @@ from advisor.integrations.microcontroller.firmware import MARGIN, firmware, meth
 from advisor.store import RunFolder
 from advisor.tflite.arena import micro_arena
 from advisor.tflite.model import read
-from tests.exporting.conftest import evaluation_of
+from tests.makers.bundles import evaluation_of
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

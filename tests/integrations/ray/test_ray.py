@@ -11,8 +11,8 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.conftest import SMALLEST, command, linked_cache
-from tests.integrations.ray.conftest import ROOT, TwoNodes
+from tests.integrations.ray.nodes import ROOT, TwoNodes
+from tests.makers.searches import SMALLEST, command, linked_cache
 from tests.processes import PATIENCE_S, has_ended, until
 
 pytestmark = pytest.mark.timeout(900)

@@ -1,38 +1,26 @@
 """A folder of runs, and a client of a server that shows it."""
 
-import hashlib
-import io
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import uvicorn
-from PIL import Image
 
-from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
 from advisor.integrations.serve import bound
 from advisor.integrations.serve.access import HOST, Access, ImpatientConnection
 from advisor.integrations.serve.pages import Pages
-from advisor.reporting.files import write_all
 from advisor.reporting.runs import Runs
-from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from advisor.tasks import COUNTING, DETECTION
-from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from advisor.tflite.metadata import write_metadata
 from advisor.tflite.postprocess import cut_postprocess, put_back
-from tests.builders import evaluation
-from tests.detectors import COLOURS as COLOUR_NAMES, SIDE as CELLS_SIDE, detector_file, marker_file
+from tests.detectors import SIDE as CELLS_SIDE, detector_file, marker_file
 from tests.integrations.serve.client import Client
+from tests.integrations.serve.shown import COLOURS, ENDED, FORMS, SIDE, finished, keep_file
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
 from tests.run_folders import write_run
-
-ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
-COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))
-SIDE = 8
-FORMS = ("float32", "int8")
 
 
 @pytest.fixture
@@ -104,41 +92,3 @@ def detectors(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
 def counters(runs: Path, made: Mapping[str, tuple[bytes, bytes]]) -> RunFolder:
     """A finished run of networks that mark the centres of coloured cells, in float32 and int8."""
     return finished(runs, COUNTING.name, *made[COUNTING.name])
-
-
-def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
-    """Write a finished run with two files that find objects."""
-    run = write_run(runs, [], manifest=ENDED, name=task, request={"task": task, "data": "boxes"})
-    by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOUR_NAMES}
-    judged = ImageAnswers(dict.fromkeys(COLOUR_NAMES, 0.9), boxes=BoxFacts(0.6, None, by_class))
-    described = read_metadata(floats)
-    assert described is not None
-    for form, content in zip(FORMS, (floats, integers), strict=True):
-        keep_file(run, form, write_metadata(content, described), judged)
-    write_all(load_view(run), run.path)
-    return run
-
-
-def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:
-    """Add an evaluation with this file."""
-    name = f"artifacts/colours-{form}.tflite"
-    (run.path / name).write_bytes(content)
-    made = evaluation("colours", form, latency=1.0 if form == "int8" else 2.0)
-    made = replace(made, artefact=name, artefact_sha256=hashlib.sha256(content).hexdigest())
-    run.append(replace(made, answers=judged or made.answers))
-
-
-def photograph(colour: tuple[int, int, int] = (250, 10, 10)) -> bytes:
-    """Return a PNG of one colour."""
-    file = io.BytesIO()
-    Image.new("RGB", (64, 48), colour).save(file, "PNG")
-    return file.getvalue()
-
-
-def two_cells() -> bytes:
-    """Return a dark PNG, twice as wide as high, with a red cell at the top left and a blue one in the lower half."""
-    file, image = io.BytesIO(), Image.new("RGB", (128, 64), (20, 20, 20))
-    image.paste((255, 0, 0), (0, 0, 32, 16))
-    image.paste((0, 0, 255), (64, 32, 96, 48))
-    image.save(file, "PNG")
-    return file.getvalue()

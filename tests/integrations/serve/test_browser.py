@@ -13,15 +13,13 @@ from advisor.engine.remaining import Standing, write_standing
 from advisor.reporting.files import recommendation_json, write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
-from tests.browsers import browser, new_context
-from tests.integrations.serve.conftest import ENDED, photograph, two_cells
+from tests.integrations.serve.shown import ENDED, photograph, two_cells
+from tests.makers.browsers import new_context
 from tests.predictor import REQUEST, rows
 from tests.run_folders import candidates, with_artefact, write_run
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
-
-__all__ = ["browser"]
 
 
 @pytest.fixture

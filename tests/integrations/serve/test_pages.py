@@ -14,7 +14,7 @@ from advisor.reporting.files import write_all
 from advisor.reporting.view import load_view
 from advisor.store import RunFolder
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.conftest import ENDED
+from tests.integrations.serve.shown import ENDED
 from tests.run_folders import write_run
 
 

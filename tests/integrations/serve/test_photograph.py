@@ -17,9 +17,9 @@ from advisor.datasets import images
 from advisor.exporting.photograph import Answerer, predict, predictions
 from advisor.store import RunFolder
 from advisor.tflite.metadata import write_metadata
-from tests.cli.conftest import called, ended
 from tests.integrations.serve.client import Client
-from tests.integrations.serve.conftest import COLOURS, keep_file, photograph, two_cells
+from tests.integrations.serve.shown import COLOURS, keep_file, photograph, two_cells
+from tests.makers.commands import called, ended
 from tests.measurement import small_models
 from tests.run_folders import write_run
 

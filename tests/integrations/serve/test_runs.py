@@ -19,8 +19,8 @@ from advisor.reporting.view import load_view
 from advisor.store.cache import cache_root
 from advisor.tasks import DETECTION
 from tests.builders import evaluation
-from tests.cli.conftest import called, ended
-from tests.integrations.serve.conftest import ENDED
+from tests.integrations.serve.shown import ENDED
+from tests.makers.commands import called, ended
 from tests.run_folders import with_artefact, write_run
 from tests.zones import zone
 

@@ -9,8 +9,8 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.conftest import SMALLEST, Searched, command, environment, heads_of, linked_cache
 from tests.integrations.slurm import standin
+from tests.makers.searches import SMALLEST, Searched, command, environment, heads_of, linked_cache
 from tests.processes import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

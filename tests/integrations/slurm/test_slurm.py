@@ -3,6 +3,7 @@
 import os
 import signal
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from advisor.integrations import slurm
 from advisor.integrations.slurm import SlurmExecutor, settings
 from advisor.isolation import Pause
 from tests.integrations.slurm import standin
-from tests.integrations.slurm.conftest import Start
 from tests.processes import has_ended, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+
+Start = Callable[..., SlurmExecutor]
 
 JOBS = "tests.integrations.slurm.jobs"
 

@@ -45,16 +45,16 @@ def briefly(*models: Path, function: Callable[..., Benchmark] = benchmark, **opt
 
 
 @pytest.fixture(scope="module")
-def image(folder: Path) -> Path:
+def image(model_folder: Path) -> Path:
     """An image that is decoded at once."""
-    Image.new("RGB", (8, 8), "red").save(folder / "red.png")
-    return folder / "red.png"
+    Image.new("RGB", (8, 8), "red").save(model_folder / "red.png")
+    return model_folder / "red.png"
 
 
 @pytest.fixture(scope="module")
-def pair(starts_processes: None, folder: Path, float_model: Path, swish_model: Path, image: Path) -> Benchmark:
+def pair(starts_processes: None, model_folder: Path, float_model: Path, swish_model: Path, image: Path) -> Benchmark:
     """Two files that run and one that crashes the runtime."""
-    crash = small_models.saved(folder, small_models.crashing(), "crash.tflite")
+    crash = small_models.saved(model_folder, small_models.crashing(), "crash.tflite")
     return briefly(float_model, crash, swish_model, threads=(1, 2), effort="survey", image=image)
 
 

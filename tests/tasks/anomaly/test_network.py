@@ -24,14 +24,12 @@ from advisor.integrations.browser import LITERT
 from advisor.store import RunFolder
 from advisor.tasks.anomaly.files import Marked, Marker, heat_png, pixel_auroc, spoiled
 from advisor.tasks.anomaly.network import Scale, Usual, with_distances
-from tests.browsers import browser, new_context, require_runtime
-from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
+from tests.makers.browsers import new_context, require_runtime
+from tests.makers.searches import SMALLEST, search
 from tests.tasks.anomaly.parts import part, parts
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-__all__ = ["browser", "shared_folder", "warm_cache"]
 
 
 def gaussians(count: int = 200, seed: int = 0) -> np.ndarray:

@@ -27,14 +27,13 @@ from advisor.tasks.segmentation.files import Segmenter, coloured
 from advisor.tasks.segmentation.network import PackedMask, _loss, decoder, resized
 from advisor.tflite.metadata import Metadata, write_metadata
 from advisor.training.on_maps.kept import ImageSection
-from tests.browsers import browser, new_context, require_runtime
-from tests.engine.conftest import SMALLEST, search, shared_folder, warm_cache
+from tests.makers.browsers import new_context, require_runtime
+from tests.makers.searches import SMALLEST, search
 from tests.tasks.segmentation.shapes import CLASSES, folders, save, shapes
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-__all__ = ["browser", "shared_folder", "warm_cache"]
 
 VIEW = InputSpec(64, (127.5,) * 3, (127.5,) * 3)
 

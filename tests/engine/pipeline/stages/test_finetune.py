@@ -12,7 +12,7 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.conftest import SMALLEST, command, environment, search
+from tests.makers.searches import SMALLEST, command, environment, search
 
 pytestmark = pytest.mark.slow
 

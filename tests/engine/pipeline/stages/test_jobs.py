@@ -42,7 +42,7 @@ from advisor.tflite.model import read
 from advisor.tflite.unknown import with_probe
 from advisor.training.features import extract
 from tests.builders import present
-from tests.engine.conftest import SMALLEST
+from tests.makers.searches import SMALLEST
 from tests.measurement import small_models
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier as temperature_classifier, form
 from tests.training import nets

@@ -21,9 +21,9 @@ from advisor.integrations.browser import LITERT, ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root
 from advisor.store.files import sha256_file
-from tests.browsers import chromium, require_runtime
 from tests.devices.requirements import require_onnx
 from tests.engine.pipeline.walking import materials, walk
+from tests.makers.browsers import chromium, require_runtime
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 

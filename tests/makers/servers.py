@@ -1,28 +1,14 @@
-"""A real web server on this machine that stands for an index, a registry or an official home; graphs of cards."""
+"""A real web server on this machine that stands for an index, a registry or an official home."""
 
-import gc
 import hashlib
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
-
-from advisor.catalog import architectures, load_catalogue
-
-
-@lru_cache(maxsize=16)
-def built(name: str) -> Any:
-    """The Keras graph of a shipped card, for all tests that only look at it."""
-    card = load_catalogue()[name]
-    graph = architectures.build(card.architecture, card.input_size, card.classes, card.keywords)
-    gc.freeze()  # its many objects stay, so no later collection of garbage looks at them
-    return graph
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""A run of a real search, done once a test session, and its bundles."""
+"""A run of a real search, and its bundles, made once a test run."""
 
 import contextlib
 import io
@@ -22,13 +22,15 @@ from advisor.datasets.images import load
 from advisor.exporting.bundle import Bundle, export
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file
-from tests.conftest import SHARED
-from tests.engine.conftest import Searched, photos, shared_folder, warm_cache, with_images
-
-__all__ = ["photos", "shared_folder", "warm_cache", "with_images"]
+from tests.makers.searches import Searched
+from tests.places import SHARED
 
 Pixels = npt.NDArray[np.uint8]
+
+
 FORMS = ("float32", "float16", "dynamic_int8", "weight_int8", "int8")
+
+
 SIZE = 224
 
 

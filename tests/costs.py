@@ -1,0 +1,90 @@
+"""Print what a test run cost: its slowest tests, and the seconds of each folder."""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+import psutil
+import pytest
+
+SLOWEST = 25  # Tests that are printed
+PROPERTY = "cpu_s"  # What a worker sends with the report of a test
+
+
+@dataclass
+class Cost:
+    """Seconds of a test or a folder: by the clock, and of all processors that it used."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+class CostReport:
+    """Measures each test with its set-up and tear-down, and prints the sums at the end.
+
+    CPU seconds count the worker and its child processes, also those of a fork server: the summary of a busy machine
+    can then be compared with that of an idle one. A set-up that is shared counts for the test that came first.
+    """
+
+    def __init__(self) -> None:
+        self._tests: dict[str, Cost] = defaultdict(Cost)
+        self._cpu_s = 0.0
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        """Note the CPU seconds before a test."""
+        self._cpu_s = _cpu_seconds(_starts_processes(item))
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[pytest.TestReport]:
+        """Send the CPU seconds of a test with its last report."""
+        report: pytest.TestReport = yield
+        if call.when == "teardown":
+            report.user_properties.append((PROPERTY, _cpu_seconds(_starts_processes(item)) - self._cpu_s))
+        return report
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add up the reports of a test; with several workers, the controller gets those of all."""
+        cost = self._tests[report.nodeid]
+        cost.wall_s += report.duration
+        cost.cpu_s += sum(value for name, value in report.user_properties if name == PROPERTY)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Print the slowest tests, then the folders."""
+        folders: dict[str, Cost] = defaultdict(Cost)
+        for name, cost in self._tests.items():
+            folder = folders[_folder(name)]
+            folder.wall_s += cost.wall_s
+            folder.cpu_s += cost.cpu_s
+        terminalreporter.section(f"the {SLOWEST} slowest tests, then the folders, in seconds")
+        terminalreporter.write_line("  wall    CPU")
+        slowest = sorted(self._tests.items(), key=lambda item: item[1].wall_s, reverse=True)[:SLOWEST]
+        by_cpu = sorted(folders.items(), key=lambda item: item[1].cpu_s, reverse=True)
+        for name, cost in [*slowest, *by_cpu]:
+            terminalreporter.write_line(f"{cost.wall_s:6.1f} {cost.cpu_s:6.1f}  {name}")
+
+
+def _starts_processes(item: pytest.Item) -> bool:
+    return item.get_closest_marker("unit") is None
+
+
+def _folder(name: str) -> str:
+    return "/".join(PurePosixPath(name.partition("::")[0]).parts[:2])
+
+
+def _cpu_seconds(with_children: bool) -> float:
+    """Return the CPU seconds of this process, and of its living and ended descendants where they are asked for."""
+    if not with_children:
+        return sum(os.times()[:4])
+    total = 0.0
+    this = psutil.Process()
+    for process in [this, *this.children(recursive=True)]:
+        try:
+            total += sum(process.cpu_times()[:4])
+        except psutil.NoSuchProcess:
+            continue
+    return total

@@ -1,0 +1,43 @@
+"""A Ray cluster of two nodes on this machine, reached over 127.0.0.1 only."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+READY_S = 300
+
+
+@dataclass
+class TwoNodes:
+    """The cluster, in a process of its own that takes orders by lines.
+
+    Attributes:
+        address: of its control service, for ``RAY_ADDRESS``.
+        client: of its client server, for ``--executor ray://...``.
+        environment: what a process needs to reach it.
+    """
+
+    process: subprocess.Popen[str]
+    address: str
+    client: str
+    environment: dict[str, str]
+
+    def order(self, line: str) -> str:
+        """Give an order and return the answer."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+        return next(row for row in self.process.stdout if row.startswith("> "))[2:].strip()
+
+
+def environment() -> dict[str, str]:
+    """Return the environment of a cluster that this machine alone reaches and that may be slow to start."""
+    from advisor.integrations.ray import OWN
+
+    own = {**OWN, "RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled", "TF_CPP_MIN_LOG_LEVEL": "3"}
+    return {**os.environ, **own, "PYTHONPATH": str(ROOT)}

@@ -1,0 +1,66 @@
+"""Runs that the pages show, and photographs for them."""
+
+import hashlib
+import io
+from dataclasses import replace
+from pathlib import Path
+
+from PIL import Image
+
+from advisor.core.evaluation_facts import BoxFacts, ClassBoxes, ImageAnswers
+from advisor.reporting.files import write_all
+from advisor.reporting.view import load_view
+from advisor.store import RunFolder
+from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
+from tests.builders import evaluation
+from tests.detectors import COLOURS as COLOUR_NAMES
+from tests.run_folders import write_run
+
+ENDED = {"configurations": 3, "stopped": {"why": "complete", "text": "every configuration was evaluated"}}
+
+
+COLOURS = Metadata("colours", ("red", "green", "<b>blue"), (127.5,), (127.5,))
+
+
+SIDE = 8
+
+
+FORMS = ("float32", "int8")
+
+
+def finished(runs: Path, task: str, floats: bytes, integers: bytes) -> RunFolder:
+    """Write a finished run with two files that find objects."""
+    run = write_run(runs, [], manifest=ENDED, name=task, request={"task": task, "data": "boxes"})
+    by_class = {name: ClassBoxes(8, 6, 0.83, 0.62, 0.25) for name in COLOUR_NAMES}
+    judged = ImageAnswers(dict.fromkeys(COLOUR_NAMES, 0.9), boxes=BoxFacts(0.6, None, by_class))
+    described = read_metadata(floats)
+    assert described is not None
+    for form, content in zip(FORMS, (floats, integers), strict=True):
+        keep_file(run, form, write_metadata(content, described), judged)
+    write_all(load_view(run), run.path)
+    return run
+
+
+def keep_file(run: RunFolder, form: str, content: bytes, judged: ImageAnswers | None = None) -> None:
+    """Add an evaluation with this file."""
+    name = f"artifacts/colours-{form}.tflite"
+    (run.path / name).write_bytes(content)
+    made = evaluation("colours", form, latency=1.0 if form == "int8" else 2.0)
+    made = replace(made, artefact=name, artefact_sha256=hashlib.sha256(content).hexdigest())
+    run.append(replace(made, answers=judged or made.answers))
+
+
+def photograph(colour: tuple[int, int, int] = (250, 10, 10)) -> bytes:
+    """Return a PNG of one colour."""
+    file = io.BytesIO()
+    Image.new("RGB", (64, 48), colour).save(file, "PNG")
+    return file.getvalue()
+
+
+def two_cells() -> bytes:
+    """Return a dark PNG, twice as wide as high, with a red cell at the top left and a blue one in the lower half."""
+    file, image = io.BytesIO(), Image.new("RGB", (128, 64), (20, 20, 20))
+    image.paste((255, 0, 0), (0, 0, 32, 16))
+    image.paste((0, 0, 255), (64, 32, 96, 48))
+    image.save(file, "PNG")
+    return file.getvalue()
