@@ -53,9 +53,10 @@ def refused(said: Said, *words: str) -> None:
         assert word in ended(said, 2).err
 
 
-def _plain_environment() -> dict[str, str]:
-    """This process's environment without what says how wide and colourful a terminal is."""
-    return {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
+def _environment(folder: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """This process's environment without a terminal's width and colours, with a cache in a folder and settings."""
+    plain = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "FORCE_COLOR")}
+    return {**plain, "ADVISOR_CACHE_DIR": str(folder / "cache"), "NO_COLOR": "1", **settings}
 
 
 @pytest.fixture(scope="session")
@@ -65,13 +66,23 @@ def fork_server(starts_processes: None) -> ForkServerContext:
 
 
 @pytest.fixture
+def in_process(starts_processes: None, tmp_path: Path) -> Advisor:
+    """Run ``advisor ARGUMENTS`` as the fixture ``advisor`` does, a search too: it must be refused before its work."""
+    (tmp_path / "cache").mkdir(exist_ok=True)
+
+    def run(*arguments: str, **environment: str) -> Said:
+        return called(arguments, tmp_path, _environment(tmp_path, environment))
+
+    return run
+
+
+@pytest.fixture
 def advisor(fork_server: ForkServerContext, tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` in ``tmp_path`` with a cache of its own."""
-    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache").mkdir(exist_ok=True)
 
     def run(*arguments: str, timeout: float = 300, **environment: str) -> Said:
-        settings = {"ADVISOR_CACHE_DIR": str(tmp_path / "cache"), "NO_COLOR": "1", **environment}
-        variables = {**_plain_environment(), **settings}
+        variables = _environment(tmp_path, environment)
         if arguments[:1] and arguments[0] in IN_FORKS:
             return Said(*forks.run(fork_server, arguments, tmp_path, variables, timeout))
         return called(arguments, tmp_path, variables)
