@@ -15,7 +15,8 @@ ARGS ?=
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 # A test run starts hundreds of processes: without kept bytecode, each that loads TensorFlow compiles it again, for 7 s.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal
+# A module stays with one worker, so its fixtures are made once; tests/conftest.py puts the expensive modules first.
+PYTEST = $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 
 # $(call install,FILE,OPTION OF PIP): the pinned hashes, by uv if it is installed and finds all files, else by pip. uv runs in /, because
 # it would refuse the constraint in pyproject.toml, which is for making the locks. The hashes say what may come from where.

@@ -2,6 +2,10 @@
 
 import gc
 import os
+
+# Workers and children share the processors, and threads of BLAS only wait there. NumPy reads this when it is imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import shutil
 import tempfile
 from pathlib import Path
@@ -12,10 +16,17 @@ from hypothesis import settings
 from advisor.isolation.child import install_lean_imports
 from tests.costs import CostReport
 from tests.makers import MAKERS
+from tests.makers.once import changed_things
 from tests.places import PROJECT, SHARED
 from tests.unit_guard import UnitGuard
 
 pytest_plugins = MAKERS
+
+ORDER = ("search", "integration", "unit")
+"""Modules with such tests come one after the other."""
+
+FREE_BYTES = 4_000_000_000
+"""Space for temporary files that a whole run needs."""
 
 # A test never times: a busy machine is no failure.
 settings.register_profile("advisor", deadline=None)
@@ -29,7 +40,18 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (str(PROJECT), os.enviro
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch the unit tests, and load TensorFlow as child processes do."""
+    """Watch the unit tests, and load TensorFlow as child processes do.
+
+    Raises:
+        pytest.UsageError: there is too little space for temporary files.
+    """
+    folder = tempfile.gettempdir()
+    free = shutil.disk_usage(folder).free
+    if free < FREE_BYTES and not hasattr(config, "workerinput"):
+        raise pytest.UsageError(
+            f"{folder} has {free / 1e9:.1f} GB free, and the tests need {FREE_BYTES / 1e9:.0f} GB: "
+            "free some, or set TMPDIR to another folder"
+        )
     install_lean_imports()
     config.pluginmanager.register(UnitGuard(), "unit-guard")
     config.pluginmanager.register(CostReport(), "cost-report")
@@ -42,9 +64,29 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark every test as one of ``unit``, ``integration`` and ``slow``."""
+    """Mark every test as one of ``unit``, ``integration`` and ``slow``, and let expensive modules come first.
+
+    A module stays with one worker (``--dist loadscope``). Those that read searches come first: no worker ends last with
+    a search. Modules of unit tests come last, as they are short.
+    """
+    order: dict[str, int] = {}
     for item in items:
         item.add_marker(scope_of(item))
+        module = module_of(item)
+        order[module] = min(order.get(module, len(ORDER)), place_of(item))
+    items.sort(key=lambda item: order[module_of(item)])
+
+
+def module_of(item: pytest.Item) -> str:
+    """Return the file of a test."""
+    return item.nodeid.partition("::")[0]
+
+
+def place_of(item: pytest.Item) -> int:
+    """Return the place of a test in :data:`ORDER`."""
+    if "warm_cache" in getattr(item, "fixturenames", ()):
+        return ORDER.index("search")
+    return ORDER.index("unit" if scope_of(item) == "unit" else "integration")
 
 
 def scope_of(item: pytest.Item) -> str:
@@ -53,6 +95,16 @@ def scope_of(item: pytest.Item) -> str:
         if item.get_closest_marker(scope):
             return scope
     return "integration" if "starts_processes" in getattr(item, "fixturenames", ()) else "unit"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail the run if a test has changed what others read, before pytest removes it."""
+    if hasattr(session.config, "workerinput"):
+        return
+    for path in changed_things(session.config._tmp_path_factory.getbasetemp()):  # type: ignore[attr-defined]
+        print(f"\n{path} is made once for all tests, and a test has changed it: copy it first")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_unconfigure() -> None:
