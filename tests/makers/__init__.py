@@ -7,6 +7,10 @@ needs another state copies it first.
 A ``conftest.py`` holds only what the tests of its own folder use. No file imports from one.
 """
 
+import pytest
+
+pytest.register_assert_rewrite("tests.makers")  # Before one of the modules is imported
+
 MAKERS = (
     "tests.makers.once",
     "tests.makers.browsers",
