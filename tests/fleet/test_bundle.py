@@ -8,6 +8,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -18,9 +20,11 @@ from ai_edge_litert.interpreter import Interpreter
 
 import advisor
 from advisor.core.errors import UsageError
+from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.profiles.values import ConnectionSettings
-from advisor.exporting.bundle import Bundle
+from advisor.fleet.phones import read_fleet
 from advisor.fleet.selector import TierSelector
+from advisor.fleet.verify import VerifiedFiles, VerifiedTier
 from advisor.store import RunFolder
 from tests.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
@@ -35,18 +39,18 @@ def command(*arguments: str) -> Said:
     return called(arguments, Path.cwd(), {**variables, "NO_COLOR": "1"})
 
 
-def document(bundle: Bundle) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((bundle.path / "tiers" / "tiers.json").read_text(encoding="utf-8"))
+def document(bundle: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((bundle / "tiers" / "tiers.json").read_text(encoding="utf-8"))
     return found
 
 
-def runner(bundle: Bundle) -> Callable[[int, list[float]], list[float]]:
+def runner(bundle: Path) -> Callable[[int, list[float]], list[float]]:
     """Return a function that runs a file of the bundle in LiteRT."""
     loaded: dict[int, Interpreter] = {}
 
     def run(tier: int, values: list[float]) -> list[float]:
         if tier not in loaded:
-            loaded[tier] = Interpreter(model_path=str(bundle.path / "tiers" / f"tier{tier}.tflite"), num_threads=1)
+            loaded[tier] = Interpreter(model_path=str(bundle / "tiers" / f"tier{tier}.tflite"), num_threads=1)
             loaded[tier].allocate_tensors()
         given, first = loaded[tier].get_input_details()[0], loaded[tier].get_output_details()[0]
         loaded[tier].set_tensor(given["index"], np.array(values, np.float32).reshape(given["shape"]))
@@ -57,18 +61,18 @@ def runner(bundle: Bundle) -> Callable[[int, list[float]], list[float]]:
     return run
 
 
-def test_the_bundle_has_each_file_by_its_hash_and_the_notes(tiers: Bundle) -> None:
-    found, folder = document(tiers), tiers.path / "tiers"
+def test_the_bundle_has_each_file_by_its_hash_and_the_notes(tiers: Path) -> None:
+    found, folder = document(tiers), tiers / "tiers"
     for row in found["tiers"]:
         content = (folder / row["file"]).read_bytes()
         assert (hashlib.sha256(content).hexdigest(), len(content)) == (row["sha256"], row["bytes"])
     assert {path.name for path in folder.iterdir()} >= {"selector.py", "selector.js", "TierSelector.kt", "README.md"}
     assert "On-Demand Resources" in (folder / "README.md").read_text(encoding="utf-8")
     assert found["tiers"][0]["delivery"] == "with the app"
-    assert "tiers/tiers.json" in (tiers.path / "SHA256SUMS").read_text(encoding="utf-8")
+    assert "tiers/tiers.json" in (tiers / "SHA256SUMS").read_text(encoding="utf-8")
 
 
-def test_rules_know_the_phones_of_the_fleet_and_others(tiers: Bundle) -> None:
+def test_rules_know_the_phones_of_the_fleet_and_others(tiers: Path) -> None:
     found = document(tiers)
     assert len(found["phones"]) > 30
     assert [each["speed"] for each in found["phones"]] == sorted(each["speed"] for each in found["phones"])
@@ -76,8 +80,8 @@ def test_rules_know_the_phones_of_the_fleet_and_others(tiers: Bundle) -> None:
         assert TierSelector(found, {"names": [name]}).known_by == "name"
 
 
-def test_the_selector_tests_times_and_remembers_real_files(tiers: Bundle) -> None:
-    found, run = document(tiers), runner(tiers)
+def test_the_selector_tests_times_and_remembers_real_files(tiers: Path) -> None:
+    found, run = {**document(tiers), "window_ms": 10}, runner(tiers)
 
     def timed(tier: int) -> float:
         values = selector.inputs(tier, found["vectors"]["pixels"][0])
@@ -96,17 +100,22 @@ def test_the_selector_tests_times_and_remembers_real_files(tiers: Bundle) -> Non
     assert (again.tier, again.file) == (selector.tier, selector.file)
 
 
-def test_a_delegate_that_computes_something_else_is_found(tiers: Bundle) -> None:
+def test_a_delegate_that_computes_something_else_is_found(tiers: Path) -> None:
     run = runner(tiers)
     selector = TierSelector(document(tiers), {"names": ["SM8650"]})
     assert selector.self_test(lambda tier, values: [0.5 * each for each in run(tier, values)]) is None
     assert selector.file is None
 
 
-def test_more_files_than_matter_are_fewer(with_fleet: RunFolder, tmp_path: Path) -> None:
+def test_more_files_than_matter_are_fewer(
+    with_fleet: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    phones_of_the_fleet = [phone.device for phone in read_fleet(PHONES).known]
+    monkeypatch.setattr("advisor.fleet.tiers._devices", lambda *_: iter(phones_of_the_fleet))
+    monkeypatch.setattr("advisor.fleet.tiers.REFERENCES", 1)
     offered = json.loads((with_fleet.path / "recommendation.json").read_text())["fleet"]["options"]
     made = advisor.export(with_fleet.path, tmp_path / "bundle", targets=["tiers"], web=False, tiers=3)
-    assert len(document(made)["tiers"]) == len(offered) <= 3
+    assert len(document(made.path)["tiers"]) == len(offered) <= 3
 
 
 def test_a_run_without_a_fleet_has_no_files_for_one(tmp_path: Path, with_images: Any) -> None:
@@ -179,28 +188,45 @@ def test_a_fleet_of_unknown_phones_stops_a_search_before_any_work(tmp_path: Path
     assert not (tmp_path / "runs").exists()
 
 
-def test_files_are_verified_over_ssh(tiers: Bundle, own_ssh: None, tmp_path: Path) -> None:
-    found = advisor.verify(
-        "raspberry-pi-4", tiers.path, connection=ConnectionSettings(ssh="device", python=sys.executable)
-    )
-    assert [each.passed for each in found.tiers] == [True] * len(document(tiers)["tiers"])
-    assert all(each.milliseconds > 0 for each in found.tiers)
-    assert found.tier is not None
-    assert found.sentences[-1].startswith("On raspberry-pi-4 the selector chooses tier")
-    broken = Path(copytree(tiers.path, tmp_path / "broken"))
-    other = document(tiers)
-    other["tiers"][0]["expected"] = [[2.0] * len(row) for row in other["tiers"][0]["expected"]]
-    (broken / "tiers" / "tiers.json").write_text(json.dumps(other), encoding="utf-8")
+def write_second_tier(folder: Path, changed: dict[str, Any]) -> None:
+    """Write the first file of a fleet twice: it computes other values than the first tier expects."""
+    (folder / "tier1.tflite").write_bytes((folder / "tier0.tflite").read_bytes())
+    right = changed["tiers"][0]
+    wrong = {**right, "expected": [[2.0] * len(row) for row in right["expected"]]}
+    changed["tiers"] = [wrong, {**right, "file": "tier1.tflite"}]
+    for row in (changed["vectors"], *changed["phones"]):
+        row.update({name: row[name][:1] * 2 for name in ("stride", "tolerance", "ms", "sure_ms") if name in row})
+    changed["measuring"] = changed["measuring"][:1] * 2
+    (folder / "tiers.json").write_text(json.dumps(changed), encoding="utf-8")
+
+
+def test_files_are_verified_over_ssh(
+    tiers: Path, own_ssh: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("advisor.fleet.verify.MeasurementJob", partial(MeasurementJob, effort="load"))
+    broken = Path(copytree(tiers, tmp_path / "broken"))
+    write_second_tier(broken / "tiers", document(tiers))
     settings = ("--ssh", "device", "--python", sys.executable, "--json")
-    wrong = command("verify", "raspberry-pi-4", str(broken), *settings)
-    assert wrong.code == 3
-    assert json.loads(wrong.out)["tiers"][0]["passed"] is False
+    said = command("verify", "raspberry-pi-4", str(broken), *settings)
+    assert said.code == 3, said.err
+    rows = json.loads(said.out)["tiers"]
+    assert [row["passed"] for row in rows] == [False, True]
+    assert all(row["milliseconds"] > 0 for row in rows)
 
 
-def test_a_file_that_was_changed_is_not_verified(tiers: Bundle, tmp_path: Path) -> None:
-    own = Path(copytree(tiers.path, tmp_path / "own"))
+def test_a_verification_is_good_if_the_chosen_file_meets_the_budget_and_none_computes_something_else() -> None:
+    rows = (VerifiedTier("tier0.tflite", True, 5.0, True), VerifiedTier("tier1.tflite", True, 60.0, False))
+    found = VerifiedFiles("raspberry-pi-4", rows, 0, 50.0)
+    assert found.good
+    assert found.sentences[-1] == "On raspberry-pi-4 the selector chooses tier0.tflite."
+    assert not replace(found, tier=1).good
+    assert not replace(found, tier=None).good
+
+
+def test_a_file_that_was_changed_is_not_verified(tiers: Path, tmp_path: Path) -> None:
+    own = Path(copytree(tiers, tmp_path / "own"))
     (own / "tiers" / "tier0.tflite").write_bytes(b"another")
     with pytest.raises(UsageError, match=r"tier0\.tflite of .* was changed"):
         advisor.verify("raspberry-pi-4", own, connection=ConnectionSettings(ssh="device"))
     with pytest.raises(UsageError, match="'raspberry-pi-4' has no connection"):
-        advisor.verify("raspberry-pi-4", tiers.path)
+        advisor.verify("raspberry-pi-4", tiers)

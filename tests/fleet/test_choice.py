@@ -16,7 +16,7 @@ VALUES = arrays(
 
 
 @given(VALUES, st.integers(1, 3))
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_no_other_set_of_as_many_files_has_a_larger_total(values: np.ndarray, count: int) -> None:
     found = choose(values, count)
     others = combinations(range(values.shape[1]), min(count, values.shape[1]))
