@@ -10,7 +10,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from advisor.cli.main import app
 from advisor.core.evaluation import Status
 from tests.builders import configuration, evaluation
 from tests.documents import SCHEMAS
+from tests.makers.commands import called
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 from tests.run_folders import candidates, write_run
@@ -77,11 +77,6 @@ def test_a_page_in_no_section_and_an_undocumented_function_are_named(
 PAGE = SCHEMAS.parent / "reference" / "json.md"
 EXAMPLES = re.findall(r"^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
 MEASURED = "advisor (benchmark|reevaluate)"
-COMMAND = """#!/bin/sh
-case " $* " in *" --device "*) ;; " benchmark "*) set -- "$@" --effort search --force;; esac
-exec {python} -m advisor "$@"
-"""
-"""The command as a user has it, except that a measurement is short and does not wait for a quiet machine."""
 
 
 def test_every_schema_is_linked() -> None:
@@ -89,7 +84,18 @@ def test_every_schema_is_linked() -> None:
     assert sorted(linked) == sorted(path.name for path in SCHEMAS.iterdir())
 
 
-@pytest.mark.integration
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with two runs, of which the later one is worse, and a model."""
+    changed = [evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6), *candidates()[1:]]
+    skipped = replace(changed[0], configuration=configuration("large", "int8", 1), status=Status.SKIPPED, reason="slow")
+    before = write_run(tmp_path / "runs", name="before").path
+    before.rename(before.with_name("before"))
+    write_run(tmp_path / "runs", [*changed, skipped], name="after")
+    (tmp_path / "model.tflite").write_bytes(small_models.classifier())
+    return tmp_path
+
+
 @pytest.mark.parametrize(
     "example",
     [
@@ -97,23 +103,22 @@ def test_every_schema_is_linked() -> None:
         for number, text in enumerate(EXAMPLES)
     ],
 )
-def test_an_example_prints_something(example: str, starts_processes: None, tmp_path: Path) -> None:
+def test_an_example_prints_something(example: str, starts_processes: None, runs: Path) -> None:
     if shutil.which("jq") is None:
         skip_or_fail("jq is not installed")
-    changed = [evaluation("best", "int8", accuracy=92, half_width=1, latency=60, size=6e6), *candidates()[1:]]
-    skipped = replace(changed[0], configuration=configuration("large", "int8", 1), status=Status.SKIPPED, reason="slow")
-    before = write_run(tmp_path / "runs", name="before").path
-    before.rename(before.with_name("before"))
-    write_run(tmp_path / "runs", [*changed, skipped], name="after")
-    (tmp_path / "model.tflite").write_bytes(small_models.classifier())
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "advisor").write_text(COMMAND.format(python=shlex.quote(sys.executable)))
-    (tmp_path / "bin" / "advisor").chmod(0o755)
-    path = f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": path, "ADVISOR_CACHE_DIR": str(tmp_path / "cache")}
-    done = subprocess.run(["bash", "-euc", example], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    command, _, query = example.rpartition("jq ")
+    text = ""
+    if command:
+        words = [*shlex.split(command.rstrip("| "))[1:], *measuring(command)]
+        text = called(tuple(words), runs, {**os.environ, "ADVISOR_CACHE_DIR": str(runs / "cache")}).out
+    done = subprocess.run(["bash", "-euc", f"jq {query}"], cwd=runs, input=text, capture_output=True, text=True)
     assert (done.returncode, bool(done.stdout.strip())) == (0, True), done.stderr
     assert "null" not in done.stdout
+
+
+def measuring(command: str) -> list[str]:
+    """Return options that make a measurement of this machine short, and keep it from waiting for a quiet one."""
+    return ["--effort", "search", "--force"] if " benchmark " in command and " --device " not in command else []
 
 
 PROJECT = Path(__file__).resolve().parents[2]

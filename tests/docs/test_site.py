@@ -8,15 +8,18 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
+from mkdocs.config import load_config
+from mkdocs.structure.files import Files
 from typer.main import get_command
 
 import advisor
 from advisor.cli.main import app
 from tests.makers.browsers import new_context
-from tools.site import commands
+from tools.site import commands, hooks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -51,7 +54,24 @@ def test_links_lead_to_files_of_the_repository(project: Path) -> None:
     assert lost == []
 
 
-@pytest.mark.integration
+def test_a_search_leaves_out_decisions_and_results_but_not_the_pages_that_list_them() -> None:
+    excluded = {}
+    for name in ("search.md", "decisions/index.md", "decisions/0001.md", "benchmarks/results/growth.md"):
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=name), meta={})
+        hooks.on_page_markdown("text", page, Files([]))
+        excluded[name] = bool(page.meta)
+    assert list(excluded.values()) == [False, False, True, True]
+
+
+def test_pages_from_code_and_documents_of_the_repository_are_on_the_site(project: Path) -> None:
+    config = load_config(str(project / "mkdocs.yml"))
+    config.plugins._current_plugin = "hooks"  # as mkdocs does while it calls one
+    placed = hooks.on_files(Files([]), config)
+    for name in ("reference/commands.md", "notebooks/first-search.md", "index.md", "benchmarks/results/accuracy.md"):
+        assert placed.get_file_from_path(name), name
+
+
+@pytest.mark.slow
 def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_left_out(site: Path) -> None:
     page = (site / "reference" / "python.html").read_text(encoding="utf-8")
     missing = [name for name in advisor.__all__ if name != "__version__" and f'id="advisor.{name}"' not in page]
@@ -63,7 +83,7 @@ def test_the_site_has_every_public_name_and_its_links_lead_to_no_file_that_is_le
     assert 'href="search.html#what-counts"' in (site / "index.html").read_text(encoding="utf-8")
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_the_search_leaves_out_decisions_and_results(site: Path) -> None:
     entries = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
     found = {entry["location"].partition("#")[0] for entry in entries}
