@@ -1,6 +1,7 @@
 """Graph files: constants follow from a checkpoint by name, and the Keras graph computes the same."""
 
 import zipfile
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +19,19 @@ from advisor.catalog.user_models.classifier import run
 from advisor.compression.calibration import from_photographs
 from advisor.compression.recipes import recipe
 from advisor.compression.recipes.base import RecipeInputs
-from advisor.compression.recipes.mixed import answers
 from advisor.core.errors import StageError, UsageError, WeightsError
 from advisor.datasets.images import InputSpec
 from advisor.store.files import shipped_folder
+from advisor.tflite.macs import count
+from advisor.tflite.model import read
 from advisor.training.finetune.network import level_layers
 from tests.measurement import small_models
 from tests.tflite.graphs import INT32
 
-CARDS = [card for card in load_catalogue().values() if card.architecture == GRAPH_FILE]
-SMALL = next(card for card in CARDS if card.name == "lcnet_0.5_224")
+CARDS = {card.name: card for card in load_catalogue().values() if card.architecture == GRAPH_FILE}
+SMALL = CARDS["lcnet_0.5_224"]
+ALL_TERMS = ("edgenext_xx_small_288", "efficientformer_v2_s0_224", "repvit_m0.9_224")
+"""Graphs whose constants have every kind of term."""
 SHAPES = {"norm.weight": (2,), "norm.bias": (2,), "norm.running_mean": (2,), "norm.running_var": (2,), "w": (2, 3)}
 
 
@@ -43,11 +47,31 @@ def tiny() -> tuple[GraphFile, dict[str, Any]]:
     return GraphFile(b"", {}, {"norm": 1e-3}, SHAPES, {"0.npy": np.array([5, 0])}), values
 
 
-@pytest.mark.parametrize("card", CARDS, ids=lambda card: card.name)
-def test_a_shipped_graph_is_the_one_of_its_card(card: Card) -> None:
-    counts = count_graph(card)
-    assert (counts.params, counts.macs) == (card.params, card.macs)
-    filled = graph_of(card).filled(graph_of(card).random())
+def marked(names: Iterable[str], quick: tuple[str, ...]) -> list[Any]:
+    """All names but the quick ones are for the slow run."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name not in quick)) for name in names]
+
+
+def random_file(card: Card, scale: float = 1.0) -> bytes:
+    """The card's graph with random weights; all but vectors are scaled."""
+    graph = graph_of(card)
+    weights = {key: value * (scale if value.ndim > 1 else 1.0) for key, value in graph.random().items()}
+    return graph.filled(weights)
+
+
+def test_a_graph_file_has_the_counts_of_its_card() -> None:
+    counts = count_graph(SMALL)
+    assert (counts.params, counts.macs) == (SMALL.params, SMALL.macs)
+    assert {name: graph_of(card).params for name, card in CARDS.items()} == {
+        name: card.params for name, card in CARDS.items()
+    }
+
+
+@pytest.mark.parametrize("name", marked(CARDS, ALL_TERMS))
+def test_a_shipped_graph_computes_the_classes_of_its_card(name: str) -> None:
+    card = CARDS[name]
+    filled = random_file(card)
+    assert count(read(filled)).macs == card.macs
     image = np.random.default_rng(0).normal(size=(1, card.input_size, card.input_size, 3)).astype(np.float32)
     outputs = run(filled, image)
     assert outputs["probabilities"].shape == (1, card.classes)
@@ -128,24 +152,27 @@ def test_a_graph_file_without_constants_is_refused(tmp_path: Path) -> None:
 
 def test_graph_files_and_cards_belong_together() -> None:
     folder = shipped_folder("catalogs") / "graphs"
-    assert sorted(path.name for path in folder.iterdir()) == sorted(str(card.keywords["file"]) for card in CARDS)
+    assert sorted(path.name for path in folder.iterdir()) == sorted(
+        str(card.keywords["file"]) for card in CARDS.values()
+    )
+
+
+FAMILIES = (
+    "lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
+    "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
+    "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224",
+)  # fmt: skip
+MOST_OPERATORS = ("edgenext_xx_small_288", "ghostnet_v2_1.0_224", "resnet_10t_224")
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize(
-    "name",
-    ["lcnet_0.5_224", "mobilenet_v3_small_0.5_lamb_224", "regnet_y_200mf_224", "convnext_atto_288", "levit_128s_224",
-     "edgenext_xx_small_288", "ghostnet_1.0_224", "tiny_vit_5m_224", "resnet_10t_224", "repvit_m0.9_224",
-     "ghostnet_v2_1.0_224", "efficientformer_v2_s0_224", "mobilevit_v2_0.5_256", "hgnet_v2_b0_224"],
-)  # fmt: skip
+@pytest.mark.parametrize("name", marked(FAMILIES, MOST_OPERATORS))
 def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
     import keras
 
-    card = load_catalogue()[name]
-    weights = graph_of(card).random()
-    if name.startswith(("levit", "ghostnet_v2")):  # attention by large scores is chaotic
-        weights = {key: value * (0.5 if value.ndim > 1 else 1.0) for key, value in weights.items()}
-    data = graph_of(card).filled(weights)
+    card = CARDS[name]
+    # Attention by large scores is chaotic.
+    data = random_file(card, 0.5 if name.startswith(("levit", "ghostnet_v2")) else 1.0)
     model = keras_graph(data, name)
     image = np.random.default_rng(0).normal(size=model.inputs[0].shape).astype(np.float32)
     expected, found, two = run(data, image), model(image, training=False), model(np.repeat(image, 2, 0), training=False)
@@ -159,16 +186,21 @@ def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "name", ["levit_128s_224", "edgenext_xx_small_288", "tiny_vit_5m_224", "efficientformer_v2_s0_224"]
+    "name",
+    marked(
+        ("edgenext_xx_small_288", "levit_128s_224", "tiny_vit_5m_224", "efficientformer_v2_s0_224"),
+        ("edgenext_xx_small_288",),
+    ),
 )
 def test_a_network_with_attention_becomes_int8(name: str) -> None:
-    card = load_catalogue()[name]
-    data = graph_of(card).filled(graph_of(card).random())
-    images = from_photographs(InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))[:9]
+    card = CARDS[name]
+    # With larger weights, one class has all the probability, and a rounding decides which.
+    data = random_file(card, 0.7)
+    images = from_photographs(InputSpec(card.input_size, card.preprocessing.mean, card.preprocessing.std))[:4]
     made = recipe("int8").make(data, RecipeInputs(images[1:])).data
     assert len(made) < 0.5 * len(data)
-    ours, theirs = (answers(each, images[:1])[0] for each in (made, data))
-    assert np.abs(ours - theirs).max() < 0.05
+    ours, theirs = (run(each, images[:1])["features"].ravel().astype(float) for each in (made, data))
+    assert np.corrcoef(ours, theirs)[0, 1] > 0.98
 
 
 @pytest.mark.integration
@@ -185,7 +217,22 @@ def test_an_axis_that_a_mask_takes_whole_stays_whole() -> None:
     numbers = [build.constant(np.array(each, np.int32), INT32) for each in ([1, 1, 1, 0], [0, 0, 0, 0], [1, 1, 1, 1])]
     options = schema.StridedSliceOptionsT(beginMask=9, endMask=15)
     sliced = build.operator(small_models.OPERATORS.STRIDED_SLICE, [image, *numbers], (1, 7, 7, 3), options)
-    data = build.finish({"image": image}, {"probabilities": build.convolution(sliced, 4)})
+    assert_computes_the_same(build, image, sliced)
+
+
+@pytest.mark.integration
+def test_enlarged_maps_between_their_pixels_stay_the_same() -> None:
+    build = small_models.Builder()
+    image = build.input(8)
+    smooth = build.operator(small_models.OPERATORS.HARD_SWISH, [image], (1, 8, 8, 3))
+    sides = build.constant(np.array([16, 16], np.int32), INT32)
+    options = schema.ResizeBilinearOptionsT(halfPixelCenters=True)
+    large = build.operator(small_models.OPERATORS.RESIZE_BILINEAR, [smooth, sides], (1, 16, 16, 3), options)
+    assert_computes_the_same(build, image, large)
+
+
+def assert_computes_the_same(build: small_models.Builder, image: int, last: int) -> None:
+    data = build.finish({"image": image}, {"probabilities": build.convolution(last, 4)})
     values = np.random.default_rng(0).normal(size=(1, 8, 8, 3)).astype(np.float32)
     found = keras_graph(data, "net")(values, training=False)["probabilities"]
     assert np.asarray(found) == pytest.approx(run(data, values)["probabilities"], abs=1e-5)
