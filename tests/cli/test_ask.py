@@ -7,7 +7,6 @@ import select
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
@@ -63,15 +62,15 @@ def test_an_unknown_task_is_asked_again_at_once(shown: str) -> None:
     assert after.split("Folder of labelled images")[0].count("Task:") == 1
 
 
-def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(in_process: Advisor) -> None:
-    said = ended(in_process("search"), 2)
+def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(quick_advisor: Advisor) -> None:
+    said = ended(quick_advisor("search"), 2)
     assert "Task:" not in said.err
     assert "give a limit: --budget 50ms --effort standard" in said.err
 
 
 @pytest.mark.parametrize(("limit", "applies"), [((), True), (("--budget", "50ms"), False)])
 def test_without_a_terminal_a_search_without_a_limit_gets_one(
-    in_process: Advisor, limit: tuple[str, ...], applies: bool
+    quick_advisor: Advisor, limit: tuple[str, ...], applies: bool
 ) -> None:
-    said = ended(in_process("search", "--data", "missing", *limit), 2)
+    said = ended(quick_advisor("search", "--data", "missing", *limit), 2)
     assert ("neither --budget nor --time-limit is given: --effort standard applies (10min)" in said.err) is applies

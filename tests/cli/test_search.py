@@ -8,10 +8,33 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from PIL import Image
 
 from tests.makers.commands import Advisor, ended, refused
 from tests.run_folders import write_run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("--budget=50", ("'50' has no unit", "--budget 50ms")),
+        ("--budget=-5ms", ("'-5ms' is not above zero",)),
+        ("--budget=50parsec", ("unknown unit 'parsec'",)),
+        ("--candidates mobilnet_v2", ("mobilenet_v2",)),
+        ("--compressions int9", ("did you mean 'int8'",)),
+        ("--device galaxi-s24", ("unknown device 'galaxi-s24' (did you mean 'galaxy-s24'?)",)),
+        ("--resume nowhere", ("nowhere", "not a run folder")),
+        ("--data photos --task object-detection", ("--data: 'photos' has no boxes in a known format",)),
+        ("--budget 50ms --out file/runs", ("file/runs", "cannot write to the folder")),
+        ("--budget 50ms --sort latenzy", ("--sort: unknown column 'latenzy' (did you mean 'latency",)),
+    ],
+)
+@pytest.mark.usefixtures("photos")
+def test_what_is_wrong_or_unknown(
+    quick_advisor: Advisor, tmp_path: Path, arguments: str, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "file").write_text("")
+    refused(quick_advisor("search", *arguments.split()), *words)
+    nothing_spent(tmp_path)
 
 
 def nothing_spent(tmp_path: Path) -> None:
@@ -20,30 +43,9 @@ def nothing_spent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ("--budget=50", ("'50' has no unit", "--budget 50ms")),
-        ("--budget=-5ms", ("'-5ms' is not above zero",)),
-        ("--budget=0ms", ("'0ms' is not above zero",)),
-        ("--budget=50parsec", ("unknown unit 'parsec'",)),
-        ("--candidates mobilnet_v2", ("mobilenet_v2",)),
-        ("--compressions int9", ("did you mean 'int8'",)),
-        ("--device galaxi-s24", ("unknown device 'galaxi-s24' (did you mean 'galaxy-s24'?)",)),
-        ("--resume nowhere", ("nowhere", "not a run folder")),
-        ("--data photos --task object-detection", ("--data: 'photos' has no boxes in a known format",)),
-    ],
-)
-@pytest.mark.usefixtures("photos")
-def test_what_is_wrong_or_unknown(advisor: Advisor, tmp_path: Path, arguments: str, words: tuple[str, ...]) -> None:
-    refused(advisor("search", *arguments.split()), *words)
-    nothing_spent(tmp_path)
-
-
-@pytest.mark.parametrize(
     ("data", "change", "words"),
     [
         ("photo", lambda _photos: None, ("photo",)),
-        ("empty", lambda photos: (photos.parent / "empty").mkdir(), ("empty",)),
         ("photos", lambda photos: shutil.rmtree(photos / "blue things"), ("red things",)),
         ("photos", lambda photos: [(photos / "blue things" / f"{n}.jpg").unlink() for n in range(5)], ("blue", "5")),
         (
@@ -51,31 +53,25 @@ def test_what_is_wrong_or_unknown(advisor: Advisor, tmp_path: Path, arguments: s
             lambda photos: [(photos / f"red things/bad{n}.jpg").write_bytes(b"") for n in range(8)],
             ("8", "28"),
         ),
-        ("flat.jpg", lambda photos: Image.new("RGB", (8, 8)).save(photos.parent / "flat.jpg"), ("flat.jpg",)),
     ],
-    ids=["missing", "empty", "one class", "few images of a class", "a fifth unreadable", "an image"],
+    ids=["missing", "one class", "few images of a class", "a fifth unreadable"],
 )
 def test_images_that_cannot_be_learnt_from(
-    advisor: Advisor, photos: Path, data: str, change: Callable[[Path], object], words: tuple[str, ...]
+    quick_advisor: Advisor, photos: Path, data: str, change: Callable[[Path], object], words: tuple[str, ...]
 ) -> None:
     change(photos)
-    refused(advisor("search", "--data", data), *words)
+    refused(quick_advisor("search", "--data", data), *words)
     nothing_spent(photos.parent)
 
 
-def test_an_output_folder_that_cannot_be_written(advisor: Advisor, tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    refused(advisor("search", "--budget", "50ms", "--out", "file/runs"), "file/runs", "cannot write to the folder")
-
-
-def test_no_network_and_an_empty_cache_names_the_weights_and_three_ways(advisor: Advisor, photos: Path) -> None:
+def test_no_network_and_an_empty_cache_names_the_weights_and_three_ways(quick_advisor: Advisor, photos: Path) -> None:
     card = "squeezenet_1.1_227"
-    said = advisor("search", "--budget", "50ms", "--offline", "--candidates", card, "--data", str(photos))
+    said = quick_advisor("search", "--budget", "50ms", "--offline", "--candidates", card, "--data", str(photos))
     refused(said, "squeezenet_1.1_227", "--mirror", "catalog fetch", "index")
 
 
-def test_an_unknown_flag_names_the_nearest(advisor: Advisor) -> None:
-    said = ended(advisor("search", "--buget", "50ms"), 2)
+def test_an_unknown_flag_names_the_nearest(quick_advisor: Advisor) -> None:
+    said = ended(quick_advisor("search", "--buget", "50ms"), 2)
     assert "--budget" in said.err
 
 
@@ -93,21 +89,14 @@ def test_devices_are_sorted_by_what_is_known(advisor: Advisor) -> None:
     assert known == sorted(known, reverse=True)
 
 
-def test_a_plan_groups_what_it_shows_by_card_and_form(advisor: Advisor) -> None:
-    wanted = ("plan", "--candidates", "mobilenet_v2_1.0_224", "--filter", "threads=1", "--sort=-size")
+def test_a_plan_is_filtered_and_sorted(advisor: Advisor) -> None:
+    asked = ("--candidates", "mobilenet_v2_1.0_224", "--compressions", "float32,int8", "--threads", "1,2")
+    wanted = ("plan", *asked, "--filter", "threads=1", "--sort=-size")
     said = advisor(*wanted)
     assert "1 thread " in said.out
-    forms = [line.split()[0] for line in said.out.splitlines() if " x " in f"{line} " or "int8" in line]
-    assert forms
+    assert "int8" in said.out
     sizes = [each["size"]["value"] for each in advisor(*wanted, "--json").document["candidates"]]
     assert sizes == sorted(sizes, reverse=True)
-
-
-def test_a_column_that_does_not_exist_ends_a_search_before_any_work(advisor: Advisor, tmp_path: Path) -> None:
-    said = advisor("search", "--budget", "50ms", "--sort", "latenzy")
-    assert (said.code, said.out) == (2, "")
-    assert "--sort: unknown column 'latenzy' (did you mean 'latency" in said.err
-    assert not (tmp_path / "runs").exists()
 
 
 def test_the_answer_of_a_run_shows_the_rows_that_pass(advisor: Advisor, tmp_path: Path) -> None:

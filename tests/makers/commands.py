@@ -66,7 +66,7 @@ def fork_server(starts_processes: None) -> ForkServerContext:
 
 
 @pytest.fixture
-def in_process(starts_processes: None, tmp_path: Path) -> Advisor:
+def quick_advisor(starts_processes: None, tmp_path: Path) -> Advisor:
     """Run ``advisor ARGUMENTS`` as the fixture ``advisor`` does, a search too: it must be refused before its work."""
     (tmp_path / "cache").mkdir(exist_ok=True)
 
