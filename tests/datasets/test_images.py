@@ -20,7 +20,7 @@ SIZE = 32
 
 @pytest.fixture
 def photograph() -> Image.Image:
-    return Image.fromarray(data.chelsea())
+    return Image.fromarray(data.chelsea()).resize((150, 100))
 
 
 def _expected(image: Image.Image) -> np.ndarray:
@@ -35,7 +35,7 @@ def test_the_whole_image_is_resized_to_the_square(photograph: Image.Image, tmp_p
     np.testing.assert_array_equal(loaded, _expected(photograph))
 
 
-@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("orientation", [2, 6])
 def test_exif_orientation_is_applied(photograph: Image.Image, tmp_path: Path, orientation: int) -> None:
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -156,10 +156,10 @@ def test_a_condition_keeps_shape_type_and_the_image_and_follows_its_seed(
 
 
 @each
-@pytest.mark.parametrize("size", [1, 2, 7, 8, 15])
-def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition, size: int) -> None:
-    tiny = np.full((size, size, 3), 128, np.uint8)
-    assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
+def test_the_smallest_images_can_be_taken_too(condition: CaptureCondition) -> None:
+    for size in (1, 2, 7, 8, 15):
+        tiny = np.full((size, size, 3), 128, np.uint8)
+        assert apply(tiny, condition, strength=2.0, seed=1).shape == tiny.shape
 
 
 @each
