@@ -78,16 +78,13 @@ def test_this_machine_names_its_other_runtimes_and_their_versions(alone: Advisor
     assert "; executorch " in lines[1] or "; not installed: " in lines[1]
 
 
-def test_the_table_has_every_device_and_the_host(alone: Advisor) -> None:
+def test_the_table_has_every_device_and_the_host_grouped_by_kind(alone: Advisor) -> None:
     said = ended(alone("list"))
     devices = {path.stem for path in shipped_profiles().glob("*.yaml") if path.name != CORES_FILE}
     devices |= {"host", *local_runtimes()}
     assert devices <= {line.split()[0] for line in said.out.splitlines() if line.strip()}
     assert said.out.splitlines()[-1].startswith(f"{len(devices)} devices, ")
-
-
-def test_the_table_is_grouped_by_kind(alone: Advisor) -> None:
-    tables = ended(alone("list")).out.split("\n\n")
+    tables = said.out.split("\n\n")
     kinds = [{line.split()[1] for line in table.splitlines() if "shipped" in line} for table in tables]
     assert [kind for kind in kinds if len(kind) > 1] == []
     assert {"phone", "board"} <= set().union(*kinds)
@@ -101,23 +98,17 @@ def test_filters_leave_what_passes(alone: Advisor) -> None:
     assert {"raspberry-pi-5", "rk3588"} <= names
     assert not {"raspberry-pi-4", "snapdragon-855"} & names
     assert {device["kind"] for device in found["devices"]} == {"board"}
+    assert ended(alone("list", "--filter", "soc=abacus")).out == "no device passes these filters\n"
+    assert "--filter" in ended(alone("list", "--filtre", "kind=phone"), 2).err
 
 
-def test_the_processor_is_found_by_soc_core_or_npu() -> None:
+@pytest.mark.parametrize(
+    ("condition", "name"),
+    [("soc=*bcm2711*", "raspberry-pi-4"), ("cores=*a72*", "raspberry-pi-4"), ("npu=*hexagon*", "galaxy-s24")],
+)
+def test_the_processor_is_found_by_soc_core_or_npu(condition: str, name: str) -> None:
     profiles = tuple(load_profiles().values())
-    found = {"soc=*bcm2711*": "raspberry-pi-4", "cores=*a72*": "raspberry-pi-4", "npu=*hexagon*": "galaxy-s24"}
-    for condition, name in found.items():
-        assert name in {profile.name for profile in DEVICES.select(filters=[condition]).of(profiles)}
-
-
-def test_nothing_that_passes_is_said_so(alone: Advisor) -> None:
-    said = alone("list", "--filter", "soc=abacus")
-    assert (said.code, said.out) == (0, "no device passes these filters\n")
-
-
-def test_an_unknown_option_is_refused_with_the_nearest(alone: Advisor) -> None:
-    said = ended(alone("list", "--filtre", "kind=phone"), 2)
-    assert "--filter" in said.err
+    assert name in {profile.name for profile in DEVICES.select(filters=[condition]).of(profiles)}
 
 
 def test_the_teams_folder_is_listed_with_the_shipped_ones(alone: Advisor, tmp_path: Path) -> None:
@@ -125,11 +116,6 @@ def test_the_teams_folder_is_listed_with_the_shipped_ones(alone: Advisor, tmp_pa
     found = {device["name"]: device for device in alone("list", "--profiles", "team", "--json").document["devices"]}
     assert (found["our-board"]["provenance"], found["our-board"]["measurements"]) == ("own", 2)
     assert (found["pixel-4"]["provenance"], found["host"]["provenance"]) == ("shipped", "this machine")
-
-
-def test_a_damaged_profile_of_the_team_is_named_with_its_line(alone: Advisor, own: Path) -> None:
-    write(own, BOARD.replace("soc:", "sok:"))
-    refused(alone("list"), "our-board.yaml:4: unknown key 'sok' (did you mean 'soc'?)")
 
 
 def test_a_device_is_shown_whole(alone: Advisor, board: Path) -> None:
@@ -168,25 +154,34 @@ def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "words"),
     [
         ("list --profiles nowhere", "nowhere is not a folder of device profiles"),
+        ("list --profiles damaged", "our-board.yaml:4: unknown key 'sok' (did you mean 'soc'?)"),
         ("show rasberry-pi4", "unknown device 'rasberry-pi4' (did you mean 'raspberry-pi-4'?)"),
         ("add nowhere.yaml", "nowhere.yaml"),
         ("add our-board.yaml --into taken", "cannot write to taken: "),
     ],
 )
-def test_what_is_not_there_is_refused(alone: Advisor, board: Path, tmp_path: Path, arguments: str, words: str) -> None:
+@pytest.mark.usefixtures("board")
+def test_what_is_not_there_is_refused(alone: Advisor, tmp_path: Path, arguments: str, words: str) -> None:
     (tmp_path / "taken").write_text("")
+    write(tmp_path / "damaged", BOARD.replace("soc:", "sok:"))
     said = alone(*arguments.split())
     refused(said, words)
     assert "internal" not in said.err
 
 
-def test_an_added_device_is_kept_whole_and_found(alone: Advisor, board: Path, own: Path) -> None:
+def test_an_added_device_is_kept_whole_and_shown_and_a_removed_one_is_gone(
+    alone: Advisor, board: Path, own: Path
+) -> None:
     said = ended(alone("add", board.name))
     assert "our-board: 2 targets, 3 measurements" in said.out
     assert files(own) == ["our-board.csv", "our-board.yaml"]
     assert read_profile(own / "our-board.yaml") == read_profile(board)
     assert read_profile(own / "our-board.yaml").measurements == read_profile(board).measurements
     assert alone("show", "our-board").code == 0
+    write(own, BOARD.replace("our-board", "other"), "other")
+    said = ended(alone("remove", "our-board"))
+    assert said.out.splitlines() == [f"removed {own / 'our-board.yaml'}", f"removed {own / 'our-board.csv'}"]
+    assert files(own) == ["other.csv", "other.yaml"]
 
 
 def test_an_added_and_a_removed_device_are_told_to_programs(alone: Advisor, board: Path, own: Path) -> None:
@@ -203,10 +198,15 @@ def test_a_profile_without_measurements_can_be_added(alone: Advisor, board: Path
     assert read_profile(own / "our-board.yaml").measurements == ()
 
 
-def test_another_folder_can_take_the_device(alone: Advisor, board: Path, own: Path, tmp_path: Path) -> None:
+def test_a_device_is_added_to_and_removed_from_the_folder_named(
+    alone: Advisor, board: Path, own: Path, tmp_path: Path
+) -> None:
+    write(own)
     assert alone("add", board.name, "--into", "team/devices").code == 0
     assert files(tmp_path / "team" / "devices") == ["our-board.csv", "our-board.yaml"]
-    assert not own.exists()
+    assert alone("remove", "our-board", "--from", "team/devices").code == 0
+    assert files(tmp_path / "team" / "devices") == []
+    assert files(own) == ["our-board.csv", "our-board.yaml"]
 
 
 def test_a_device_that_is_there_is_replaced_by_force_only(alone: Advisor, board: Path, own: Path) -> None:
@@ -255,11 +255,9 @@ def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "rows", "reason"),
     [
-        (BOARD.replace("kind: board", "kind: bord"), ROWS, "our-board.yaml:3: kind: 'bord' is not one of"),
         (BOARD.replace("count: 4", "count: 0"), ROWS, "our-board.yaml:6: cores.0.count"),
         (BOARD.replace("name: our-board", "name: my-board"), ROWS, "the name 'my-board' differs from the file's"),
         (BOARD, ROWS.replace("80.5", "0"), "our-board.csv:2: latency_ms 0 is not a latency"),
-        (BOARD, ROWS.replace("tflite-npu,", "tflite-gpu,"), "our-board.csv:4: unknown target 'tflite-gpu'"),
     ],
 )
 def test_a_profile_that_is_refused_is_not_kept(
@@ -282,22 +280,6 @@ def test_the_shipped_profiles_are_neither_added_to_nor_removed_from(alone: Advis
     assert not (shipped_profiles() / "our-board.yaml").exists()
 
 
-def test_a_removed_device_is_gone_with_its_measurements(alone: Advisor, own: Path) -> None:
-    write(own)
-    write(own, BOARD.replace("our-board", "other"), "other")
-    said = ended(alone("remove", "our-board"))
-    assert said.out.splitlines() == [f"removed {own / 'our-board.yaml'}", f"removed {own / 'our-board.csv'}"]
-    assert files(own) == ["other.csv", "other.yaml"]
-
-
-def test_a_device_is_removed_from_the_folder_named(alone: Advisor, own: Path, tmp_path: Path) -> None:
-    write(own)
-    write(tmp_path / "team")
-    assert alone("remove", "our-board", "--from", "team").code == 0
-    assert files(tmp_path / "team") == []
-    assert files(own) == ["our-board.csv", "our-board.yaml"]
-
-
 def test_a_damaged_profile_can_be_removed(alone: Advisor, own: Path) -> None:
     write(own, "no: [profile")
     assert alone("remove", "our-board").code == 0
@@ -307,7 +289,6 @@ def test_a_damaged_profile_can_be_removed(alone: Advisor, own: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("our-bord", "there is no device 'our-bord' in"),
         ("our-bord", "did you mean 'our-board'?"),
         ("pixel-4", "ships with advisor; only your own profiles"),
         ("host", "is this machine"),
@@ -330,7 +311,6 @@ def test_what_is_not_the_users_own_is_not_removed(alone: Advisor, own: Path, nam
         (("our-board", "--ssh", "-oProxyCommand=ls"), "is not a valid host"),
         (("our-board", "--adb", "0123", "--benchmark-model", "nowhere"), "'nowhere' is not a file"),
         (("our-board:tflite-npu", "--here"), "our-board:tflite-npu cannot be calibrated"),
-        (("our-board:tflite-gpu", "--here"), "our-board has no target 'tflite-gpu'"),
         (("our-bord", "--here"), "did you mean 'our-board'?"),
         (("kirin-970", "--here"), "add your own profile"),
         (("host", "--here"), "'host' needs no calibration, because every search measures it"),
@@ -346,10 +326,11 @@ def test_what_cannot_be_calibrated_is_refused(
     write(own)
     said = ended(alone("calibrate", *arguments), 2)
     assert reason in said.err
-    assert read_profile(own / "our-board.yaml").measurements == read_profile(write(own.parent / "same")).measurements
+    assert (own / "our-board.csv").read_text() == ROWS
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path) -> None:
     write(own, BOARD.replace("threads: 4", "threads: 1"))
     for _ in range(3):  # other tests may keep the cores busy, and then the command refuses
@@ -366,6 +347,7 @@ def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_threads_that_wait_for_processors_are_told_and_nothing_is_kept(alone: Advisor, own: Path) -> None:
     path = write(own, BOARD.replace("threads: 4", "threads: 64"))
     said = ended(alone("calibrate", "our-board", "--here", "--models", "1"), 3)
@@ -376,6 +358,7 @@ def test_threads_that_wait_for_processors_are_told_and_nothing_is_kept(alone: Ad
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_a_device_that_cannot_be_reached_leaves_the_profile_as_it_was(alone: Advisor, own: Path) -> None:
     path = write(own)
     said = alone("calibrate", "our-board", "--ssh", "nobody@127.0.0.1", "--models", "1")
