@@ -14,13 +14,10 @@ from advisor.store import RunFolder
 from tests.engine.test_interruptions import ONE, OPTIONS, started
 from tests.makers.searches import search
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 ENTRIES = ("latest", "latest/request.yaml", "latest/study.journal", "latest/manifest.json", "latest/report.html")
 """What a search writes one after the other in its first seconds."""
-
-OFTEN = "latest"
-"""The one of them at which ``make test`` ends a search, too: the least is there."""
 
 BETWEEN_S = 0.2
 
@@ -74,9 +71,7 @@ def goes_on(cache: Path, out: Path, err: str, count: int) -> None:
     assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * count
 
 
-@pytest.mark.parametrize(
-    "entry", [entry if entry == OFTEN else pytest.param(entry, marks=pytest.mark.slow) for entry in ENTRIES]
-)
+@pytest.mark.parametrize("entry", ENTRIES)
 def test_two_interrupts_leave_a_run_that_goes_on(compressed: Path, tmp_path: Path, entry: str) -> None:
     out = tmp_path / "runs"
     process = started(compressed, out, *ONE)
@@ -85,7 +80,6 @@ def test_two_interrupts_leave_a_run_that_goes_on(compressed: Path, tmp_path: Pat
     goes_on(compressed, out, err, 1)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("end", ENDS)
 def test_a_search_that_is_ended_at_any_moment_goes_on(
     converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]

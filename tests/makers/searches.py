@@ -63,7 +63,7 @@ def three_lines(cache: Path, out: Path, *photos: str) -> subprocess.CompletedPro
     program = (
         "from advisor import search\n"
         f"run = search(budget='50ms', data={photos[0]!r}, candidates={SMALLEST!r}, training='head', threads=[1], "
-        f"compressions=['float32', 'float16'], out={str(out)!r})\n"
+        f"compressions=['float32', 'float16'], workers=1, out={str(out)!r})\n"
         "print(run.pick.configuration.card, run.report)\n"
     )
     asked = [sys.executable, "-c", program]
@@ -135,7 +135,7 @@ def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched
 @pytest.fixture(scope="session")
 def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
     """``advisor search`` on two forms of the smallest card, with a budget that nothing meets."""
-    asked = ("--candidates", SMALLEST, "--budget", "1us", "--compressions", FORMS)
+    asked = ("--candidates", SMALLEST, "--budget", "1us", "--compressions", FORMS, "--workers", "1")
     return searched_once(shared_folder / "without-pictures", warm_cache, *asked)
 
 
