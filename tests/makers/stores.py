@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +29,18 @@ class S3:
     requests: list[tuple[str, str, str]] = field(default_factory=list)
     fault: Callable[[tuple[str, str, str], Answer], Answer] = lambda _request, answer: answer
 
-    def put(self, place: str, data: bytes) -> None:
-        """Store an object, and make its bucket."""
+    @cached_property
+    def client(self) -> Any:
+        """What stores objects."""
         import boto3
 
+        return boto3.client("s3", endpoint_url=self.url)
+
+    def put(self, place: str, data: bytes) -> None:
+        """Store an object, and make its bucket."""
         bucket, _, key = place.partition("/")
-        client = boto3.client("s3", endpoint_url=self.url)
-        client.create_bucket(Bucket=bucket)
-        client.put_object(Bucket=bucket, Key=key, Body=data)
+        self.client.create_bucket(Bucket=bucket)
+        self.client.put_object(Bucket=bucket, Key=key, Body=data)
 
     def upload(self, folder: Path, place: str) -> None:
         """Store all files of a folder."""

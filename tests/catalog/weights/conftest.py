@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.downloads import delivery
 from advisor.downloads.files import FetchOptions
 
 
@@ -37,5 +38,6 @@ def no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def plain_machine(own_settings: None) -> None:
-    """No configuration of this machine's user reaches a test."""
+def plain_machine(own_settings: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No configuration of this machine's user reaches a test, and no download pauses."""
+    monkeypatch.setattr(delivery, "FIRST_PAUSE_S", 0.0)
