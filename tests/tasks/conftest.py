@@ -1,0 +1,52 @@
+"""Searches of the tasks that take seconds: of a small network, in this process, with tasks of other packages."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from advisor.api import search
+from advisor.core import tasks
+from advisor.measurement.latency import timing
+from tests.makers.searches import SMALLEST
+from tests.places import PROJECT
+
+PACKAGES = [str(Path(__file__).with_name(name)) for name in ("small", "toy")]
+
+
+@pytest.fixture(scope="session")
+def small_catalog(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A catalogue with one card ``small``: the smallest one, with images of 96 pixels."""
+    document = yaml.safe_load((PROJECT / "catalogs" / "mobilenet_v1.yaml").read_text())
+    card = next(card for card in document["cards"] if card["name"] == SMALLEST)
+    catalog = tmp_path_factory.mktemp("catalog") / "small.yaml"
+    catalog.write_text(yaml.safe_dump({**document, "cards": [{**card, "name": "small", "input_size": 96}]}))
+    return catalog
+
+
+@pytest.fixture(scope="module")
+def installed_tasks() -> Iterator[None]:
+    """Install the tasks of two other packages for this process and its children."""
+    with pytest.MonkeyPatch.context() as patch:
+        for folder in PACKAGES:
+            patch.syspath_prepend(folder)
+        patch.setenv("PYTHONPATH", os.pathsep.join([*PACKAGES, os.environ["PYTHONPATH"]]))
+        patch.setitem(vars(tasks.TASKS), "_all", dict(tasks._Tasks()))
+        yield
+
+
+@pytest.fixture(scope="module")
+def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -> Callable[..., None]:
+    """Return what searches the small card in two forms."""
+
+    def run(data: Path, out: Path, **options: Any) -> None:
+        places = {"data": str(data), "catalog": [str(small_catalog)], "out": str(out)}
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+            patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
+            search(candidates=["small"], compressions=["float32", "int8"], threads=[1], workers=1, **places, **options)
+
+    return run
