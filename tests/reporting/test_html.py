@@ -13,6 +13,7 @@ import pytest
 
 from advisor.core.evaluation_facts import ImageAnswers, TimingFacts
 from advisor.core.relaxation import Relaxation
+from advisor.reporting import html
 from advisor.reporting.html import SECTIONS, Section, render_html, summary_html
 from advisor.reporting.view import RunView
 from tests.reporting.views import (
@@ -56,7 +57,6 @@ def test_a_search_that_has_not_ended_says_so_above_the_answer() -> None:
     page = unescape(without_scripts(render_html(running_view())))
     assert "<title>34 of 100: efficientnet_lite" in page
     assert page.index("Search is running, 34 of 100 configurations have results.") < page.index('id="answer"')
-    assert "Search is running" not in render_html(run_view())
 
 
 def test_a_search_without_any_result_does_not_say_that_all_failed() -> None:
@@ -83,6 +83,13 @@ def test_every_evaluation_and_every_failure_is_listed() -> None:
     assert page.count("killed after 120 s") == 2 + 1  # each row, and the funnel's summary
 
 
+def test_the_data_of_the_plots_hold_what_the_table_has_no_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(html, "ROWS_SHOWN", 20)
+    page = render_html(run_view())
+    assert page.count("<tr data-i=") == 20
+    assert len(embedded(page)["rows"]) == len(run_view().evaluations)
+
+
 def test_high_risks_are_warnings_beside_the_pick_and_not_repeated() -> None:
     answer = answer_of(few_view())
     assert answer.index("Warning, missing classes:") < answer.index('class="figures"') < answer.index("Other risks")
@@ -102,16 +109,12 @@ BOTH = (">Validation %</th>", ">Hold-out %</th>", "Top-1 on the hold-out", "clas
 @pytest.mark.parametrize(
     ("view", "said"),
     [
-        (
-            infeasible_view(),
-            ["Nothing meets the budget", *(way.text for way in infeasible_view().decision.relaxations)],
-        ),
+        (infeasible_view(), ["Nothing meets the budget"]),
         (run_view(data=False), ["It says nothing about your own images yet"]),
         (empty_view(), ["No candidate could be evaluated", "the weights cannot be fetched"]),
         (judged_view(), [*BOTH, "(validation)"]),
         (run_view(classes=HOSTILE), [*HOSTILE[:2], "{{ 7*7 }}"]),
     ],
-    ids=["infeasible", "no images", "all failed", "both accuracies", "names"],
 )
 def test_the_page_says_what_kind_of_answer_it_is(view: RunView, said: list[str]) -> None:
     page = without_scripts(render_html(view))
@@ -137,20 +140,16 @@ def test_not_a_number_does_not_break_the_data() -> None:
     assert places[own.card, own.compression, own.target.threads]["x"][:2] == [None, None]
 
 
-def test_section_that_raises_becomes_a_card_and_the_report_survives() -> None:
+def test_a_section_that_raises_or_has_no_template_becomes_a_card_and_the_report_survives() -> None:
     def broken(view: RunView) -> Mapping[str, Any]:
         raise ValueError("<no> such figure")
 
     sections = [replace(section, variables=broken) if section.id == "funnel" else section for section in SECTIONS]
+    sections.append(Section("no_such_template", "Missing", lambda view: {"view": view}))
     page = without_scripts(render_html(run_view(), sections))
-    assert "This section could not be made" in page
+    assert page.count("This section could not be made") == 2
     assert "ValueError: &lt;no&gt; such figure" in page
     assert 'id="method"' in page
-
-
-def test_section_without_its_template_becomes_a_card() -> None:
-    section = Section("no_such_template", "Missing", lambda view: {"view": view})
-    assert "This section could not be made" in render_html(run_view(), [section])
 
 
 def test_damaged_confusion_matrix_costs_only_its_section() -> None:
@@ -159,55 +158,30 @@ def test_damaged_confusion_matrix_costs_only_its_section() -> None:
     assert page.count("This section could not be made") == 1
 
 
-def test_page_stays_below_six_megabytes_with_five_thousand_evaluations() -> None:
-    view = run_view()
-    ok = [row for row in view.evaluations if row.accuracy and row.latency_p90 and row.size]
-    keys = [(row, f"{row.configuration.card}_{place}") for place in range(-(-5000 // len(ok))) for row in ok][:5000]
-    many = (replace(row, configuration=replace(row.configuration, card=card)) for row, card in keys)
-    assert len(render_html(replace(view, evaluations=tuple(many))).encode()) < 6_000_000
+def test_an_evaluation_more_adds_a_kilobyte_at_most() -> None:
+    few, many = (len(render_html(run_view(repeats=repeats))) for repeats in (1, 8))
+    assert many - few < 1000 * 7 * len(run_view().evaluations)
 
 
-def test_same_run_gives_the_same_page() -> None:
-    assert render_html(run_view.__wrapped__()) == render_html(run_view())
-
-
-def test_page_names_no_other_address_to_load_from() -> None:
-    page = without_scripts(render_html(run_view()))
-    assert {address[0] for address in re.findall(r"(?:src|href)=[\"']?([^\"'>\s]+)", page)} == {"#"}
-
-
-@pytest.mark.parametrize("boxes", [True, False])
-def test_detectors_have_boxes_and_average_precision_and_classifiers_recall(detectors: RunView, boxes: bool) -> None:
-    page, view = render_html(detectors if boxes else run_view()), detectors if boxes else run_view()
-    said, metric = unescape(without_scripts(page)), "mAP@0.5" if boxes else "Top-1"
-    by_class = (
-        "AP@0.5: average precision of a class's boxes at an overlap of 0.5"
-        if boxes
-        else "Recall: share of a class's images that were recognised"
-    )
-    assert ("<b>60</b> images with <b>120</b> boxes in <b>3</b> classes" in said) == boxes
-    assert f"<caption>Usable {'boxes' if boxes else 'images'} of each class</caption>" in said
-    assert f"<caption>{by_class}</caption>" in said
-    assert f"Scatter plot of {view.metric} against latency" in said
-    assert f"{metric} %</th>" in said
-    assert not any(other in said for other in (["top-1", "Top-1", "Recall"] if boxes else ["mAP"]))
-    assert embedded(page)["metric"] == metric
+def test_detectors_have_boxes_and_average_precision_instead_of_recall(detectors: RunView) -> None:
+    page = render_html(detectors)
+    said = unescape(without_scripts(page))
+    for text in (
+        "<b>60</b> images with <b>120</b> boxes in <b>3</b> classes",
+        "<caption>Usable boxes of each class</caption>",
+        "<caption>AP@0.5: average precision of a class's boxes at an overlap of 0.5</caption>",
+        "Scatter plot of mAP@0.5 against latency",
+        "mAP@0.5 %</th>",
+    ):
+        assert text in said
+    assert not re.search("top-1|Recall", said, re.IGNORECASE)
+    assert embedded(page)["metric"] == "mAP@0.5"
 
 
 def test_detectors_on_the_hold_out_have_their_figures_at_the_threshold(judged_detectors: RunView) -> None:
     page = unescape(without_scripts(render_html(judged_detectors)))
     cells = re.findall(r">([^<>]+)</t[dh]>", page.split('id="classes"')[1].split("</table>")[0].replace("</bdi>", ""))
-    titles = [
-        "Class",
-        "True boxes",
-        "Found",
-        "AP@0.5 %",
-        "Precision %",
-        "Recall %",
-        "Count error %",
-        "Constant guess %",
-    ]
-    assert cells[:8] == titles
+    assert cells[3:8] == ["AP@0.5 %", "Precision %", "Recall %", "Count error %", "Constant guess %"]
     assert " ".join(cells[8:]) == "cat 4 5 91.0 60.0 75.0 25.0 50.0 dog 3 1 82.0 100.0 33.3 66.7 33.3 owl 0 0 no box"
     assert "<b>0.375</b>, which has the best F1 over all objects. A box is right if it overlaps" in page
     figures = page.split('id="explore"')[0]
@@ -219,15 +193,13 @@ def test_the_images_with_the_most_errors_are_shown_with_their_boxes(judged_detec
     figures = page.split("<figure>")[1:]
     assert ["F1 0.00" in figures[0], "F1 0.50" in figures[1], "F1 1.00" in figures[2]] == [True] * 3
     assert 'alt="first.png: 1 of 2 true boxes found; missed: 1 dog; wrong: 1 cat"' in figures[0]
-    rectangles = re.findall(
-        r'<rect class="(\w+)" x="(\d+)" y="(\d+)" width="(\d+)" height="(\d+)"><title>(.*?)</', figures[0]
-    )
-    assert rectangles == [
-        ("seen", "6", "5", "13", "14", "cat: true box, found"),
-        ("missed", "32", "24", "26", "19", "dog: true box, missed"),
-        ("right", "6", "5", "16", "14", "cat: found, right, score 0.90"),
-        ("wrong", "32", "24", "26", "19", "cat: found, wrong, score 0.60"),
-    ]  # fmt: skip
+    looks = re.findall(r'<rect class="(\w+)" .*?<title>(.*?)</', figures[0])
+    assert looks == [
+        ("seen", "cat: true box, found"),
+        ("missed", "dog: true box, missed"),
+        ("right", "cat: found, right, score 0.90"),
+        ("wrong", "cat: found, wrong, score 0.60"),
+    ]
 
 
 def test_summary_holds_reason_warnings_table_and_path_of_the_report() -> None:
@@ -241,10 +213,3 @@ def test_summary_holds_reason_warnings_table_and_path_of_the_report() -> None:
     assert "<script" not in summary
     assert "<img" not in summary_html(run_view(card_suffix="<img src=x>"))
     assert "No candidate could be evaluated" in summary_html(empty_view())
-
-
-def test_detectors_have_their_mean_average_precision_on_the_table(detectors: RunView) -> None:
-    summary = summary_html(detectors)
-    assert summary.count("mAP@0.5 %") == 1
-    assert "top-1" not in summary
-    assert summary_html(run_view()).count("top-1 %") == 1
