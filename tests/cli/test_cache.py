@@ -9,7 +9,7 @@ import pytest
 
 from advisor.store import ArtifactCache
 from advisor.store.limit import Hold
-from tests.makers.commands import Advisor
+from tests.makers.commands import Advisor, refused
 
 
 def fill(folder: Path) -> None:
@@ -67,20 +67,14 @@ def test_a_kind_is_removed_by_its_name(advisor: Advisor, run: Path) -> None:
     assert kinds(advisor) == {"features": 2, "head": 2}
 
 
-def test_an_unknown_kind_names_the_nearest_one(advisor: Advisor, run: Path) -> None:
-    said = advisor("cache", "clean", "feature")
-    assert said.code == 2
-    assert "the cache has nothing of the kind 'feature'" in said.err
-    assert "'features'?" in said.err
-
-
-def test_a_size_without_a_unit_is_refused(advisor: Advisor, run: Path) -> None:
-    said = advisor("cache", "clean", "--cache-size", "5")
-    assert said.code == 2
-    assert "--cache-size: '5' has no unit" in said.err
-
-
-def test_a_run_that_the_cache_does_not_know_is_refused(advisor: Advisor, run: Path) -> None:
-    said = advisor("cache", "keep", str(run.parent))
-    assert said.code == 2
-    assert "does not know what" in said.err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("clean feature", "the cache has nothing of the kind 'feature'"),
+        ("clean --cache-size 5", "--cache-size: '5' has no unit"),
+        ("keep runs", "does not know what"),
+    ],
+)
+@pytest.mark.usefixtures("run")
+def test_what_is_wrong_is_refused(advisor: Advisor, arguments: str, words: str) -> None:
+    refused(advisor("cache", *arguments.split()), words)

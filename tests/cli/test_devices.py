@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from advisor.devices.latency.features import load_features
-from advisor.devices.latency.table import build_table
-from advisor.devices.prediction import CALIBRATED, device_predictor
+from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
-from advisor.devices.profiles.listing import add_profile, known_devices
+from advisor.devices.profiles.listing import add_profile
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
 from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.listings import DEVICES, print_device
@@ -235,17 +233,6 @@ def test_a_device_of_ones_own_is_predicted_for(
     ]
 
 
-def test_measurements_of_ones_own_are_what_predictions_rest_on(
-    board: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    add_profile(board)
-    table = build_table(known_devices().values(), load_features())
-    assert "our-board" in {column.device for column in table.columns}
-    assert device_predictor().data_hash == table.fingerprint()
-
-
 def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) -> None:
     write(tmp_path, BOARD.replace("our-board", "pixel-4"), "pixel-4")
     said = ended(alone("add", "pixel-4.yaml"))
@@ -344,17 +331,6 @@ def test_this_machine_is_calibrated_under_another_name(alone: Advisor, own: Path
     calibrated = [row for row in read_profile(own / "our-board.yaml").measurements if row.source_repo == CALIBRATED]
     assert len({row.model for row in calibrated}) == 2
     assert all(row.latency_ms > 0 for row in calibrated)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_threads_that_wait_for_processors_are_told_and_nothing_is_kept(alone: Advisor, own: Path) -> None:
-    path = write(own, BOARD.replace("threads: 4", "threads: 64"))
-    said = ended(alone("calibrate", "our-board", "--here", "--models", "1"), 3)
-    assert "error: host: no network could be measured: " in said.err
-    assert "of the time for a processor" in said.err
-    assert "hint:  close other programs on the device, or name a target with fewer threads, then try again" in said.err
-    assert path.with_suffix(".csv").read_text() == ROWS
 
 
 @pytest.mark.slow
