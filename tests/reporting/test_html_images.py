@@ -60,14 +60,10 @@ def test_a_wrong_answer_is_shown_with_its_classes_and_its_probability(
 
 
 def test_a_changed_answer_is_shown_with_both_files_and_who_is_right(folder: Path, noise: list[tuple[str, str]]) -> None:
-    part = part_of(shown_view(folder, changed=noise[:1]))
-    assert "differ on 1 of 500 hold-out images" in part
+    part = part_of(shown_view(folder, changed=noise))
+    assert "differ on 30 of 500 hold-out images" in part
     assert "<bdi>glass</bdi><span><bdi>int8: cardboard, 75 % \u2717</bdi></span>" in part
     assert "<span><bdi>float32: glass \u2713</bdi></span><small><bdi><00>.png</bdi>" in part
-
-
-def test_of_many_changed_answers_the_first_are_shown(folder: Path, noise: list[tuple[str, str]]) -> None:
-    part = part_of(shown_view(folder, changed=noise))
     assert part.count("<figure>") == CHANGED_SHOWN
     assert f"The first {CHANGED_SHOWN}:" in part
 
@@ -79,10 +75,6 @@ def test_without_images_their_answers_are_listed_without_frames(folder: Path, no
     assert part.count("<figcaption>") == 4
     assert 'class="photo"' not in part
     assert "data:image" not in render_html(view)
-
-
-def test_a_run_without_such_answers_has_no_section_on_images() -> None:
-    assert part_of(judged_view()) == ""
 
 
 def test_the_images_of_a_classifier_add_less_than_half_a_megabyte(folder: Path, noise: list[tuple[str, str]]) -> None:
@@ -100,19 +92,6 @@ def test_an_image_that_is_gone_or_has_changed_is_not_shown(judged_detectors: Run
     assert "&lt;b&gt;gone.png" in page
 
 
-def test_before_the_hold_out_is_used_no_image_is_shown(detectors: RunView) -> None:
+def test_without_such_answers_or_before_the_hold_out_is_used_no_image_is_shown(detectors: RunView) -> None:
+    assert part_of(judged_view()) == ""
     assert 'id="boxes"' not in without_scripts(render_html(detectors))
-
-
-def test_ten_photographs_add_less_than_half_a_megabyte(judged_detectors: RunView) -> None:
-    from skimage import data
-
-    held = judged_detectors.decision.pick.holdout_answers
-    photograph = judged_detectors.images / "photograph.png"
-    Image.fromarray(data.coffee()).save(photograph)
-    sha256, one = hashlib.sha256(photograph.read_bytes()).hexdigest(), held.boxes.worst[0]
-    image = replace(one, path=photograph.name, sha256=sha256, true=one.true * 15, found=one.found * 15)
-    view = with_pick(judged_detectors, holdout_answers=replace(held, boxes=replace(held.boxes, worst=(image,) * 10)))
-    page = render_html(view)
-    assert page.count("data:image/jpeg;base64,") == 10
-    assert len(page) - len(render_html(judged_detectors)) < 500_000

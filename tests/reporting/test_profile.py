@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.console import Console
@@ -56,17 +56,14 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory, swish: Prof
         yield opened
 
 
-def test_page_opens_without_complaint_and_asks_for_nothing_but_itself(page: Opened) -> None:
-    page.assert_quiet()
-
-
 def test_bars_are_the_slowest_operators_with_their_times(page: Opened, swish: Profile) -> None:
     traces = traces_of(page, "plot-operators")
     drawn = {label: time for trace in traces for label, time in zip(trace["y"], trace["x"], strict=True)}
     assert drawn == {f"{row.position} {row.type}": pytest.approx(row.time_us) for row in swish.top(BARS)}
+    page.assert_quiet()
 
 
-def test_operators_stand_under_the_roof_at_their_figures(page: Opened, swish: Profile) -> None:
+def test_operators_stand_under_the_roof_of_the_machine_at_their_figures(page: Opened, swish: Profile) -> None:
     traces = traces_of(page, "plot-roofline")
     points = {
         step: (x, y)
@@ -79,14 +76,9 @@ def test_operators_stand_under_the_roof_at_their_figures(page: Opened, swish: Pr
     assert points
     for step, row in counted.items():
         assert points[step] == pytest.approx((2 * row.node.macs / row.node.bytes_moved, row.gflops), rel=1e-6)
-
-
-def test_the_roof_is_the_machines(page: Opened, swish: Profile) -> None:
-    roof = swish.roofline
-    drawn = next(trace for trace in traces_of(page, "plot-roofline") if trace["mode"] == "lines")
-    assert max(drawn["y"]) == pytest.approx(roof.gflops)
-    assert drawn["y"][0] == pytest.approx(roof.gbytes * drawn["x"][0])
-    assert drawn["x"][1] == pytest.approx(roof.gflops / roof.gbytes)
+    (roof,) = (trace for trace in traces if trace["mode"] == "lines")
+    assert max(roof["y"]) == pytest.approx(swish.roofline.gflops)
+    assert roof["y"][0] == pytest.approx(swish.roofline.gbytes * roof["x"][0])
 
 
 def test_without_a_roof_only_the_operators_are_drawn_and_hostile_names_run_nothing(
@@ -100,17 +92,12 @@ def test_without_a_roof_only_the_operators_are_drawn_and_hostile_names_run_nothi
     assert {trace["mode"] for trace in traces_of(opened, "plot-roofline")} == {"markers"}
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_narrow_screens_need_no_sideways_scrolling(page: Opened, scheme: Literal["light", "dark"]) -> None:
-    page.page.emulate_media(color_scheme=scheme)
+def test_a_narrow_screen_needs_no_sideways_scrolling_and_the_table_holds_every_operator(
+    page: Opened, swish: Profile
+) -> None:
     page.page.set_viewport_size({"width": 390, "height": 800})
     page.until_it_fits()
-
-
-def test_tables_hold_every_operator_without_scripts(open_html: Open, swish: Profile) -> None:
-    opened = open_html(render(swish), java_script_enabled=False)
-    assert opened.page.locator("#operators tbody tr").count() == len(swish.operators)
-    assert opened.page.get_by_text("Scripts are off").is_visible()
+    assert page.page.locator("#operators tbody tr").count() == len(swish.operators)
 
 
 def terminal(found: Profile, width: int, **options: Any) -> str:
@@ -122,15 +109,11 @@ def terminal(found: Profile, width: int, **options: Any) -> str:
 def test_terminal_shows_the_slowest_first_all_on_demand_and_those_that_are_selected(swish: Profile) -> None:
     assert f"The {min(10, len(swish.operators))} slowest of {len(swish.operators)} steps" in terminal(swish, 100)
     assert "Every step" in terminal(swish, 100, everything=True)
+    assert ["kB moved" in terminal(swish, width) for width in (80, 140)] == [False, True]
     steps = STEPS.select("-time", ["where=builtin"]).of(swish.operators)
     assert f"{len(steps)} of {len(swish.operators)} steps, as selected" in terminal(swish, 100, steps=steps)
     assert steps == tuple(sorted(steps, key=lambda step: -step.time_us))
     assert {step.where for step in steps} == {"builtin"}
-
-
-def test_wide_terminals_show_more(swish: Profile) -> None:
-    assert "kB moved" in terminal(swish, 140)
-    assert "kB moved" not in terminal(swish, 80)
 
 
 def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) -> None:
@@ -139,13 +122,8 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) 
 
 
 def test_accelerators_stand_on_the_page_with_their_figures(page: Opened, swish: Profile) -> None:
-    rows = page.page.locator("#accelerators tbody tr")
-    for place, each in enumerate(swish.delegations):
-        cells = rows.nth(place).locator("th, td").all_inner_texts()
-        assert cells[:4] == [
-            each.accelerator.title,
-            f"{100 * each.share:.1f}",
-            f"{each.taken} of {each.operators}",
-            f"{each.kept} of {each.partitions}",
-        ]
-        assert "HARD_SWISH" in cells[5]
+    for place, run in enumerate(swish.delegations):
+        row = page.page.locator("#accelerators tbody tr").nth(place).locator("th, td").all_inner_texts()
+        taken, kept = f"{run.taken} of {run.operators}", f"{run.kept} of {run.partitions}"
+        assert row[:4] == [run.accelerator.title, f"{100 * run.share:.1f}", taken, kept]
+        assert "HARD_SWISH" in row[5]

@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -19,7 +20,7 @@ from advisor.devices.calibration import Calibrated, CalibrationReport, Key, Meas
 from advisor.devices.connections.protocol import Timing
 from advisor.devices.profiles.measurements import Kernel
 from advisor.devices.profiles.runtimes import host_profile
-from advisor.engine.preview import preview
+from advisor.engine.preview import PlanView, preview
 from advisor.engine.question import resolve
 from advisor.reporting.listings import print_calibrated, print_card, print_device
 from advisor.reporting.plan_table import PLAN, print_plan, sentences
@@ -92,58 +93,59 @@ def test_a_measurement_that_contradicts_the_others_is_named(capsys: pytest.Captu
     assert "  small contradicts the others, which expect 2.00 ms: measure it again" in lines
 
 
-def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
-    """Plan a search over one card, with an empty cache."""
-    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
-    return list(sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options}))))
+LARGE, SMALL = "efficientnet_lite4_300", "squeezenet_1.1_227"
 
 
-@pytest.mark.parametrize("width", [80, 110, 180])
-def test_names_stay_whole_below_the_name_of_their_card(width: int) -> None:
-    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
+@pytest.fixture(scope="module")
+def planned() -> PlanView:
+    """The plan of a search over two cards."""
+    return preview(resolve({"candidates": [LARGE, SMALL], "budget": "50ms"}))
+
+
+def shown(view: PlanView, width: int = 80, **options: Any) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
-    print_plan(view, console, every=True)
-    shown = console.export_text().splitlines()
-    names = [line.split()[0] for line in shown if line.startswith(("efficientnet_lite4_300", "squeezenet_1.1_227"))]
-    assert sorted(names) == ["efficientnet_lite4_300", "squeezenet_1.1_227"]
-    assert sum(line.startswith("  weight_int8 ") for line in shown) == 2
+    print_plan(view, console, **options)
+    return console.export_text()
 
 
-def test_each_card_has_one_row_with_its_fastest_form_and_the_cost_of_all() -> None:
-    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
-    console = Console(width=120, record=True, file=io.StringIO())
-    print_plan(view, console)
-    shown = console.export_text()
-    assert [line.split()[:2] for line in shown.splitlines() if line.startswith(("efficientnet", "squeezenet"))] == [
-        ["efficientnet_lite4_300", "int8"],
-        ["squeezenet_1.1_227", "int8"],
-    ]
-    whole = sum(row.price_s for row in view.forecasts if row.configuration.card == "squeezenet_1.1_227")
-    assert show_seconds(whole) in next(line for line in shown.splitlines() if line.startswith("squeezenet"))
-    assert f"The cost is that of all {len(view.forecasts)} forms: --all." in shown
+@pytest.mark.parametrize("width", [80, 180])
+def test_names_stay_whole_below_the_name_of_their_card(planned: PlanView, width: int) -> None:
+    lines = shown(planned, width, every=True).splitlines()
+    assert sorted(line.split()[0] for line in lines if line.startswith((LARGE, SMALL))) == [LARGE, SMALL]
+    assert sum(line.startswith("  weight_int8 ") for line in lines) == 2
 
 
-def test_sorted_rows_have_the_name_of_their_card() -> None:
-    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
-    console = Console(width=80, record=True, file=io.StringIO())
-    print_plan(view, console, shown=PLAN.select("size").of(view.forecasts))
-    shown = console.export_text()
-    assert shown.index("squeezenet_1.1_227 int8") < shown.index("efficientnet_lite4_300 float32")
+def test_each_card_has_one_row_with_its_fastest_form_and_the_cost_of_all(planned: PlanView) -> None:
+    text = shown(planned, 120)
+    rows = [line for line in text.splitlines() if line.startswith((LARGE, SMALL))]
+    assert [row.split()[:2] for row in rows] == [[LARGE, "int8"], [SMALL, "int8"]]
+    whole = sum(row.price_s for row in planned.forecasts if row.configuration.card == SMALL)
+    assert show_seconds(whole) in rows[1]
+    assert f"The cost is that of all {len(planned.forecasts)} forms: --all." in text
 
 
-def test_reasons_that_differ_in_their_figures_alone_are_one_line() -> None:
-    view = preview(resolve({"candidates": ["efficientnet_lite4_300", "squeezenet_1.1_227"], "budget": "50ms"}))
-    slow = [
-        replace(row, filtered=f"predicted {place + 60} ms, under 1 % sure") for place, row in enumerate(view.forecasts)
-    ]
+def test_sorted_rows_have_the_name_of_their_card(planned: PlanView) -> None:
+    text = shown(planned, shown=PLAN.select("size").of(planned.forecasts))
+    assert text.index(f"{SMALL} int8") < text.index(f"{LARGE} float32")
+
+
+def test_reasons_that_differ_in_their_figures_alone_are_one_line(planned: PlanView) -> None:
+    rows = planned.forecasts
+    slow = [replace(row, filtered=f"predicted {place + 60} ms, under 1 % sure") for place, row in enumerate(rows)]
     slow[-1] = replace(slow[-1], filtered="4.9 MB is too large")
-    lines = list(sentences(replace(view, forecasts=tuple(slow))))
+    lines = list(sentences(replace(planned, forecasts=tuple(slow))))
     start = lines.index(f"Filtered: {len(slow)} of {len(slow)} configurations, marked x:")
     first = slow[0].configuration
     assert lines[start + 1 : start + 3] == [
         f"  {len(slow) - 1} x, such as {first.card} {first.variant_name}: predicted 60 ms, under 1 % sure",
         "  1 x 4.9 MB is too large",
     ]
+
+
+def lines_of(monkeypatch: pytest.MonkeyPatch, folder: Path, data: Path, **options: str) -> list[str]:
+    """Plan a search over one card, with an empty cache."""
+    monkeypatch.setenv("ADVISOR_CACHE_DIR", str(folder / "cache"))
+    return list(sentences(preview(resolve({"data": str(data), "candidates": ["mobilenet_v2_1.0_224"], **options}))))
 
 
 def test_boxes_are_counted_in_all_and_in_each_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
