@@ -147,7 +147,7 @@ def _program(home: Path, qemu: str) -> Path:
     return script
 
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.slow]
 
 OUTPUTS = """\
 import importlib.util, json, platform, sys
@@ -168,7 +168,6 @@ print(json.dumps({"machine": platform.machine(), "outputs": found, "timed": time
 """
 
 
-@pytest.mark.integration
 def test_the_agent_times_there_and_outputs_are_those_of_the_host(agent: Path, model: Path, tmp_path: Path) -> None:
     emulated = aarch64_python()
     quantized = tmp_path / "int8.tflite"

@@ -4,7 +4,6 @@ The machine that runs the advisor, as a device.
 """
 
 import math
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,13 +112,6 @@ def test_a_connection_survives_writing_and_changes_no_prediction(tmp_path: Path)
     assert profile.fingerprint() == replace(profile, connection=None).fingerprint()
 
 
-def test_a_copy_of_a_profile_is_the_same_profile(tmp_path: Path) -> None:
-    file = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222}")
-    (tmp_path / "elsewhere").mkdir()
-    copy = shutil.copy(file, tmp_path / "elsewhere")
-    assert read_profile(Path(copy)).fingerprint() == read_profile(file).fingerprint()
-
-
 def test_the_agent_is_not_asked_for_an_accelerator() -> None:
     with pytest.raises(UsageError, match="measures CPU targets only"):
         ConnectionSettings(ssh="board").connect("npu")
@@ -176,12 +168,6 @@ def test_the_arithmetic_of_an_x86_processor_follows_from_its_flags(
     with_cpuinfo(monkeypatch, tmp_path, stated)
     assert host.host_profile().cores[0].core == f"Maker X ({core})"
     assert host.find_core(f"Maker X ({core})") is not None
-
-
-def test_a_board_is_named_by_its_hardware(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    with_cpuinfo(monkeypatch, tmp_path, BOARD_OF_HOST)
-    assert host.processor_name() == "BCM2835"
-    assert host.host_profile().cores[0].max_mhz is None
 
 
 @pytest.mark.parametrize(("text", "remarks"), [(X86, 0), (BOARD_OF_HOST, 1)])
@@ -246,8 +232,3 @@ def test_a_measured_model_is_taken_for_itself_only_where_the_file_computes_as_mu
 
 def test_a_file_that_computes_nothing_has_no_features(found: FileFeatures) -> None:
     assert model_features(replace(found, macs=0), "net", "nets", FeatureTable({}, ())) is None
-
-
-def test_a_damaged_file_is_refused() -> None:
-    with pytest.raises(UsageError):
-        read_features(classifier(32, 4)[:200])

@@ -16,14 +16,14 @@ from advisor.core.quantity import Provenance
 from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.latency.base import fit_base
-from advisor.devices.latency.features import ModelFeatures, features_of
-from advisor.devices.latency.model import estimate, queries_of, queries_of_known
+from advisor.devices.latency.features import features_of
+from advisor.devices.latency.model import estimate, queries_of_known
 from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
 from advisor.devices.prediction import RUNTIME_BYTES, predicted_memory
 from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles, listing, read_profile
-from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, find_core, read_cores
+from advisor.devices.profiles.runtimes import Core, core_named, core_remarks, read_cores
 from advisor.tflite.arena import indirection_bytes
 from advisor.tflite.model import read
 from advisor.tflite.quantization import to_float16
@@ -60,12 +60,6 @@ def test_one_core_has_many_spellings(name: str) -> None:
     assert core_named(name).name == "Cortex-A72"
 
 
-def test_an_unknown_core_is_refused_with_the_nearest_names() -> None:
-    with pytest.raises(UsageError, match=r"unknown core 'Cortex-A74' \(nearest: Cortex-A7.*\)"):
-        core_named("Cortex-A74")
-    assert find_core("Cortex-A74") is None
-
-
 def test_a_profile_with_an_unknown_core_is_refused_at_its_line(tmp_path: Path) -> None:
     path = tmp_path / "own.yaml"
     path.write_text(PROFILE.replace("CORE", "Cortex A53"))
@@ -93,11 +87,6 @@ def test_the_assumed_clock_of_a_core_lies_among_those_of_the_shipped_profiles(pr
     for cluster in (cluster for profile in profiles.values() if profile.origin for cluster in profile.cores):
         clocks.setdefault(core_named(cluster.core), []).append(cluster.max_mhz or 0)
     assert {core.name for core, mhz in clocks.items() if not min(mhz) <= core.mhz <= max(mhz)} == set()
-
-
-def test_every_shipped_profile_uses_known_cores(profiles: Profiles) -> None:
-    shipped = [profile for profile in profiles.values() if profile.origin]
-    assert all(find_core(cluster.core) for profile in shipped for cluster in profile.cores)
 
 
 @pytest.mark.parametrize(
@@ -257,18 +246,3 @@ def test_a_release_that_nobody_ran_is_the_last_one_with_a_wide_interval(releases
         assert np.abs(found.mean - releases.values[-1]).max() < 0.1
         deviations.append(float(np.median(found.deviation)))
     assert deviations[0] < deviations[1]
-
-
-def test_a_network_that_nobody_measured_gets_the_ratio_of_similar_ones(releases: LatencyTable) -> None:
-    index = len(releases.columns) - 1
-    model = ModelFeatures("new", "f1", float(np.exp(20)), float(np.exp(15)), 224, 80)
-    shown, _ = hide(releases, [index])
-    base = fit_base(shown)
-    late, early = (
-        estimate(posterior, queries_of(posterior.base, [model])).mean[0]
-        for posterior in (
-            posterior_of(base, releases.columns[index], NONE, np.zeros(0)),
-            posterior_of(base, releases.columns[7], np.arange(24), releases.values[7]),
-        )
-    )
-    assert FASTER.min() < late - early < FASTER.max()

@@ -181,10 +181,6 @@ def test_a_round_is_cpu_time_where_it_is_known() -> None:
     assert rounds_us(replace(timed([]), details={"blocks": blocks})) == (2.0, 2.0)
 
 
-def test_time_that_other_programs_take_does_not_count() -> None:
-    assert rounds_us(timed([9000, 9000, 1000], cpu_ns=[2000])) == (2.0, 2.0)
-
-
 @pytest.mark.parametrize(
     ("details", "expected"),
     [({"min_ms": 0.9}, (1000.0, 900.0)), ({"min_ms": 0.2}, (1000.0, 200.0)), ({}, (1000.0, 1000.0))],
@@ -196,48 +192,35 @@ def test_a_tool_without_rounds_gives_its_median_and_its_shortest_run(
     assert rounds_us(found) == pytest.approx(expected)
 
 
-class Unsteady:
-    """This machine, where the rounds of the first file differ and those of the others do not, whatever else runs."""
+class Disturbed:
+    """A device that is disturbed while it runs the first file, and not while it runs the others."""
 
     label = "host"
 
-    def __init__(self) -> None:
-        self._disturbed: Path | None = None
+    def __init__(self, rounds_ns: list[int], **changes: Any) -> None:
+        self._first, self._others = replace(timed(rounds_ns), **changes), timed([1000] * 3)
+        self._disturbed = ""
 
     def measure(self, job: Any) -> tuple[Timing, ...]:
-        found = HostConnection().measure(job)
-        self._disturbed = self._disturbed or found[0].model
-        return tuple(self._with_rounds(one) for one in found)
-
-    def _with_rounds(self, one: Timing) -> Timing:
-        rounds = timed(
-            [1000, 1000, *[4000 if self._disturbed and one.model.name == self._disturbed.name else 1000] * 3]
+        self._disturbed = self._disturbed or job.models[0].name
+        return tuple(
+            replace(self._first if model.name == self._disturbed else self._others, model=model) for model in job.models
         )
-        return Timing(one.model, 1, 1.0, 8, 1.0, 1.0, one.runtime, details={"blocks": rounds.details["blocks"]})
 
 
-@pytest.mark.integration
-@pytest.mark.usefixtures("one_round")
-def test_a_kernel_whose_rounds_differ_is_left_out_with_one_line(tmp_path: Path) -> None:
-    (found,) = timed_here(LARGER, tmp_path, connection=Unsteady())
-    assert "ADD 64 x 8, float32: the rounds differ by a factor of 4.0" in found.left_out
-    assert SMALL[0] not in {kernel.work for kernel in found.kernels}
-
-
-class Waiting(Unsteady):
-    """This machine, where the threads of the first file wait for a processor, and those of the others do not."""
-
-    def _with_rounds(self, one: Timing) -> Timing:
-        waited = self._disturbed is not None and one.model.name == self._disturbed.name
-        return replace(one, details=timed([1000] * 3).details, cpu_ms=None, waited_share=0.45 * waited)
-
-
-@pytest.mark.integration
-@pytest.mark.usefixtures("one_round")
-def test_a_kernel_that_waited_for_a_processor_is_left_out_with_one_line(tmp_path: Path) -> None:
-    two = replace(host_profile().target("cpu-x1"), threads=2)
-    (found,) = time_kernels(Waiting(), two, [(work, "float32") for work in LARGER], tmp_path, silent)
-    assert found.left_out == ("ADD 64 x 8, float32: its threads waited 45% of the time for a processor",)
+@pytest.mark.parametrize(
+    ("connection", "reason"),
+    [
+        (Disturbed([1000, 1000, 4000, 4000, 4000]), "the rounds differ by a factor of 4.0"),
+        (Disturbed([1000] * 3, waited_share=0.45), "its threads waited 45% of the time for a processor"),
+    ],
+)
+def test_a_kernel_that_was_disturbed_is_left_out_with_one_line(
+    tmp_path: Path, connection: Disturbed, reason: str
+) -> None:
+    (part,) = timed_here(LARGER, tmp_path, connection=connection)
+    assert part.left_out == (f"ADD 64 x 8, float32: {reason}",)
+    assert len(part.kernels) == len(LARGER) - 1
 
 
 NAME = "mobilenet_v2_1.0_224"

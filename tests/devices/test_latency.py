@@ -27,7 +27,7 @@ from advisor.devices.latency.posterior import (
 from advisor.devices.latency.table import Column, LatencyTable, ModelSpace, reference_of, silicon, target_vector
 from advisor.devices.profiles import Profiles
 from benchmarks.latency_protocols.regimes import Scored, by_regime, calibrate, calibration_of
-from benchmarks.latency_protocols.validation import cross_validate, fold_of, hide, subset
+from benchmarks.latency_protocols.validation import cross_validate, hide, subset
 
 
 def made_table(targets: int = 12, models: int = 24, seed: int = 0, *, noise: float = 0.01) -> LatencyTable:
@@ -62,6 +62,7 @@ def base(made: LatencyTable) -> Base:
     return fit_base(made)
 
 
+@settings(max_examples=25)
 @given(arrays(float, (9, 10), elements=st.floats(-30, 30)), st.lists(st.sampled_from("abc"), min_size=9, max_size=9))
 def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -> None:
     gram = ModelSpace(features, families).within()
@@ -96,56 +97,26 @@ def test_a_hidden_target_is_predicted_from_five_models(made: LatencyTable) -> No
     assert np.median(np.abs(errors)) < 0.05
 
 
-def test_more_anchors_narrow_the_deviation(made: LatencyTable, base: Base) -> None:
-    hidden = np.array([20, 21, 22])
-    deviations = []
-    for count in (1, 5, 15):
-        seen = np.arange(count)
-        values = base.filled[0, seen]
-        posterior = posterior_of(base, made.columns[0], seen, values, excluded=[0])
-        deviations.append(estimate(posterior, queries_of_known(base, hidden)).deviation.mean())
-    assert deviations[0] > deviations[1] > deviations[2]
-
-
-def test_shares_of_resemblance_sum_to_one_and_leave_the_target_out(made: LatencyTable, base: Base) -> None:
-    posterior = posterior_of(base, made.columns[4], np.arange(6), base.filled[4, :6], excluded=[4])
-    assert posterior.shares.sum() == pytest.approx(1)
-    assert posterior.shares[4] == 0
-
-
 def test_a_copy_of_a_target_resembles_it(made: LatencyTable, base: Base) -> None:
     posterior = posterior_of(base, made.columns[4], np.arange(8), base.filled[4, :8] + 1.5)
+    assert posterior.shares.sum() == pytest.approx(1)
     assert int(np.argmax(posterior.shares)) == 4
     predicted = estimate(posterior, queries_of_known(base, np.arange(8, 24))).mean
     assert np.abs(predicted - base.filled[4, 8:] - 1.5).max() < 0.1
 
 
-def test_a_level_shift_of_the_measurements_shifts_the_prediction(made: LatencyTable, base: Base) -> None:
-    queries = queries_of_known(base, np.arange(10, 24))
-    first, second = (
-        estimate(posterior_of(base, made.columns[2], np.arange(6), base.filled[2, :6] + shift, excluded=[2]), queries)
-        for shift in (0.0, 0.7)
-    )
-    assert np.allclose(second.mean - first.mean, 0.7, atol=0.05)
-
-
-def test_a_model_far_outside_says_so_and_widens(made: LatencyTable, base: Base) -> None:
+def test_a_model_far_outside_says_so_and_a_far_smaller_one_may_be_faster_but_not_slower(
+    made: LatencyTable, base: Base
+) -> None:
     posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
-    traits = Traits()
-    near, far = (ModelFeatures("new", "other", macs, 3e6, 224, 80, traits) for macs in (np.exp(20), np.exp(30)))
-    found = estimate(posterior, queries_of(base, [near, far]))
+    assert posterior.shares[0] == 0
+    models = [ModelFeatures("new", "other", np.exp(size), 3e6, 224, 80, Traits()) for size in (20, 30, 9)]
+    found = estimate(posterior, queries_of(base, models))
     assert found.outside[0] == 0
-    assert found.outside[1] > 1
+    assert found.outside[1:].min() > 1
     assert found.deviation[1] > 2 * found.deviation[0]
     assert found.above[1] > 2 * found.above[0]
-
-
-def test_a_model_far_below_the_measured_ones_may_be_faster_but_not_slower(made: LatencyTable, base: Base) -> None:
-    posterior = posterior_of(base, made.columns[0], np.arange(10), base.filled[0, :10], excluded=[0])
-    near, tiny = (ModelFeatures("new", "other", macs, 3e6, 224, 80, Traits()) for macs in (np.exp(18), np.exp(9)))
-    found = estimate(posterior, queries_of(base, [near, tiny]))
-    assert found.outside[1] > 1
-    assert found.deviation[1] > 1.5 * found.above[1]
+    assert found.deviation[2] > 1.5 * found.above[2]
 
 
 def test_support_tells_known_models_from_their_family_and_from_strangers(made: LatencyTable, base: Base) -> None:
@@ -156,23 +127,14 @@ def test_support_tells_known_models_from_their_family_and_from_strangers(made: L
     assert [SUPPORT[code] for code in found.support] == ["model", "family", "none"]
 
 
-def test_anchors_are_among_the_candidates_and_differ(made: LatencyTable, base: Base) -> None:
+def test_anchors_are_among_the_candidates_and_a_dear_one_gives_way_to_a_cheap_one(
+    made: LatencyTable, base: Base
+) -> None:
     chosen = choose(base, made.columns[0], range(4, 20), 5)
-    assert len(set(chosen)) == 5
-    assert set(chosen) <= set(range(4, 20))
-    assert choose(base, made.columns[0], [1, 2], 5) in ((1, 2), (2, 1))
-
-
-def test_a_dear_anchor_gives_way_to_a_cheap_one(made: LatencyTable, base: Base) -> None:
+    assert len(set(chosen) & set(range(4, 20))) == 5
+    assert set(choose(base, made.columns[0], [1, 2], 5)) == {1, 2}
     first = choose(base, made.columns[0], range(24), 1)[0]
     assert choose(base, made.columns[0], range(24), 1, {first: 1000.0})[0] != first
-
-
-def test_nothing_hidden_reaches_a_fold(made: LatencyTable) -> None:
-    shown, left = hide(made, [0, 5], [2, 3])
-    assert {0, 5}.isdisjoint(left)
-    assert np.isnan(shown.values[:, [2, 3]]).all()
-    assert len(shown.columns) == len(left) == len(made.columns) - 2
 
 
 def test_cross_validation_never_predicts_what_it_has_seen(made: LatencyTable) -> None:
@@ -242,11 +204,6 @@ def test_an_unknown_source_is_judged_by_sources_not_by_their_rows() -> None:
     assert calibration_of("hash", {same: errors}).quantile(same, 0.7) == 0
 
 
-def test_without_errors_of_unmeasured_targets_there_is_no_calibration() -> None:
-    with pytest.raises(ValueError, match="no measurements"):
-        calibration_of("hash", {})
-
-
 def test_the_reference_is_the_worst_of_what_is_missing() -> None:
     known = Column("d1", "x", "float32", "tflite", "2.17.0", "cpu", "s1", core="Cortex-A72")
     cases = {
@@ -286,17 +243,39 @@ def test_a_reference_that_measured_the_same_models_counts_more(made: LatencyTabl
     assert shares[-1] < 0.1 * shares[-2]
 
 
-def test_an_accelerator_outside_the_known_generations_is_beyond_them(table: LatencyTable) -> None:
-    column = next(c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32"))
-    none, base = np.array([], dtype=np.intp), fit_base(table)
-    excluded = [i for i, c in enumerate(table.columns) if c.silicon == column.silicon]
-    beyond = {
-        generation: posterior_of(
-            base, replace(column, silicon="new", speed=(generation,)), none, np.zeros(0), excluded=excluded
-        ).beyond
-        for generation in (66.0, 75.0, 85.0)
-    }
-    assert beyond == {66.0: True, 75.0: False, 85.0: True}
+@pytest.fixture(scope="module")
+def shipped_npus(table: LatencyTable) -> LatencyTable:
+    """The shipped targets that are NPUs."""
+    return subset(table, np.flatnonzero([column.kind == "npu" for column in table.columns]))
+
+
+def index_of_the_galaxy(table: LatencyTable) -> int:
+    """Return the column of the Galaxy S24's NPU."""
+    return [(c.device, c.runtime, c.precision) for c in table.columns].index(("galaxy-s24", "tflite", "float32"))
+
+
+def test_an_accelerator_outside_the_known_generations_is_beyond_them(shipped_npus: LatencyTable) -> None:
+    column = shipped_npus.columns[index_of_the_galaxy(shipped_npus)]
+    none, base = np.array([], dtype=np.intp), fit_base(shipped_npus)
+    excluded = [i for i, c in enumerate(shipped_npus.columns) if c.silicon == column.silicon]
+    strangers = [replace(column, silicon="new", speed=(generation,)) for generation in (66.0, 75.0, 85.0)]
+    posteriors = [posterior_of(base, stranger, none, np.zeros(0), excluded=excluded) for stranger in strangers]
+    assert [posterior.beyond for posterior in posteriors] == [True, False, True]
+
+
+def test_an_npu_that_nobody_measured_is_placed_by_its_generation(shipped_npus: LatencyTable) -> None:
+    index = index_of_the_galaxy(shipped_npus)
+    column = shipped_npus.columns[index]
+    shown, _ = hide(shipped_npus, [i for i, c in enumerate(shipped_npus.columns) if c.silicon == column.silicon])
+    measured = np.flatnonzero(~np.isnan(shipped_npus.values[index]))
+    base = fit_base(shown)
+
+    def error(of: Column) -> float:
+        posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
+        found = estimate(posterior, queries_of_known(base, measured))
+        return float(np.median(np.abs(np.expm1(found.mean - shipped_npus.values[index, measured]))))
+
+    assert error(column) < error(replace(column, speed=()))
 
 
 def test_a_calibration_reads_back(tmp_path: Path) -> None:
@@ -312,11 +291,6 @@ def test_a_damaged_or_missing_calibration_is_refused(tmp_path: Path, content: st
         (tmp_path / CALIBRATION_FILE).write_text(content)
     with pytest.raises(UsageError, match=CALIBRATION_FILE):
         read_calibration(tmp_path)
-
-
-@given(st.text(), st.integers(1, 1000))
-def test_folds_are_within_their_number(name: str, folds: int) -> None:
-    assert 0 <= fold_of(name, folds) < folds
 
 
 def test_silicon_of_one_design_is_one(profiles: Profiles) -> None:
@@ -342,27 +316,10 @@ def test_a_hexagon_is_known_by_its_generation_and_other_accelerators_by_nothing(
     assert target_vector(*profiles.select("coral-usb"), "int8") is None
 
 
-def test_an_npu_that_nobody_measured_is_placed_by_its_generation(table: LatencyTable) -> None:
-    column = next(c for c in table.columns if (c.device, c.runtime, c.precision) == ("galaxy-s24", "tflite", "float32"))
-    index = table.columns.index(column)
-    hidden = [i for i, c in enumerate(table.columns) if c.silicon == column.silicon]
-    shown, _ = hide(table, hidden)
-    measured = np.flatnonzero(~np.isnan(table.values[index]))
-    base = fit_base(shown)
-
-    def error(of: Column) -> float:
-        posterior = posterior_of(base, of, np.array([], dtype=np.intp), np.zeros(0))
-        found = estimate(posterior, queries_of_known(base, measured))
-        return float(np.median(np.abs(np.expm1(found.mean - table.values[index, measured]))))
-
-    assert error(column) < error(replace(column, speed=()))
-
-
 @pytest.mark.parametrize(
     ("chances", "measured", "chosen"),
     [
         ([0.95, 0.6, 0.4], [False, False, False], 1),  # 8 points with 0.6, 10 points with 0.4
-        ([0.95, 0.6, 0.3], [False, False, False], 1),
         ([0.95, 0.6, 0.5], [False, False, False], 2),
         ([0.95, 0.6, 0.5], [False, False, True], 1),
         ([0.2, 0.0, 0.0], [False, False, False], 0),  # no pick yet
@@ -413,11 +370,8 @@ def test_traits_follow_from_the_operators() -> None:
     assert traits_of_operators({}).values == (0, 0, 0, 0, 0, 0)
 
 
-@settings(max_examples=30)
-@given(
-    st.sampled_from(["macs", "params", "input_size", "layers"]),
-    st.sampled_from([0.0, -1.0, float("nan"), float("inf")]),
-)
+@pytest.mark.parametrize("field", ["macs", "params", "input_size", "layers"])
+@pytest.mark.parametrize("value", [0.0, -1.0, float("nan"), float("inf")])
 def test_impossible_features_are_refused(field: str, value: float) -> None:
     counts = {"macs": 3e8, "params": 3e6, "input_size": 224, "layers": 70.0}
     with pytest.raises(UsageError, match="net"):

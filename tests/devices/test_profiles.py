@@ -88,36 +88,6 @@ def test_throughput_and_fallbacks_are_flagged(profiles: Profiles) -> None:
     assert ("squeezenet_1.1_224", "float32") in {(row.model, row.precision) for row in fallen}
 
 
-def test_a_release_is_a_target(profiles: Profiles) -> None:
-    versions = {t.name: t.version for t in profiles["galaxy-s24"].targets if t.runtime == "qnn"}
-    assert versions == {"qnn-npu": "2.50.0", "qnn-npu-2.42": "2.42.0"}
-    figures = {
-        (row.target, row.model)
-        for row in profiles["galaxy-s24"].measurements
-        if row.model.startswith("efficientnet_b4") and row.target.startswith("qnn")
-    }
-    # Release 0.46 measured EfficientNet-B4 at 224 pixels.
-    assert figures == {("qnn-npu", "efficientnet_b4_380"), ("qnn-npu-2.42", "efficientnet_b4_224")}
-
-
-def test_the_jobs_of_sa7255p_are_its_own(profiles: Profiles) -> None:
-    slow = {r.model: r.latency_ms for r in profiles["qualcomm-sa7255p"].measurements if r.target == "tflite-npu-2.42"}
-    fast = {r.model: r.latency_ms for r in profiles["arduino-ventuno-q"].measurements if r.target == "tflite-npu"}
-    assert profiles["arduino-ventuno-q"].soc == "Qualcomm QCS8275"
-    assert "qualcomm-qcs8275" not in profiles
-    assert slow["dla102x_224"] > 2 * fast["dla102x_224"]
-
-
-def test_pis_and_pixels_have_litert_targets(profiles: Profiles) -> None:
-    named = [profile for name, profile in profiles.items() if name.startswith(("raspberry-pi", "pixel"))]
-    assert len(named) == 13
-    for profile in named:
-        targets = {target.name: target for target in profile.targets}
-        for threads in (1, 4) if profile.name != "raspberry-pi-zero-w" else (1,):
-            target = targets[f"tflite-cpu-x{threads}"]
-            assert (target.runtime, target.threads, target.precisions) == ("tflite", threads, ("float32", "int8"))
-
-
 def test_no_board_that_runs_tflite_files_means_another_runtime(profiles: Profiles) -> None:
     for profile in profiles.values():
         if any(target.runtime == "tflite" for target in profile.targets):
@@ -286,9 +256,7 @@ def test_cores_that_contradict_the_soc_are_refused(tmp_path: Path, core: str, co
 
 
 def test_a_vendors_name_of_a_core_means_its_design(tmp_path: Path) -> None:
-    text = PROFILE.replace("Maker M1", "Qualcomm Snapdragon 855").replace(
-        "Cortex-A53, count: 4", "Cortex-A76, count: 4"
-    )
+    text = PROFILE.replace("Maker M1", "Qualcomm Snapdragon 855").replace("Cortex-A53", "Cortex-A76")
     assert checked_profile(write(tmp_path, text)).name == "gadget"
 
 
