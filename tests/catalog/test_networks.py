@@ -144,22 +144,6 @@ def test_a_network_carries_torchvisions_module_names(name: str) -> None:
     assert {layer.name for layer in layers_with_weights(built(name))} == set(TORCH_MODULES[name])
 
 
-def test_slims_normalization_has_no_gamma_and_stands_under_its_convolution() -> None:
-    model = built("inception_v1_224")
-    convolution = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3")
-    norm = model.get_layer("Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm")
-    assert [weight.name for weight in convolution.weights] == ["kernel"]
-    assert [weight.name for weight in norm.weights] == ["beta", "moving_mean", "moving_variance"]
-
-
-def test_inception_v2_begins_with_a_biased_separable_convolution() -> None:
-    model = built("inception_v2_224")
-    depthwise, pointwise = (model.get_layer(f"Conv2d_1a_7x7.{half}") for half in ("depthwise", "pointwise"))
-    assert depthwise.kernel.shape == (7, 7, 3, 8)
-    assert [weight.shape for weight in pointwise.weights] == [(1, 1, 24, 64), (64,)]
-    assert "Conv2d_1a_7x7.BatchNorm" not in {layer.name for layer in model.layers}
-
-
 @pytest.mark.parametrize(
     ("architecture", "arguments", "size", "original", "options"),
     [

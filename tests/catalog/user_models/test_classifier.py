@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,33 +17,6 @@ from tests.measurement.small_models import OPERATORS, Builder, classifier as sma
 pytestmark = pytest.mark.integration
 
 IMAGE = np.random.default_rng(0).normal(size=(1, SIZE, SIZE, 3)).astype(np.float32)
-
-
-@pytest.fixture(scope="module")
-def model() -> Any:
-    return network()
-
-
-@pytest.fixture(scope="module")
-def converted(model: Any) -> bytes:
-    return tflite(model)
-
-
-def test_the_named_file_computes_what_the_model_does_for_one_image(model: Any, converted: bytes) -> None:
-    from ai_edge_litert.interpreter import Interpreter
-
-    assert classifier.shape_of(converted, "net") == (SIZE, CLASSES)
-    named = classifier.named(converted, "net", softmax=False)
-    assert run(named, IMAGE)["probabilities"] == pytest.approx(np.asarray(model(IMAGE)), abs=1e-6)
-    (entry,) = Interpreter(model_content=named).get_input_details()
-    assert entry["shape_signature"].tolist() == entry["shape"].tolist() == [1, SIZE, SIZE, 3]
-
-
-def test_logits_get_a_softmax() -> None:
-    logits = network(activation=None)
-    named = classifier.named(tflite(logits), "net", softmax=True)
-    scores = np.exp(np.asarray(logits(IMAGE), np.float64))
-    assert run(named, IMAGE)["probabilities"] == pytest.approx(scores / scores.sum(), abs=1e-6)
 
 
 @pytest.mark.parametrize("head", ["dense", "convolution"])
@@ -100,6 +72,6 @@ def test_what_is_no_float_classifier_of_a_square_image_is_refused(
 
 
 @pytest.mark.parametrize("kept", [0, 7, 100, 2000])
-def test_a_damaged_file_is_refused(converted: bytes, kept: int) -> None:
+def test_a_damaged_file_is_refused(kept: int) -> None:
     with pytest.raises(UsageError, match="net"):
-        classifier.shape_of(converted[:kept], "net")
+        classifier.shape_of(small_classifier(SIZE)[:kept], "net")

@@ -94,12 +94,6 @@ def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -
     assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
 
 
-def test_an_image_in_nhwc_needs_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
-    turn = helper.make_node("Transpose", ["pixels"], ["image"], perm=[0, 3, 1, 2])
-    model = converted(network((1, SIDE, SIDE, 3), nodes=(turn, *NODES), inputs=("pixels",)), tmp_path)
-    assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
-
-
 def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
     found = kinds(converted(shuffled(), tmp_path))
     assert found.count("HARD_SWISH") == 1
@@ -112,18 +106,6 @@ def test_blocks_with_attention_compute_the_same(onnx2tf: None, tmp_path: Path, m
     assert conversion is not None
     assert (conversion.images, conversion.agreement) == (32, 1.0)
     assert conversion.difference < 1e-5
-
-
-def test_an_old_operator_set_is_taken(onnx2tf: None, tmp_path: Path) -> None:
-    nodes = (NODES[0], helper.make_node("Clip", ["c1"], ["r1"], min=0.0, max=6.0), *NODES[2:])
-    assert "RELU6" not in kinds(converted(network(nodes=nodes, opset=9), tmp_path))
-
-
-def test_a_convolution_may_be_the_classifier(onnx2tf: None, tmp_path: Path) -> None:
-    nodes = (*NODES[:4], helper.make_node("Conv", ["p", "k"], ["scores"]))
-    model = network(nodes=nodes, more=(weights("k", CLASSES, 8, 1, 1),))
-    model.graph.output[0].CopyFrom(helper.make_tensor_value_info("scores", 1, [1, CLASSES, 1, 1]))
-    assert converted(model, tmp_path).outputs[0].elements == CLASSES
 
 
 def test_a_transpose_that_is_needed_is_counted_with_its_share(onnx2tf: None, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from advisor import catalog
 from advisor.catalog.user_models import handles
-from advisor.catalog.user_models.handles import LocalModel, folder_sha256, local_source
+from advisor.catalog.user_models.handles import folder_sha256, local_source
 from advisor.core.errors import StageError, UsageError
 from advisor.downloads.files import Unavailable
 from advisor.isolation import CallLimits
@@ -106,14 +106,6 @@ def test_an_answer_that_is_no_sound_archive_is_refused(
         handles.download(shelf.url + HANDLE, 9_000_000)
 
 
-def test_an_absolute_path_is_one_of_the_folder(hub: None, shelf: Shelf, tmp_path: Path) -> None:
-    outside = tmp_path / "escaped"
-    shelf.put(ASKED, packed({str(outside): b"x", **FILES}))
-    with pytest.raises(StageError, match="tensorflow-hub: "):
-        handles.download(shelf.url + HANDLE)
-    assert not outside.exists()
-
-
 @pytest.fixture(scope="module")
 def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SavedModel as the hub has one."""
@@ -163,12 +155,6 @@ def test_without_the_package_the_extra_and_another_way_are_named(shelf: Shelf, m
         pytest.fail("it was resolved")
     assert "advisor catalog add FOLDER" in raised.value.hint
     assert shelf.requests == []
-
-
-def test_a_folder_needs_no_package(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(handles, "PACKAGE", "tensorflow_hub_that_is_missing")
-    with local_source(saved) as found:
-        assert found == LocalModel(saved)
 
 
 def test_the_hash_of_a_folder_is_that_of_its_names_and_contents(tmp_path: Path) -> None:

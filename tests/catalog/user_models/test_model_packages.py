@@ -133,16 +133,13 @@ def two(key: str, kind: str) -> Change:
     return lambda program: program["graph_module"]["signature"][key].append(spec)
 
 
-def test_a_sound_archive_tells_its_input_and_the_pytorch_that_wrote_it(tmp_path: Path) -> None:
-    found = read(write(tmp_path / "net.pt2", members()))
-    assert (found.side, found.torch) == (32, "2.13.0+cpu")
-
-
 def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_code(tmp_path: Path) -> None:
     def with_code(program: Program) -> None:
         program["guards_code"] = ["__import__('os').system('true')"]
         program["graph_module"]["treespec_namedtuple_fields"] = {"somebody.Result": ["scores"]}
 
+    found = read(write(tmp_path / "net.pt2", members()))
+    assert (found.side, found.torch) == (32, "2.13.0+cpu")
     copy = tmp_path / "copy.pt2"
     write_copy(write(tmp_path / "net.pt2", {**members(with_code), "extra/notes": b"text"}), copy)
     with zipfile.ZipFile(copy) as archive:
@@ -180,7 +177,7 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
     [
         (node(target="torch.os.system"), "calls torch.os.system, which is no operator"),
         (node(target="torch.hub.load"), "calls torch.hub.load"),
-        (node(target="math.os"), "calls math.os"),
+        (node(target="torch.ops.higher_order.wrap_with_autocast"), "no operator of PyTorch's ATen library"),
         (node(target="torch.ops.aten.from_file.default"), "from_file"),
         (node(target="torch.ops.torchvision.nms.default"), "calls torch.ops.torchvision.nms.default"),
         (node(target="torch.ops.quantized_decomposed.quantize_per_tensor.default"), "it is quantized"),
@@ -203,15 +200,6 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
 def test_another_program_is_refused_with_the_reason(tmp_path: Path, change: Change, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         read(write(tmp_path / "net.pt2", members(change)))
-
-
-def test_a_part_that_runs_in_another_precision_is_refused_with_the_call_that_writes_it_out(tmp_path: Path) -> None:
-    def in_autocast(edited: Program) -> None:
-        edited["graph_module"]["graph"]["nodes"][0]["target"] = "torch.ops.higher_order.wrap_with_autocast"
-
-    with pytest.raises(UsageError, match="no operator of PyTorch's ATen library") as refused:
-        read(write(tmp_path / "net.pt2", members(in_autocast)))
-    assert "program.run_decompositions({})" in (refused.value.hint or "")
 
 
 @pytest.mark.parametrize(

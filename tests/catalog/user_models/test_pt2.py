@@ -96,27 +96,6 @@ def test_every_operator_is_a_layer_with_the_name_of_its_weights(program: Path) -
     assert set(layers[-1].inputs) <= set(named)
 
 
-@pytest.mark.parametrize("change", ["training", "float16", "two inputs", "open batch"])
-def test_what_pytorch_writes_of_another_model_is_refused(program: Path, tmp_path: Path, change: str) -> None:
-    import torch
-
-    network, size, shapes = module(torch).eval(), (1, 3, SIZE, SIZE), None
-    images: tuple[Any, ...] = (torch.zeros(size),)
-    if change == "training":
-        network = network.train()
-    if change == "float16":
-        network, images = network.half(), (images[0].half(),)
-    if change == "two inputs":
-        network, images = _Pair(torch, network), (*images, torch.zeros(size))
-    if change == "open batch":
-        images, shapes = (torch.zeros(2, *size[1:]),), ({0: torch.export.Dim("batch")},)
-    file = tmp_path / "other.pt2"
-    torch.export.save(torch.export.export(network, images, dynamic_shapes=shapes), str(file))
-    said = {"training": "training mode", "float16": "float16", "two inputs": "2 inputs", "open batch": "sizes open"}
-    with pytest.raises(UsageError, match=said[change]):
-        TorchProgram(file)
-
-
 class _Harmful:
     """A pickle that makes a file when it is read."""
 
@@ -149,18 +128,6 @@ def test_what_another_pytorch_wrote_is_refused_with_both_versions(program: Path,
     file = write(tmp_path / "later.pt2", members(later))
     with pytest.raises(UsageError, match=r"PyTorch 9\.1 wrote it, and PyTorch .* cannot read it: .*[Vv]ersion"):
         TorchProgram(file)
-
-
-def _Pair(torch: Any, network: Any) -> Any:
-    class Pair(torch.nn.Module):  # type: ignore[misc]
-        def __init__(self) -> None:
-            super().__init__()
-            self.network = network
-
-        def forward(self, one: Any, two: Any) -> Any:
-            return self.network(one + two)
-
-    return Pair()
 
 
 def test_without_pytorch_the_extra_and_another_way_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

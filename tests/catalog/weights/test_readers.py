@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.catalog.weights import mapping
 from advisor.catalog.weights.readers import FORMATS, read
@@ -41,6 +41,7 @@ def message(*entries: tuple[int, int | bytes]) -> bytes:
 
 
 @pytest.mark.parametrize("format_name", ["caffemodel", "graphdef", "onnx"])
+@settings(max_examples=30)
 @given(data=st.binary(max_size=200))
 def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, format_name: str, data: bytes) -> None:
     path = tmp_path_factory.getbasetemp() / "any"
@@ -239,7 +240,7 @@ def test_a_quantized_tflite_is_brought_back_to_the_values_that_the_runtime_uses(
 
 
 @needs_models
-@pytest.mark.parametrize("kept", [0, 7, 8, 100, 10_000, 400_000])
+@pytest.mark.parametrize("kept", [7, 10_000])
 def test_a_truncated_tflite_is_a_clear_error(tmp_path: Path, kept: int) -> None:
     (tmp_path / "m.tflite").write_bytes(QUANTIZED.read_bytes()[:kept])
     with pytest.raises(WeightsError, match=r"m\.tflite"):

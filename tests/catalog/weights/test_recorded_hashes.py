@@ -19,6 +19,7 @@ from tests.makers.weights import CONTENT, MEMBER, card, home, sha256, tarball
 pytestmark = pytest.mark.integration
 
 KNOWN: dict[str, dict[str, Any]] = {
+    "sha256": {"sha256": sha256(CONTENT)},
     "md5": {"md5": hashlib.md5(CONTENT).hexdigest()},
     "sha384": {"sha384": hashlib.sha384(CONTENT).hexdigest()},
     "sha256_prefix": {"sha256_prefix": sha256(CONTENT)[:8]},
@@ -37,6 +38,7 @@ def test_a_file_is_fetched_checked_and_found_again_by_whatever_hash_is_published
     source = known_by(shelf.put("/tiny.h5", CONTENT), KNOWN[kind])
     found = fetch(card(source), options)
     assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
+    assert (found.source, found.format) == (source.url, "keras_h5")
     seen = len(shelf.requests)
     assert fetch(card(source), options).source == "cache"
     assert len(shelf.requests) == seen
@@ -65,6 +67,8 @@ def test_another_file_is_refused_with_both_hashes(shelf: Shelf, options: FetchOp
     assert expected in raised.value.message
     assert hashlib.new(algorithm, OTHER).hexdigest() in raised.value.message
     assert locate(card(source), options) is None
+    files = [path for path in options.cache_root.rglob("*") if path.is_file()]
+    assert OTHER in [path.read_bytes() for path in files], "what came is not deleted"
 
 
 def test_what_passes_for_a_prefix_later_but_is_another_file_is_refused(shelf: Shelf, options: FetchOptions) -> None:
