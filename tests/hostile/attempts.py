@@ -2,11 +2,8 @@
 
 import random
 import re
-import shutil
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from tests.hostile.damages import WHOLE, Damage, text, wrong_types
 
@@ -25,55 +22,6 @@ HANG = "hang"
 _STEERING = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
-class Said(Protocol):
-    """What a command left."""
-
-    @property
-    def code(self) -> int: ...
-    @property
-    def out(self) -> str: ...
-    @property
-    def err(self) -> str: ...
-
-
-class Command(Protocol):
-    """Runs ``advisor ARGUMENTS``; raises TimeoutError if it does not end in time."""
-
-    def __call__(self, *arguments: str) -> Said: ...
-
-
-@dataclass(frozen=True)
-class Attempt:
-    """One command on one damaged folder."""
-
-    file: str  # the damaged document
-    kind: str  # how it is damaged
-    label: str  # the kind, and the place of a wrong value
-    code: int | None  # the exit code; None if the command did not end
-    faults: tuple[str, ...]  # what is wrong with what it said, see :func:`faults`
-    err: str = ""  # its error output
-
-
-def attempts(advisor: Command, run: Path, folder: Path, command: str) -> Iterator[Attempt]:
-    """Run a command, a key of :data:`COMMANDS`, on a copy of a run folder with each damage of each document.
-
-    ``advisor`` runs it in the parent of ``folder``, which takes the copies.
-    """
-    copied = folder / "damaged"
-    places = {"RUN": str(copied), "OTHER": str(run), "report": str(folder / "report")}
-    first, *rest = COMMANDS[command]
-    for file, kind, label, damage in damages(run):
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(run, copied, symlinks=True)
-        damage(copied / file)
-        try:
-            said = advisor(first, *(places.get(word, word) for word in rest))
-        except TimeoutError as error:
-            yield Attempt(file, kind, label, None, (HANG,), str(error))
-        else:
-            yield Attempt(file, kind, label, said.code, faults(said.code, said.out, said.err), said.err)
-
-
 def faults(code: int, out: str, err: str) -> tuple[str, ...]:
     """Return what is wrong with what a command said, in a word or two each."""
     found = {
@@ -85,11 +33,11 @@ def faults(code: int, out: str, err: str) -> tuple[str, ...]:
     return tuple(name for name, wrong in found.items() if wrong)
 
 
-def damages(run: Path) -> Iterator[tuple[str, str, str, Damage]]:
-    """Yield document, kind, label and damage."""
+def damages(run: Path) -> Iterator[tuple[str, str, Damage]]:
+    """Yield the name of a document of a run folder, what is damaged, and the damage."""
     for file in sorted(path for path in run.iterdir() if path.suffix in (".json", ".jsonl", ".yaml")):
-        for kind, damage in WHOLE.items():
-            yield file.name, kind, kind, damage
+        for label, damage in WHOLE.items():
+            yield file.name, label, damage
         wrong = list(wrong_types(file))
         for label, content in random.Random(file.name).sample(wrong, min(SAMPLE, len(wrong))):
-            yield file.name, f"value {label.partition(' = ')[2]}", label, text(content)
+            yield file.name, label, text(content)

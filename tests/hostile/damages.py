@@ -18,6 +18,14 @@ WRONG: tuple[Any, ...] = (
 )  # fmt: skip
 
 
+BROKEN = (
+    "", "\0", "\ufeff", "\udc80", "a" * 200_000, "\x1b[31m", "{", "[" * 50_000, "&a [*a]", "!!python/name:os.system x",
+    "190:20:30", "9" * 5000, "1e400", ".inf", "nan", "../../etc/passwd", "/dev/zero", "\u202e", "{{7*7}}", "'", '"',
+    ",", "\r", "\n\n", "\t", "-1", "a: !!timestamp x", "<<: {a: 1}", "? [a]", "%TAG", "---\n---",
+)  # fmt: skip
+"""Texts that break a document, a table, a message or a request."""
+
+
 def text(content: str) -> Damage:
     """Put a text in the place of the file."""
     return lambda file: file.write_text(content, encoding="utf-8") and None

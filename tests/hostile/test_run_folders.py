@@ -2,13 +2,12 @@
 
 import os
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from advisor.store import RunFolder
-from tests.hostile.attempts import COMMANDS, attempts, faults
+from tests.hostile.attempts import faults
 from tests.hostile.damages import DEEP, Damage, instead, replaced, text
 from tests.makers.commands import Advisor
 from tests.run_folders import images, write_run
@@ -71,13 +70,3 @@ def test_damage_is_one_line_with_its_place(advisor: Advisor, run: RunFolder, cas
     assert not faults(said.code, said.out, said.err)
     assert said.code == case.code, said.err[-800:]
     assert [line for line in said.err.splitlines() if case.words in line], said.err[-800:]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("command", COMMANDS)
-def test_no_damage_of_a_document_is_an_internal_error(
-    advisor: Advisor, run: RunFolder, tmp_path: Path, command: str
-) -> None:
-    for tried in attempts(partial(advisor, timeout=SOON_S), run.path, tmp_path / "attempts", command):
-        assert not tried.faults, f"{tried.file}, {tried.label}: {tried.faults}: {tried.err[-800:]}"

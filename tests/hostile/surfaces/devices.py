@@ -12,8 +12,7 @@ from advisor.devices.connections.agent import check_destination, check_interpret
 from advisor.devices.connections.protocol import Timing
 from advisor.isolation.process import Finished
 from tests.devices.test_adb import PRINTED
-from tests.hostile.damages import wrong_types
-from tests.hostile.surfaces.documents import BROKEN
+from tests.hostile.damages import BROKEN, wrong_types
 from tests.hostile.surfaces.ground import Case, Ground
 
 MOST = 200  # Changed outputs of a phone's tool

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any
 
-from tests.hostile.damages import WRONG as WRONG_VALUES
-from tests.hostile.surfaces.documents import BROKEN
+from tests.hostile.damages import BROKEN, WRONG as WRONG_VALUES
 from tests.hostile.surfaces.ground import ACCEPTED, DIED, HANG, SOON_S, Case, Ground
 
 PATHS = ("/etc", "../x", "/proc/self/environ", "~", "runs/../../x", "link/x", "/dev/zero", "\0", "a" * 5000)

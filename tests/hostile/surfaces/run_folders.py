@@ -15,7 +15,7 @@ def cases(ground: Ground) -> Iterator[Case]:
     """Yield each command on each damage of each document."""
     run = write_run(ground.folder / "runs", dataset=images({"cat": 10, "dog": 10})).path
     for command in COMMANDS:
-        for file, _, label, damage in damages(run):
+        for file, label, damage in damages(run):
             yield f"{command}, {file}, {label}", partial(_tried, ground, run, command, file, damage)
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from tests.hostile.attempts import damages
-from tests.hostile.damages import Damage
-from tests.hostile.surfaces.documents import BROKEN
+from tests.hostile.damages import BROKEN, Damage
 from tests.hostile.surfaces.ground import ACCEPTED, DIED, HANG, INTERNAL, SOON_S, WRONG, Case, Ground
 from tests.integrations.serve.test_server import OUT
 from tests.run_folders import images, write_run
@@ -41,7 +40,7 @@ def cases(ground: Ground) -> Iterator[Case]:
         yield f"method {method!a} without the token", partial(server.asked, method, "", token="wrong")
     for number in range(CHANGED):
         yield f"changed {number}", partial(server.changed, number)
-    for number, (file, _, label, damage) in enumerate(damages(server.template)):
+    for number, (file, label, damage) in enumerate(damages(server.template)):
         if number % DAMAGED == 0:
             yield f"run folder, {file}, {label}", partial(server.damaged, file, damage)
 

@@ -10,7 +10,7 @@ from advisor.catalog.weights.fetching import fetch
 from advisor.downloads import delivery, transport
 from advisor.downloads.files import FetchOptions
 from advisor.downloads.transport import Client, Deadline
-from tests.hostile.surfaces.documents import BROKEN
+from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.ground import Case, Ground
 from tests.hostile.test_servers import SERVERS, raw
 from tests.makers.servers import Answer, serving
