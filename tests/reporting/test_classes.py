@@ -43,11 +43,8 @@ def test_recall_comes_with_its_interval_and_count() -> None:
     assert found["cat"].high == pytest.approx(94.3, abs=0.1)
     shares = recalls(ImageAnswers(per_class_recall={"cat": 0.25}), LABELS)  # without counts
     assert [(recall.label, recall.recall, recall.low) for recall in shares] == [("cat", 25.0, None)]
-
-
-def test_precision_is_the_share_of_right_ones_among_the_answers_with_a_class() -> None:
-    found = recalls(ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0))), ("a", "b", "c"))
-    assert [each.precision for each in found] == [75.0, 80.0, None]
+    answers = ImageAnswers(confusion=((6, 2, 0), (2, 8, 0), (0, 0, 0)))
+    assert [recall.precision for recall in recalls(answers, LABELS)] == [75.0, 80.0, None]
 
 
 def test_a_class_loses_what_the_form_recognises_less_than_float32() -> None:
@@ -81,16 +78,6 @@ def test_most_frequent_mistake_is_first_and_the_heat_map_holds_shares_of_the_tru
     assert heatmap(ANSWERS, LABELS).shares[2] == (50, 0, 50)
 
 
-def test_too_many_classes_have_no_heat_map_but_still_their_mistakes() -> None:
-    count = HEATMAP_CLASSES + 1
-    labels = tuple(str(index) for index in range(count))
-    table = [[int(row == column) for column in range(count)] for row in range(count)]
-    table[3][4] = 7
-    answers = ImageAnswers(confusion=tuple(map(tuple, table)))
-    assert heatmap(answers, labels) is None
-    assert [(pair.true, pair.answer) for pair in confused_pairs(answers, labels)] == [("3", "4")]
-
-
 @pytest.mark.parametrize("table", [((1, 0), (0, 1)), ((1, 0, 0), (0, 1, 0), (0, 0, -1)), ((1,), (0, 1), (1,))])
 def test_a_matrix_that_is_not_one_of_these_classes_is_refused(table: tuple[tuple[int, ...], ...]) -> None:
     with pytest.raises(UsageError, match="not 3 x 3"):
@@ -121,10 +108,13 @@ def test_counts_of_the_runner_up_are_compared_with_those_of_the_pick() -> None:
     )  # fmt: skip
 
 
-def test_the_hold_out_counts_where_both_ran_there() -> None:
+def test_the_hold_out_counts_where_both_ran_there_or_the_pick_alone_is_shown() -> None:
     both = confusions(judged(PICK, RUNNER_UP), judged(PICK, PICK), LABELS)
     one = confusions(judged(PICK, RUNNER_UP), judged(PICK), LABELS)
-    assert (both.part, one.part) == ("hold-out", "validation")
+    alone = confusions(judged(PICK, RUNNER_UP), None, LABELS)
+    assert (both.part, one.part, alone.part) == ("hold-out", "validation", "hold-out")
+    assert (alone.pick.counts, alone.runner_up) == (RUNNER_UP, None)
+    assert confusions(judged(), judged(PICK), LABELS) is None
 
 
 def test_matrices_of_other_images_are_not_compared() -> None:
@@ -132,18 +122,16 @@ def test_matrices_of_other_images_are_not_compared() -> None:
     assert (found.runner_up, found.wrong, found.sentence) == (None, (8,), "")
 
 
-def test_without_a_runner_up_there_is_the_matrix_of_the_pick_on_the_hold_out() -> None:
-    found = confusions(judged(PICK, RUNNER_UP), None, LABELS)
-    assert (found.part, found.pick.counts, found.runner_up) == ("hold-out", RUNNER_UP, None)
-    assert confusions(judged(), judged(PICK), LABELS) is None
-
-
-def test_many_classes_have_no_matrix_but_still_their_differences() -> None:
+def test_many_classes_have_no_matrix_but_still_their_mistakes_and_differences() -> None:
     size = HEATMAP_CLASSES + 1
+    labels = tuple(map(str, range(size)))
     pick = tuple(tuple(9 if row == column else 3 for column in range(size)) for row in range(size))
     other = tuple(tuple(row[1:] + row[:1]) for row in pick)
-    found = confusions(judged(pick), judged(other), tuple(map(str, range(size))))
+    found = confusions(judged(pick), judged(other), labels)
     assert (found.pick, found.runner_up, len(found.pairs)) == (None, None, DIFFERENCES)
+    answers = ImageAnswers(confusion=pick)
+    assert heatmap(answers, labels) is None
+    assert confused_pairs(answers, labels)[0].count == 3
 
 
 NAMES = ("cat", "dog")
@@ -161,8 +149,7 @@ def drawn(folder: Path, size: tuple[int, int] = (800, 400), **changes: object) -
 
 def test_an_image_is_embedded_small_with_its_result_in_words(tmp_path: Path) -> None:
     (photo,) = photos([drawn(tmp_path)], tmp_path, NAMES)
-    with Image.open(BytesIO(base64.b64decode(photo.image.split(",", 1)[1]))) as thumbnail:
-        assert thumbnail.size == (SIDE, SIDE // 2)
+    assert photo.image == data_uri(tmp_path / "a.jpg", SIDE)
     assert (photo.name, photo.width, photo.height, photo.f1) == ("a.jpg", 800, 400, 0.5)
     assert photo.result == "1 of 2 true boxes found; missed: 1 dog; wrong: 1 cat"
     assert photos([drawn(tmp_path)], tmp_path, ())[0].result.endswith(" found; missed: 1 class 1; wrong: 1 class 0")
@@ -184,16 +171,13 @@ def test_what_is_not_the_judged_file_is_not_shown(tmp_path: Path, changes: dict[
     assert photos([drawn(tmp_path, **changes)], tmp_path, NAMES)[0].image == ""
 
 
-def test_only_so_many_boxes_are_drawn_and_all_are_counted(tmp_path: Path) -> None:
-    (photo,) = photos([drawn(tmp_path, true=(SEEN,) * (DRAWN + 5), found=())], tmp_path, NAMES)
-    assert len(photo.boxes) == DRAWN
-    assert photo.result.startswith(f"{DRAWN + 5} of {DRAWN + 5} ")
-
-
-def test_a_centre_has_a_small_square_around_it(tmp_path: Path) -> None:
+def test_only_so_many_boxes_are_drawn_and_a_centre_has_a_small_square_around_it(tmp_path: Path) -> None:
     centre = JudgedBox(0, 0.5, 0.25, 0.5, 0.25, 0.9, True)
-    (photo,) = photos([drawn(tmp_path, true=(), found=(centre,))], tmp_path, NAMES)
-    (mark,) = photo.boxes
+    images = [drawn(tmp_path, true=(SEEN,) * (DRAWN + 5), found=()), drawn(tmp_path, true=(), found=(centre,))]
+    many, one = photos(images, tmp_path, NAMES)
+    assert len(many.boxes) == DRAWN
+    assert many.result.startswith(f"{DRAWN + 5} of {DRAWN + 5} ")
+    (mark,) = one.boxes
     assert mark.width == mark.height > 2
     assert (mark.left + mark.width / 2, mark.top + mark.height / 2) == pytest.approx((200, 200))
 
