@@ -90,6 +90,7 @@ def test_another_runtime_s_latencies_are_marked_as_a_guide(tmp_path: Path) -> No
     assert remark in said
     assert "phone: the latencies" not in said
     assert recommendation(view)["remarks"] == [remark]
+    assert remark in render_markdown(view)
     assert "each file with its figures on its slowest device" in said
 
 
@@ -108,6 +109,7 @@ def test_the_runtimes_of_this_machine_are_compared_in_a_sentence(tmp_path: Path,
     rows = [on(one, "small", 80, 1.1), on(other, "small", 80, 1.9)]
     view = load_view(write_run(tmp_path, rows, request={"device": device}))
     assert runtimes_sentence(view) == said
+    assert said in render_html(view)
     assert ("times as long" in terminal(view)) == bool(said)
 
 

@@ -5,7 +5,6 @@ expect, and of how sure the pick is.
 """
 
 import json
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from advisor.engine.question import resolve
 from advisor.reporting.figures import certainty, expectations, key_figures
 from advisor.reporting.files import SCHEMA_VERSION, recommendation_json, write_all
 from advisor.reporting.phrases import so_far
-from advisor.reporting.view import DatasetSummary, RunView, load_view
+from advisor.reporting.view import RunView, load_view
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests import documents
@@ -66,34 +65,29 @@ def test_a_run_has_the_task_and_the_metric_that_it_was_asked_for(detectors: RunV
     assert load_view(before).task is CLASSIFICATION
 
 
-def split_view(folder: Path, split: Any, **more: Any) -> DatasetSummary:
-    """Return the images of a run of cats and dogs with this split."""
-    run = write_run(folder, dataset={**images({"cat": 40, "dog": 40}), **more})
-    run.write_json("split.json", split)
-    return load_view(run).dataset
+CAT = {"class": "cat"}
+GROUPED = {
+    "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
+    "validation": [{"class": "cat", "group": 2}],
+    "holdout": [{"class": "cat", "group": 2}],
+}
 
 
 @pytest.mark.parametrize(
     ("split", "validated", "groups"),
     [
-        ({"validation": [{"class": "cat"}] * 7, "train": []}, {"cat": 7, "dog": 0}, {}),
-        ({"validation": ["cat"]}, {}, {}),
-        (
-            {
-                "train": [{"class": "cat", "group": 0}, {"class": "dog", "group": 1}],
-                "validation": [{"class": "cat", "group": 2}],
-                "holdout": [{"class": "cat", "group": 2}],
-            },
-            {"cat": 1, "dog": 0},
-            {"cat": 2, "dog": 1},
-        ),
-        ({part: [{"class": "cat"}] for part in ("train", "validation", "holdout")}, {"cat": 1, "dog": 0}, {}),
+        ({"validation": [CAT] * 7, "train": []}, {"cat": 7, "dog": 0}, {}),
+        ({"validation": ["cat"]}, {}, {}),  # damaged
+        (GROUPED, {"cat": 1, "dog": 0}, {"cat": 2, "dog": 1}),
+        ({part: [CAT] for part in GROUPED}, {"cat": 1, "dog": 0}, {}),
     ],
 )
 def test_validation_images_and_groups_are_counted_by_class(
     tmp_path: Path, split: dict[str, Any], validated: dict[str, int], groups: dict[str, int]
 ) -> None:
-    dataset = split_view(tmp_path, split, notes=["Images come in 3 groups."])
+    run = write_run(tmp_path, dataset={**images({"cat": 40, "dog": 40}), "notes": ["Images come in 3 groups."]})
+    run.write_json("split.json", split)
+    dataset = load_view(run).dataset
     assert (dataset.validated_per_class, dataset.groups_per_class) == (validated, groups)
     assert dataset.notes == ("Images come in 3 groups.",)
 
@@ -161,11 +155,10 @@ def test_an_answer_so_far_says_how_far_the_search_came_and_every_key_is_describe
         (("schema_version",), 2),
         (("pick", "latency", "provenance"), "guessed"),
         (("pick", "details", "new"), 0),
-        (("front",), "none"),
     ],
 )
 def test_what_means_something_else_is_not_valid(validator: Any, path: tuple[str, ...], value: Any) -> None:
-    document = deepcopy(json.loads(recommendation_json(run_view())))
+    document = json.loads(recommendation_json(run_view()))
     place = document
     for name in path[:-1]:
         place = place[name]
@@ -214,16 +207,15 @@ def test_the_files_that_resampled_figures_pick_instead_are_named_with_their_shar
 
 
 def test_detectors_have_the_main_figure_of_coco() -> None:
-    chosen, judged = (
-        ImageAnswers(boxes=boxes)
-        for boxes in (BoxFacts(0.4, 0.6, {}, coco_interval=(0.55, 0.641)), BoxFacts(0.4, 0.5, {}))
-    )
-    validated, main = replace(PICK, answers=chosen), "COCO's main figure"
-    for row, label, value, remark in (
-        (validated, "mAP@0.5:0.95 on validation", "60.0 %", f"95 %: 55.0\u201364.1 \u00b7 {main}"),
-        (replace(validated, holdout_answers=judged), "mAP@0.5:0.95 on the hold-out", "50.0 %", main),
-    ):
-        (found,) = (figure for figure in key_figures(run_view(), row) if figure.label == label)
-        assert found.value == value
-        assert found.remark.startswith(remark)
-    assert not any("0.95" in figure.label for figure in key_figures(run_view(), PICK))
+    chosen = ImageAnswers(boxes=BoxFacts(0.4, 0.6, {}, coco_interval=(0.55, 0.641)))
+    held = ImageAnswers(boxes=BoxFacts(0.4, 0.5, {}))
+
+    def figures(row: Evaluation) -> dict[str, tuple[str, str]]:
+        return {figure.label: (figure.value, figure.remark) for figure in key_figures(run_view(), row)}
+
+    validated = replace(PICK, answers=chosen)
+    value, remark = figures(validated)["mAP@0.5:0.95 on validation"]
+    assert value == "60.0 %"
+    assert remark.startswith("95 %: 55.0\u201364.1 \u00b7 COCO's main figure")
+    assert figures(replace(validated, holdout_answers=held))["mAP@0.5:0.95 on the hold-out"][0] == "50.0 %"
+    assert not any("0.95" in label for label in figures(PICK))
