@@ -178,6 +178,7 @@ def test_a_looser_limit_that_buys_nothing_is_not_named() -> None:
 rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
 
 
+@settings(max_examples=40)
 @given(rows, st.floats(1, 100), st.floats(2e5, 2e7))
 def test_a_feasible_pick_meets_every_limit_and_is_on_the_front_of_its_ties(
     figures: list[tuple[float, float, float]], latency_ms: float, size: float
@@ -225,7 +226,7 @@ def _pick(rows: list[Row], budget: Budget = NO_LIMIT) -> Evaluation:
     return present(decide([made for made, _ in rows], budget, lambda e: answers[e.configuration]).pick)
 
 
-@settings(max_examples=30)
+@settings(max_examples=12)
 @given(scored())
 def test_neither_order_nor_units_nor_duplicates_change_the_pick(rows: list[Row]) -> None:
     pick = _pick(rows, WIDE)
@@ -235,7 +236,7 @@ def test_neither_order_nor_units_nor_duplicates_change_the_pick(rows: list[Row])
     assert _pick(slower, Budget(latency_ms=100_000)).configuration == pick.configuration, "the limit is the scale"
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(scored())
 def test_a_dominated_candidate_is_never_picked(rows: list[Row]) -> None:
     assert _pick(rows) in front([made for made, _ in rows])
@@ -265,7 +266,7 @@ def _stays_when_it_improves(rows: list[Row], image: int, faster: float, smaller:
     return _pick([*others, (improved, better)]) == improved
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(scored(), st.integers(0, IMAGES - 1), st.floats(0.5, 1), st.floats(0.5, 1))
 def test_a_pick_that_improves_stays_the_pick(rows: list[Row], image: int, faster: float, smaller: float) -> None:
     assert _stays_when_it_improves(rows, image, faster, smaller)
@@ -334,7 +335,7 @@ def test_a_small_difference_may_be_noise_and_a_large_one_is_not() -> None:
     assert large > 12
 
 
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 40), st.floats(0.5, 1))
 def test_a_form_that_improves_stays_the_pick(lost: int, other_lost: int, latency: int, faster: float) -> None:
     rows = [
@@ -356,6 +357,7 @@ def made(rows: list[tuple[int, int, int]]) -> list[Evaluation]:
     ]
 
 
+@settings(max_examples=40)
 @given(st.lists(points_of, min_size=1, max_size=12))
 def test_nothing_dominates_the_front_and_something_on_it_covers_the_rest(rows: list[tuple[int, int, int]]) -> None:
     evaluations = made(rows)

@@ -7,7 +7,7 @@ import sys
 import unicodedata
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import (
     ExitCode,
@@ -75,6 +75,7 @@ def test_an_escape_sequence_is_written_out() -> None:
     assert visible("\x1b[31mred\u202e\nnext") == "\\x1b[31mred\\u202e\nnext"
 
 
+@settings(max_examples=60)
 @given(st.text())
 def test_lines_stay_lines_and_nothing_else_is_a_control_character(text: str) -> None:
     shown = visible(text)

@@ -9,7 +9,7 @@ from typing import Annotated, Unpack
 
 import pytest
 import typer
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from typer.testing import CliRunner
 
 from advisor.cli.options import SearchCommand, annotations_of, takes
@@ -129,6 +129,7 @@ def test_what_is_no_quantity_is_refused(read: Callable[[str, str], float], text:
     assert words in f"{refused.value.message}; {refused.value.hint}"
 
 
+@settings(max_examples=60)
 @given(st.text(max_size=20))
 def test_any_text_is_a_positive_number_or_a_usage_error(text: str) -> None:
     try:
@@ -143,6 +144,7 @@ def test_a_short_latency_is_not_shown_as_nothing(latency: float, shown: str) -> 
     assert units.show_ms(latency) == shown
 
 
+@settings(max_examples=40)
 @given(st.floats(min_value=1e-3, max_value=1e9))
 def test_formatting_keeps_a_unit(value: float) -> None:
     assert units.show_ms(value).endswith("ms")
@@ -187,12 +189,14 @@ def predicted(card: str, median: float, accuracy: float = 80.0) -> Evaluation:
     return replace(evaluation(card, accuracy=accuracy), latency=latency, latency_distribution=distribution)
 
 
+@settings(max_examples=30)
 @given(st.floats(0.01, 0.99))
 def test_the_chance_of_a_quantile_is_its_share(share: float) -> None:
     chances = spread(40)
     assert chances.below(chances.at(share)) == pytest.approx(share, abs=1e-9)
 
 
+@settings(max_examples=40)
 @given(st.floats(1, 1000), st.floats(1, 1000))
 def test_a_looser_limit_is_never_met_with_less_probability(one: float, other: float) -> None:
     chances = spread(40)
@@ -211,6 +215,7 @@ def test_a_damaged_distribution_is_none(damaged: object) -> None:
     assert LatencyDistribution.read(damaged) is None
 
 
+@settings(max_examples=40)
 @given(st.floats(20, 80), st.floats(0.55, 0.98))
 def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confidence(
     median: float, confidence: float

@@ -138,10 +138,6 @@ async def _failing() -> None:
     raise ValueError("refused")
 
 
-def test_the_result_comes_from_another_thread() -> None:
-    assert run_coroutine(_thread_after(0.0)) is not threading.current_thread()
-
-
 def test_it_runs_where_an_event_loop_runs_already() -> None:
     async def inside() -> threading.Thread:
         return run_coroutine(_thread_after(0.0))

@@ -5,7 +5,7 @@ Right and wrong boxes from a threshold on. Centres in a map of scores, and how w
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
 from advisor.measurement import average_precision
@@ -48,11 +48,6 @@ def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
     found = score(TRUE, TRUE, SIZES, 2)
     assert (found.half.value, found.coco.value, found.by_class) == (1.0, 1.0, (1.0, 1.0))
     assert found.half.low == found.half.high == found.coco.low == found.coco.high == 1.0
-
-
-def test_where_nothing_is_found_it_is_zero() -> None:
-    found = score(TRUE, [boxes() for _ in TRUE], SIZES, 2)
-    assert (found.half.value, found.coco.value) == (0.0, 0.0)
 
 
 def test_each_class_has_its_precision() -> None:
@@ -120,10 +115,6 @@ def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share() -> None:
     assert np.delete(each, 5).min() > 0.9
 
 
-def test_images_of_equal_content_have_equal_shares() -> None:
-    assert shares(TRUE, TRUE, SIZES, 2).tolist() == [1.0] * 4
-
-
 def test_the_only_image_with_boxes_leaves_finite_shares() -> None:
     each = shares([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
     assert each.tolist() == [1.0, 1.0]
@@ -187,14 +178,6 @@ BESIDE = (0.1, 0.15, 0.3, 0.35)
 
 def matches(true: list[Detections], found: list[Detections], threshold: float = 0.5) -> list[Matched]:
     return match(true, found, SIZES[: len(true)], 2, threshold)
-
-
-def test_each_box_of_each_image_has_its_own_flag() -> None:
-    true = [marked((HERE, 0, 1), (THERE, 1, 1)), marked((THERE, 0, 1))]
-    found = [marked((THERE, 1, 0.9), (BESIDE, 1, 0.8)), marked((THERE, 0, 0.7))]
-    first, second = matches(true, found)
-    assert (first.seen.tolist(), first.right.tolist()) == ([False, True], [True, False])
-    assert (second.seen.tolist(), second.right.tolist()) == ([True], [True])
 
 
 def test_a_box_below_the_threshold_is_not_found() -> None:
@@ -272,6 +255,7 @@ def test_scores_below_the_least_one_are_no_centres() -> None:
     assert len(centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
 
 
+@settings(max_examples=30)
 @given(arrays(np.float32, (7, 9, 2), elements=st.sampled_from([0.0, 0.25, 0.5, 0.75])))
 def test_two_centres_of_a_class_are_never_neighbours(values: np.ndarray) -> None:
     found = centres(values, 0.25)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 
 from advisor.measurement.accelerators import Accelerator, DataTypes, accelerator
 from advisor.measurement.delegation import delegate, partitions
@@ -68,11 +68,6 @@ def test_xnnpack_takes_constants_of_float16_and_leaves_options_that_its_rules_ex
 @pytest.mark.parametrize("path", FOREIGN, ids=lambda path: path.stem)
 def test_xnnpack_takes_what_its_rules_say_of_files_made_by_others(path: Path) -> None:
     assert agrees(path)
-
-
-def test_refusals_say_why(swish_model: Path) -> None:
-    told = delegate(read(swish_model), accelerator("xnnpack"))
-    assert "HARD_SWISH in int8 is not supported" in {row.reason for row in told.refused}
 
 
 def test_an_operator_that_no_rule_names_stays_behind(float_model: Path) -> None:
@@ -147,6 +142,7 @@ def test_pieces_below_the_least_number_of_operators_stay_behind(float_model: Pat
 CHAIN = read(small_models.classifier())
 
 
+@settings(max_examples=30)
 @given(left=st.sets(st.integers(0, 5)))
 def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int]) -> None:
     taken = [index not in left for index in range(6)]

@@ -1,7 +1,5 @@
 """The way of a foreign file from its bytes to a measurement: whatever the bytes, an answer or one clear refusal."""
 
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 
@@ -16,8 +14,6 @@ from advisor.measurement.operators.profile import match, nodes
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
 from tests.measurement import small_models
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @cache
@@ -66,13 +62,13 @@ FUZZ = settings(deadline=None, suppress_health_check=list(HealthCheck))
 
 @pytest.mark.integration
 @given(damaged())
-@settings(FUZZ, max_examples=100)
+@settings(FUZZ, max_examples=50)
 def test_damaged_files_are_read_or_refused(data: bytes) -> None:
     survey(data)
 
 
 @given(st.binary(max_size=4096))
-@settings(FUZZ, max_examples=250)
+@settings(FUZZ, max_examples=100)
 def test_any_bytes_are_refused(data: bytes) -> None:
     assert survey(b"\x18\x00\x00\x00TFL3" + data) == "refused" or len(data) > 100
 
@@ -85,22 +81,9 @@ def test_a_hundred_thousand_damaged_files(data: bytes) -> None:
     survey(data)
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(3600)
-def test_a_hundred_thousand_files_that_a_fuzzer_makes_of_what_the_reader_does(tmp_path: Path) -> None:
-    pytest.importorskip("atheris", reason="atheris is not installed: pip install atheris")
-    for name, content in (("classifier", whole()), ("swish", small_models.swish_net(side=8, channels=2))):
-        (tmp_path / name).write_bytes(content)
-    options = ["-runs=100000", "-max_len=6000", "-timeout=20", "-rss_limit_mb=1500"]
-    command = [sys.executable, "-m", "tests.measurement.fuzz_reader", str(tmp_path), *options]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "Done 100000 runs" in done.stderr
-
-
 @pytest.mark.integration
 @given(st.tuples(st.integers(0, len(whole()) - 1), st.integers(0, 255)))
-@settings(FUZZ, max_examples=3)
+@settings(FUZZ, max_examples=2)
 def test_the_parent_outlives_what_a_changed_byte_does_to_the_runtime(
     tmp_path_factory: pytest.TempPathFactory, change: tuple[int, int]
 ) -> None:

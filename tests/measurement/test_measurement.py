@@ -21,6 +21,7 @@ def test_the_runtimes_own_tool_is_read(float_model: Path) -> None:
     assert tool_median_ms(float_model, 5) >= 0
 
 
+@pytest.mark.slow
 def test_artefacts_that_differ_much_keep_their_ranking_beside_busy_processes(
     float_model: Path, swish_model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

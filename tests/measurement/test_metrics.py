@@ -51,7 +51,7 @@ def test_every_metric_has_a_function() -> None:
     assert set(SCORES) == set(METRICS) == set(scores(drawn()))
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=12)
 @given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
 def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
     for name, score in scores(drawn(images, classes, seed, skill)).items():
@@ -75,12 +75,12 @@ def test_resampled_shares_are_nearly_the_metric_of_the_resample(name: str) -> No
 
 @pytest.mark.parametrize("name", sorted(set(METRICS) - {WORST_GROUP}))
 def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
-    truth = present(SCORES[name](drawn(200_000, seed=99)))
+    truth = present(SCORES[name](drawn(50_000, seed=99)))
     held = 0
-    for seed in range(100):
+    for seed in range(50):
         score = present(SCORES[name](drawn(150, seed=seed)))
         held += score.figure.low <= truth.figure.value <= score.figure.high
-    assert held >= 88
+    assert held >= 44
 
 
 def test_top_1_has_wilsons_interval() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import example, given, strategies as st
+from hypothesis import example, given, settings, strategies as st
 from scipy.special import log_softmax, softmax
 
 from advisor.measurement.confidence import (
@@ -99,7 +99,7 @@ def test_a_guarantee_is_kept_in_nineteen_of_twenty_draws(wanted: float) -> None:
     assert keeps(broken)
 
 
-@pytest.mark.parametrize(("wanted", "batch"), [(0.8, 0.25), (0.9, 1.0), (0.95, 0.25)])
+@pytest.mark.parametrize(("wanted", "batch"), [(0.8, 1.0), (0.95, 0.25)])
 def test_a_batch_of_new_images_keeps_its_guarantee_in_nineteen_of_twenty_draws(wanted: float, batch: float) -> None:
     def broken(random: np.random.Generator) -> bool:
         sure, new = random.beta(4, 1, 400), random.beta(4, 1, round(400 * batch))
@@ -110,7 +110,7 @@ def test_a_batch_of_new_images_keeps_its_guarantee_in_nineteen_of_twenty_draws(w
     assert keeps(broken)
 
 
-@pytest.mark.parametrize("wanted", [0.8, 0.9, 0.95])
+@pytest.mark.parametrize("wanted", [0.8, 0.95])
 def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wanted: float) -> None:
     def broken(random: np.random.Generator) -> bool:
         score, guaranteed = reached(random.beta(4, 1, 300), wanted, batch=0.5)
@@ -132,7 +132,7 @@ def test_with_too_few_images_the_guarantee_of_a_batch_is_what_it_reaches() -> No
     assert guaranteed == pytest.approx(0.7)
 
 
-@pytest.mark.parametrize(("wanted", "count"), [(0.8, 60), (0.9, 300), (0.95, 60)])
+@pytest.mark.parametrize(("wanted", "count"), [(0.8, 300), (0.95, 60)])
 def test_a_wanted_share_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wanted: float, count: int) -> None:
     def broken(random: np.random.Generator) -> bool:
         score, guaranteed = reached(random.beta(4, 1, count), wanted)
@@ -152,7 +152,8 @@ def test_the_precision_at_a_coverage_is_kept_in_nineteen_of_twenty_draws(wanted:
     assert keeps(broken)
 
 
-@given(st.lists(st.integers(0, 255), min_size=1, max_size=200), st.floats(0.5, 0.9), st.floats(0.01, 0.09))
+@settings(max_examples=30)
+@given(st.lists(st.integers(0, 255), min_size=1, max_size=60), st.floats(0.5, 0.9), st.floats(0.01, 0.09))
 def test_more_recall_needs_a_lower_score(steps: list[int], wanted: float, more: float) -> None:
     scores = np.array(steps) / 256
     (low, less), (high, greater) = reached(scores, wanted + more), reached(scores, wanted)
@@ -161,6 +162,7 @@ def test_more_recall_needs_a_lower_score(steps: list[int], wanted: float, more: 
     assert (scores >= high).mean() >= greater
 
 
+@settings(max_examples=20)
 @given(st.integers(0, 200), st.floats(0.6, 0.9), st.floats(0.01, 0.09))
 def test_more_precision_leaves_fewer_answers(seed: int, wanted: float, more: float) -> None:
     draw = np.random.default_rng(seed)

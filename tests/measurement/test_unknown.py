@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from PIL import Image
 
 from advisor.core.errors import StageError
@@ -34,6 +34,7 @@ def low_rank(rows: np.ndarray, rank: int) -> np.ndarray:
 SCORES = st.lists(st.integers(-5, 5), min_size=1, max_size=30).map(np.array)
 
 
+@settings(max_examples=30)
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order_and_inside_its_interval(known: np.ndarray, unknown: np.ndarray) -> None:
     found = auroc(known, unknown)

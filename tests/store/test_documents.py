@@ -72,19 +72,9 @@ def test_a_document_that_is_missing_is_empty(tmp_path: Path, name: str) -> None:
     assert read_document(tmp_path / name).entries == {}
 
 
-@pytest.mark.parametrize(
-    ("column", "kind"),
-    [
-        ("card", TEXT),
-        ("latency_p90_ms", NUMBER),
-        ("top1_percent", NUMBER),
-        ("size_bytes", COUNT),
-        ("threads", COUNT),
-        ("meets_budget", FLAG),
-    ],
-)
-def test_the_name_of_a_column_says_its_type(column: str, kind: str) -> None:
-    assert type_of(column) == kind
+def test_the_name_of_a_column_says_its_type() -> None:
+    columns = ("card", "latency_p90_ms", "top1_percent", "size_bytes", "threads", "meets_budget")
+    assert [type_of(column) for column in columns] == [TEXT, NUMBER, NUMBER, COUNT, COUNT, FLAG]
 
 
 def test_missing_values_keep_the_types() -> None:
@@ -105,12 +95,13 @@ VALUES = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=20)
+@settings(max_examples=15)
 @given(VALUES)
 def test_plain_values_come_back_as_they_were_written(value: object) -> None:
     assert parse_json(json.dumps(value)) == value
 
 
+@settings(max_examples=60)
 @given(st.text() | st.text(st.sampled_from('[]{}",:0123456789eE.-+truefalsnN\\u')))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:
@@ -299,7 +290,7 @@ def test_a_long_text_is_only_a_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", [*ENDLESS.values(), BOMB, "kind: !!python/name:os.system ''"], ids=[*ENDLESS, "bomb", "code"]
+    "text", [ENDLESS["lists"], BOMB, "kind: !!python/name:os.system ''"], ids=["lists", "bomb", "code"]
 )
 def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text: str) -> None:
     path = file(tmp_path, text)

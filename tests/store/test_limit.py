@@ -143,8 +143,8 @@ def test_a_cache_for_a_block_is_within_its_limit_afterwards_and_says_what_the_se
     assert "this command needs 4.0 MB of the cache, downloads included, and the limit is 2.5 MB" in caplog.text
 
 
-def test_twenty_searches_leave_no_more_than_the_limit(root: Path) -> None:
-    for search in range(20):
+def test_many_searches_leave_no_more_than_the_limit(root: Path) -> None:
+    for search in range(6):
         with limited_cache(3_500_000) as cache:
             for number in range(2):
                 cache.get("head-5", {"search": search, "number": number}, filler(MEGABYTE))
@@ -170,7 +170,7 @@ from advisor.store import ArtifactCache
 from advisor.store.limit import Hold, evict
 
 root, seed = Path(sys.argv[1]), int(sys.argv[2])
-for turn in range(60):
+for turn in range(20):
     hold = Hold(root)
     cache = ArtifactCache(root / "artifacts", hold)
     for number in range(5):
@@ -215,7 +215,7 @@ limit.evict(Path(sys.argv[1]), 1_500_000)
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("after", range(8))
+@pytest.mark.parametrize("after", [0, 1, 2, 4, 7])
 def test_a_cleaner_that_is_killed_at_any_moment_leaves_whole_results_and_the_next_one_ends_its_work(
     root: Path, after: int
 ) -> None:

@@ -30,14 +30,9 @@ def test_the_folder_is_named_by_date_time_and_slug(run: RunFolder) -> None:
     assert run.path.name == "20260131-120000-trashnet-50ms"
 
 
-def test_latest_points_to_the_newest(run: RunFolder, tmp_path: Path) -> None:
-    newer = RunFolder.create(tmp_path / "runs", "again", NOW)
-    assert (tmp_path / "runs" / "latest").resolve() == newer.path
-
-
-def test_two_runs_of_one_second_do_not_meet(run: RunFolder, tmp_path: Path) -> None:
+def test_two_runs_of_one_second_do_not_meet_and_latest_points_to_the_newer(run: RunFolder, tmp_path: Path) -> None:
     other = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
-    assert other.path != run.path
+    assert (tmp_path / "runs" / "latest").resolve() == other.path != run.path
 
 
 def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
@@ -85,21 +80,14 @@ def test_a_second_process_on_one_run_is_told_who_holds_it(run: RunFolder) -> Non
     assert f"is in use by process {os.getpid()}" in done.stdout
 
 
-def test_a_kept_artefact_has_the_bytes_of_its_source(run: RunFolder, tmp_path: Path) -> None:
-    source = tmp_path / "model.tflite"
-    source.write_bytes(b"TFL3")
-    kept = run.keep_artefact(source, "a.tflite")
-    assert kept.read_bytes() == b"TFL3"
-    assert kept.parent == run.artefacts
-
-
 def test_an_artefact_that_was_written_in_part_is_replaced_and_its_source_is_not_touched(
     run: RunFolder, tmp_path: Path
 ) -> None:
     source = tmp_path / "model.tflite"
     source.write_bytes(b"TFL3 whole")
     (run.artefacts / "a.tflite").write_bytes(b"TFL3")
-    assert run.keep_artefact(source, "a.tflite").read_bytes() == b"TFL3 whole"
+    assert run.keep_artefact(source, "a.tflite") == run.artefacts / "a.tflite"
+    assert (run.artefacts / "a.tflite").read_bytes() == b"TFL3 whole"
     assert source.read_bytes() == b"TFL3 whole"
     assert [file.name for file in run.artefacts.iterdir()] == ["a.tflite"]
 
@@ -127,14 +115,7 @@ def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
     assert len(run.evaluations_file.read_text().splitlines()) == 1
 
 
-def test_a_run_folder_that_leads_elsewhere_is_not_opened(run: RunFolder, tmp_path: Path) -> None:
-    (tmp_path / "precious").write_text("keep")
-    (run.path / "log.txt").symlink_to(tmp_path / "precious")
-    with pytest.raises(UsageError, match=r"log\.txt is neither a file nor a folder in it"):
-        RunFolder.open(run.path)
-
-
-@pytest.mark.parametrize("name", ["answers/a.npy", "artifacts/new/a.tflite", "answers"])
+@pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
 def test_a_link_out_of_the_run_is_found_at_every_level(run: RunFolder, tmp_path: Path, name: str) -> None:
     (tmp_path / "precious").mkdir()
     (run.path / name).parent.mkdir(exist_ok=True)
@@ -301,7 +282,7 @@ def test_results_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
 def test_two_processes_make_a_result_once(tmp_path: Path) -> None:
     code = (
         "import sys, time\nfrom pathlib import Path\nfrom advisor.store import ArtifactCache\n"
-        "def make(out):\n print('made'); time.sleep(0.5); (out / 'r').write_text('x')\n"
+        "def make(out):\n print('made'); time.sleep(0.2); (out / 'r').write_text('x')\n"
         "ArtifactCache(Path(sys.argv[1])).get('s', {'k': 1}, make)\n"
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
@@ -333,7 +314,7 @@ def test_the_next_search_removes_what_is_half_made_unless_somebody_makes_it(
     assert not left.exists()
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.dictionaries(st.text(max_size=5), json_values, max_size=4))
 def test_the_key_does_not_depend_on_the_order_of_keys(value: dict[str, object]) -> None:
     assert sha256_json(value) == sha256_json(dict(reversed(value.items())))

@@ -12,7 +12,7 @@ from advisor.tflite.metadata import read_metadata, write_metadata
 from advisor.tflite.model import read
 from advisor.tflite.unknown import with_probe
 from tests.tflite.running import Array
-from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, classifier, form, random_images, softmax
+from tests.tflite.test_temperature import CLASSES, DESCRIPTION, WIDTHS, form, random_images, softmax
 
 WHOLE_BYTES = [
     *((parts, name) for parts in (1, 2) for name in ("float32", "dynamic_int8", "int8", "int16x8")),
@@ -96,10 +96,3 @@ def test_a_head_that_does_not_fit_and_weights_of_other_types_are_refused(
     given = change(*another_head(2, "int8"), features(2, "int8"))
     with pytest.raises(StageError, match=reason):
         with_head(form(2, name), *given, round_dense)
-
-
-def test_a_float_file_of_one_part_gives_the_head_that_it_got() -> None:
-    weights, bias = read_head(classifier(1))
-    np.testing.assert_allclose(
-        softmax(features(1, "float32") @ weights + bias), answers(classifier(1), random_images()), atol=1e-6
-    )

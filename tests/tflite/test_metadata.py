@@ -128,7 +128,7 @@ DESCRIBED = write_metadata(tiny_classifier_of_images(2), described(("a", "b")))
 
 
 @given(st.lists(st.tuples(st.integers(0, len(DESCRIBED) - 1), st.integers(0, 255)), min_size=1, max_size=6))
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_damaged_metadata_gives_an_answer_or_a_usage_error(damage: list[tuple[int, int]]) -> None:
     data = bytearray(DESCRIBED)
     for place, value in damage:

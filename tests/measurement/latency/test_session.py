@@ -154,7 +154,7 @@ def test_an_open_shape_is_hinted_at_and_taken(tmp_path: Path) -> None:
 @pytest.mark.integration
 def test_threads_can_be_pinned_to_processors_and_the_function_has_the_name_of_a_module(float_model: Path) -> None:
     one = min(os.sched_getaffinity(0))
-    (found,) = briefly(float_model, function=advisor.benchmark, threads=(1, 2), cpus=(one,)).files
+    (found,) = briefly(float_model, function=advisor.benchmark, threads=(2,), cpus=(one,)).files
     assert present(found.timing).at(2).contended
     assert present(found.pipeline).image == "rocket.jpg"
 
@@ -185,18 +185,14 @@ def test_a_file_whose_activations_fit_no_memory_is_refused_before_anything_is_sp
         command([path] if command is benchmark_on_gpu else path)
 
 
-@pytest.mark.integration
 @pytest.mark.skipif(not SHARED.is_dir(), reason="../shared/data/models is not here")
-def test_files_made_by_others_are_measured() -> None:
-    files = sorted(SHARED.glob("*.tflite"))
-    assert not briefly(*files, pipeline=False).failed
-    assert {_normalization(file)[2] for file in files} == {"from the file"}
+def test_files_made_by_others_say_their_normalization() -> None:
+    assert {_normalization(file)[2] for file in SHARED.glob("*.tflite")} == {"from the file"}
 
 
 @pytest.mark.integration
-def test_the_latency_of_a_detector_includes_its_post_processing_and_says_so(tmp_path: Path, float_model: Path) -> None:
-    detector = detector_file(tmp_path / "cells.tflite")
-    found = briefly(detector, float_model, pipeline=False)
+def test_the_latency_of_a_detector_includes_its_post_processing_and_says_so(tmp_path: Path) -> None:
+    found = briefly(detector_file(tmp_path / "cells.tflite"), pipeline=False)
     assert not found.failed
     (note,) = (note for note in found.notes if OPERATOR in note)
     assert note.startswith(f"the latency of cells.tflite includes {OPERATOR}")

@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings, strategies as st
 
 from advisor.core.errors import StageError, UsageError
 from advisor.measurement.delegation import execution_order
@@ -87,24 +86,11 @@ def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
     assert [row.type for row in found.operators][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
 
 
-@pytest.mark.integration
-def test_a_run_of_microseconds_says_that_it_is_rough(float_model: Path) -> None:
-    found = profile(float_model, with_roofline=False)
-    assert found.coverage >= 0.9 or any("short for a clock of microseconds" in note for note in found.notes)
-
-
 def test_json_holds_everything(swish_profile: Profile) -> None:
     data = json.loads(json.dumps(swish_profile.to_json()))
     assert data["schema_version"] == 1
     assert data["advice"] == list(swish_profile.advice)
     assert len(data["operators"]) == len(swish_profile.operators)
-
-
-@pytest.mark.integration
-def test_an_open_shape_is_one_line(tmp_path: Path) -> None:
-    path = small_models.saved(tmp_path, small_models.classifier(open_shape=True), "open.tflite")
-    with pytest.raises(StageError, match="unknown dimensions"):
-        profile(path, with_roofline=False)
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:
@@ -132,12 +118,6 @@ def test_operators_that_do_not_add_up_are_rejected() -> None:
     assert not adds_up([run_of(1000, 800, 400)])
     assert adds_up([run_of(12, 5, 4)])
     assert coverage([run_of(0, 1)]) == 0
-
-
-@settings(max_examples=30)
-@given(st.lists(st.floats(0, 1e6), min_size=1, max_size=20))
-def test_interquartile_mean_lies_among_the_values(values: list[float]) -> None:
-    assert min(values) * (1 - 1e-9) <= interquartile_mean(values) <= max(values) * (1 + 1e-9)
 
 
 def test_interquartile_mean_ignores_the_outer_quarters() -> None:
@@ -175,7 +155,7 @@ def test_threads_are_advised_only_from_a_quiet_machine(float_model: Path) -> Non
 @pytest.mark.integration
 @pytest.mark.skipif(not FOREIGN.exists(), reason="needs ../shared/data/models, which is not part of the project")
 def test_a_file_made_by_others_is_profiled_to_the_last_convolution_on_a_host_that_computes_and_moves() -> None:
-    found = profile(FOREIGN, runs=5)
+    found = profile(FOREIGN, runs=3)
     assert found.macs == pytest.approx(300.8e6, rel=0.001)  # MobileNetV2 1.0 at 224: 300 million (Sandler et al. 2018)
     assert found.coverage >= 0.9
     kinds = {row.type: row.count for row in found.by_type}
