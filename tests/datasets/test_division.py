@@ -6,7 +6,6 @@ import pytest
 
 from advisor.datasets import division
 from advisor.datasets.division import divide
-from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from tests.datasets.folders import make
 
@@ -19,8 +18,3 @@ def test_a_large_set_holds_out_and_compares_fewer_images_and_learns_from_more(
     monkeypatch.setattr(division, "MOST_COMPARED", 18)
     parts = divide(read, 0).split
     assert [len(parts.holdout), len(parts.validation), len(parts.train)] == [20, 18, 162]
-
-
-def test_a_usual_set_is_divided_by_shares(tmp_path: Path) -> None:
-    read = survey(make(tmp_path / "data", cat=50, dog=50))
-    assert divide(read, 0).split == split(read.dataset, 0)

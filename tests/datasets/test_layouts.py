@@ -6,10 +6,8 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError, install_extra
-from advisor.datasets.checks import require_usable
 from advisor.datasets.dataset import Dataset
 from advisor.datasets.layouts import list_files
-from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from tests.datasets.folders import make, refusal
 
@@ -46,17 +44,6 @@ def test_part_folders_are_the_users_own_split(tmp_path: Path, names: tuple[str, 
     dataset = survey(tmp_path / "data").dataset
     assert _parts(dataset) == {"train": 18, "validation": 0, "holdout": 0} | {part: 7}
     assert dataset.classes == ("cat", "dog", "owl")
-
-
-def test_three_part_folders_are_honoured_by_the_split(tmp_path: Path) -> None:
-    for number, name in enumerate(("train", "val", "test")):
-        make(tmp_path / "data" / name, **{f"{'abc'[number]}": 0, "cat": 8 + number, "dog": 8 + number})
-    for name, stray in (("train", "a"), ("val", "b"), ("test", "c")):
-        (tmp_path / "data" / name / stray).rmdir()
-    dataset = survey(tmp_path / "data").dataset
-    parts = split(dataset, 0, given=dataset.own_parts)
-    found = {part: {dataset.images[i].path.parts[-3] for i in getattr(parts, part)} for part in _parts(dataset)}
-    assert found == {"train": {"train"}, "validation": {"val"}, "holdout": {"test"}}
 
 
 def test_a_part_alone_is_no_split(tmp_path: Path) -> None:
@@ -140,12 +127,6 @@ def test_missing_files_and_odd_rows_are_named_and_the_rest_is_read(root: Path) -
         "listed twice (row 28 of 'set.csv')",
         "cannot be read: No such file or directory",
     ]
-
-
-def test_a_manifest_of_missing_files_is_refused_with_examples(root: Path) -> None:
-    rows = [{**row, "path": f"gone/{row['path']}"} for row in _rows(root)]
-    with pytest.raises(UsageError, match=r"24 of 24 images .*gone/data/cat/000\.jpg.*No such file"):
-        require_usable(survey(_manifest(root.parent / "set.csv", rows)).dataset)
 
 
 @pytest.mark.parametrize(
@@ -259,11 +240,3 @@ def test_linked_folders_are_read_and_a_link_that_turns_back_is_not_followed(root
     listed = list_files(linked)
     assert len(listed.entries) == 24
     assert {entry.label for entry in listed.entries} == {"cat", "dog"}
-
-
-def test_a_linked_folder_of_a_class_is_read(root: Path, tmp_path: Path) -> None:
-    photos = tmp_path / "linkdir" / "photos"
-    photos.mkdir(parents=True)
-    for name in ("cat", "dog"):
-        (photos / name).symlink_to(root / name)
-    assert len(list_files(photos).entries) == 24

@@ -96,11 +96,6 @@ def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed
         assert all(len({index in part for index in group}) == 1 for group in together)
 
 
-def test_groups_of_one_change_nothing() -> None:
-    dataset = _plain([40, 40])
-    assert split(dataset, 0, together=[[index] for index in range(80)]) == split(dataset, 0)
-
-
 @given(st.lists(st.lists(st.integers(0, 19), min_size=2, max_size=4), max_size=8))
 def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list[list[int]]) -> None:
     numbers = group_numbers(_plain([10, 10]), together)
@@ -111,10 +106,6 @@ def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list
     for index, number in enumerate(numbers):
         assert {other for other in range(20) if numbers[other] == number} == connected[index]
     assert list(dict.fromkeys(numbers)) == list(range(max(numbers) + 1))
-
-
-def test_copies_share_a_number() -> None:
-    assert group_numbers(_dataset([(0, "x"), (0, "y"), (1, "x")], 2)) == (0, 1, 0)
 
 
 def test_a_split_without_groups_has_not_changed_since_it_was_first_drawn() -> None:
@@ -144,16 +135,6 @@ def test_what_cannot_be_split_is_refused_by_name(
 ) -> None:
     with pytest.raises(UsageError, match=message):
         split(dataset, 0, share, given=given)
-
-
-def test_the_record_names_every_image_by_hash_class_and_path() -> None:
-    dataset = _plain([9, 9])
-    result = split(dataset, 3)
-    record = result.to_json(dataset)
-    assert record["seed"] == 3
-    assert record["fingerprint"] == dataset.fingerprint
-    assert [row["sha256"] for row in record["holdout"]] == [dataset.images[index].sha256 for index in result.holdout]
-    assert record["train"][0]["path"] == "class 0/" + dataset.images[result.train[0]].path.name
 
 
 parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
@@ -240,18 +221,13 @@ def test_the_shares_are_close_to_those_of_single_images(counts: list[int], seed:
         assert abs(aside[label] - 0.2 * count) <= 2
 
 
-def test_a_class_with_one_inferred_group_gives_its_last_images_in_the_order_of_numbers() -> None:
+@pytest.mark.parametrize("ending", ["", "²"])  # a sign that is no digit
+def test_a_class_with_one_inferred_group_gives_its_last_images_in_the_order_of_numbers(ending: str) -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
-    result = split(dataset, 0, grouping=Grouping(of, Source.SEQUENCE))
+    images = tuple(replace(image, path=image.path.with_name(f"{n}{ending}")) for n, image in enumerate(dataset.images))
+    result = split(replace(dataset, images=images), 0, grouping=Grouping(of, Source.SEQUENCE))
     assert {index for index in result.holdout if index < 12} == {10, 11}
     assert {index for index in result.validation if index < 12} == {8, 9}
-
-
-def test_a_sign_that_is_no_digit_does_not_count_as_a_number() -> None:
-    dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
-    named = tuple(replace(image, path=image.path.with_name(f"{place}²")) for place, image in enumerate(dataset.images))
-    result = split(replace(dataset, images=named), 0, grouping=Grouping(of, Source.SEQUENCE))
-    assert {index for index in result.holdout if index < 12} == {10, 11}
 
 
 def test_a_class_with_one_group_of_the_user_is_refused_by_name() -> None:
@@ -291,10 +267,13 @@ def test_seeds_draw_different_images_and_groups() -> None:
     assert split(dataset, 0).holdout != split(dataset, 1).holdout
 
 
-def test_the_record_has_the_source_and_the_group_of_each_image() -> None:
+def test_the_record_has_each_image_with_its_group_and_the_source_of_the_groups() -> None:
     dataset, of = _dataset_of_whole_groups([(label, 4) for label in (0, 1) for _ in range(4)])
     grouping = Grouping(of, Source.CAMERA)
     result = split(dataset, 0, grouping=grouping)
     record = result.to_json(dataset, grouping)
+    assert (record["seed"], record["fingerprint"]) == (0, dataset.fingerprint)
+    assert [row["sha256"] for row in record["holdout"]] == [dataset.images[index].sha256 for index in result.holdout]  # type: ignore[attr-defined]
+    assert record["train"][0]["path"] == "class 0/" + dataset.images[result.train[0]].path.name  # type: ignore[index]
     assert record["grouping"] == {"source": Source.CAMERA.value, "groups": 8, "largest": 4}
     assert [row["group"] for row in record["holdout"]] == [of[index] for index in result.holdout]  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """What all formats have in common, and how the format of a path is found."""
 
 import json
-import shutil
+import os
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +75,6 @@ def test_two_formats_in_one_folder_are_named(tmp_path: Path) -> None:
     write_yolo(write_voc(tmp_path, photos(3, "cat")), photos(3, "cat"))
     assert "in 2 formats: Pascal VOC (XML files), YOLO (labels or class names)" in refusal(list_boxes, tmp_path).message
     assert len(list_boxes(tmp_path / "data.yaml").entries) == 6
-    shutil.rmtree(tmp_path / "Annotations")
 
 
 def test_a_missing_path_names_the_nearest(tmp_path: Path) -> None:
@@ -290,8 +289,6 @@ def test_labels_may_lie_beside_the_images(tmp_path: Path) -> None:
 
 
 def test_a_pipe_in_place_of_labels_is_not_waited_for(root: Path) -> None:
-    import os
-
     (root / "labels" / "001.txt").unlink()
     os.mkfifo(root / "labels" / "001.txt")
     assert ["not a plain file" in row.reason for row in list_boxes(root).rejected] == [True]
