@@ -1,5 +1,6 @@
 """Images of squares, a small backbone, and its kept maps."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image
 
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Objects, keep_maps
+from advisor.training.steps import Steps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
 from tests.training.nets import WIDE, halvings
 
@@ -38,3 +40,17 @@ def backbone() -> Any:
 def kept(boxed: LabelledImages, backbone: Any, tmp_path_factory: pytest.TempPathFactory) -> KeptMaps:
     learnt = LabelledImages(boxed.paths[:LEARNT], boxed.labels[:LEARNT])
     return keep_maps(backbone, learnt, VIEW, tmp_path_factory.mktemp("maps"), seed=0)
+
+
+@pytest.fixture
+def uncompiled() -> Iterator[None]:
+    """Run steps without a graph: a few of them cost less than its trace."""
+    begin = Steps.__init__
+
+    def init(steps: Steps, *given: Any) -> None:
+        begin(steps, *given)
+        steps._whole = steps._whole.python_function
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Steps, "__init__", init)
+        yield

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 def test_a_head_learns_to_mark_objects_of_two_classes(
     boxed: LabelledImages, backbone: Any, kept: KeptMaps, tmp_path: Path
 ) -> None:
-    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(60))
+    learnt = fitted(centre_detector_head, kept, 2, Hyperparameters(epochs=60))
     path = tmp_path / "marker.tflite"
     path.write_bytes(flatbuffer(joined(backbone, learnt)))
     run = CentreFinder(path, VIEW)

@@ -131,6 +131,7 @@ def test_pixels_are_changed_anew_each_time(boxed: LabelledImages, photographs: P
     assert not np.array_equal(objects[0].boxes, boxed.labels[3].boxes)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_fine_tuning_trains_the_upper_layers_too(
     boxed: LabelledImages, kept: KeptMaps, learnt: TrainableHead, photographs: Photographs, tmp_path: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_fine_tuning_trains_the_upper_layers_too(
     assert reached(boxed, body, trained, tmp_path) > 0.8
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_a_training_without_time_has_one_step(kept: KeptMaps) -> None:
     head, told = box_detector_head([level.shape[1:] for level in kept.levels], 2), list[tuple[int, int]]()
     new = head.model.get_weights()
@@ -154,6 +156,7 @@ def test_a_training_without_time_has_one_step(kept: KeptMaps) -> None:
     assert not all(map(np.array_equal, new, head.model.get_weights()))
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_an_epoch_that_would_end_late_does_not_begin(kept: KeptMaps, monkeypatch: pytest.MonkeyPatch) -> None:
     told = list[int]()
     head = box_detector_head([level.shape[1:] for level in kept.levels], 2)
@@ -177,10 +180,17 @@ def _with_norms() -> Any:
     return keras.Model(image, keras.layers.GlobalAveragePooling2D(name="features")(last))
 
 
+def _as_of_a_card(network: Any) -> Any:
+    import keras
+
+    return keras.Model(network.inputs[0], {"features": network.outputs[0]})
+
+
 def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card, begun = load_catalogue()["mobilenet_v1_0.25_224"].at(64), list[tuple[Hyperparameters, Any, Any]]()
+    few = LabelledImages(boxed.paths[:4], boxed.labels[:4])
     kind = HeadKind(32, lambda *given: replace(box_detector_head(*given), complete=bytes), Hyperparameters(8))
 
     def learn(
@@ -192,13 +202,14 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
             weight.assign(weight + 1.0)
         return not timer.is_over()
 
+    monkeypatch.setattr("advisor.catalog.convert.build_model", lambda *_: _as_of_a_card(halvings(pad=True)))
     monkeypatch.setattr(train_module, "fit", learn)
     monkeypatch.setattr(train_module, "flatbuffer", lambda _: b"")
-    head = train(card, None, boxed, 2, kind, 0, tmp_path)
+    head = train(card, None, few, 2, kind, 0, tmp_path)
     head.write(path := tmp_path / "head.tflite")
-    tuned = train(card, None, boxed, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))
+    tuned = train(card, None, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5))
     tuned.write(path)
-    ships = train(card, None, boxed, 2, kind, 0, tmp_path, TrainingStart(path, 0.5, goes_on=True, seconds=0.0))
+    ships = train(card, None, few, 2, kind, 0, tmp_path, TrainingStart(path, 0.5, goes_on=True, seconds=0.0))
     (_, new, _), (whole, _, published), (further, started, changed) = begun
     assert (further.epochs, further.learning_rate) == (7, whole.learning_rate)
     assert not any(map(np.array_equal, new[:1], started[:1]))
@@ -209,6 +220,7 @@ def test_a_training_that_goes_on_begins_where_the_earlier_one_ended(
     assert (head.out_of_time, tuned.out_of_time, ships.out_of_time) == (False, False, True)
 
 
+@pytest.mark.usefixtures("uncompiled")
 def test_batch_norm_of_coarse_maps_ends_with_the_statistics_of_the_kept_weights(
     boxed: LabelledImages, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,7 +14,7 @@ from advisor.core.training import HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT
+from advisor.engine.pipeline.stage import RESULT, EventKind, Stage, StageEvent
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
@@ -34,7 +34,7 @@ TRAINING = "finetune_top"
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> Images:
     folder = tmp_path_factory.mktemp("pictures")
-    for number, path in enumerate(nets.stripes(folder / "all", 60)[0]):
+    for number, path in enumerate(nets.stripes(folder / "all", 40)[0]):
         (folder / "data" / f"class{number % 2}").mkdir(parents=True, exist_ok=True)
         path.rename(folder / "data" / f"class{number % 2}" / path.name)
     dataset = survey(folder / "data").dataset
@@ -63,55 +63,69 @@ def _tuned(
     return compared, ships
 
 
-def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
-    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
-) -> None:
+def _stages(images: Images) -> list[Stage[FloatModel]]:
     workload = Workload((HEAD, TRAINING), ("float32",), images.counts)
-    given = replace(materials(tmp_path, images, weights={CARD.name: None}), training_left_s=lambda *_: 0.0)
-    compared, ships, learns = (finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose)
-    _, shipped, made = walk_all([compared, ships, learns], given, training)
-    told = json.loads((made.path.parent / "result.json").read_text())
+    return [finetuned(CARD, TRAINING, purpose, workload) for purpose in Purpose]
+
+
+@pytest.fixture(scope="module")
+def made(images: Images, tmp_path_factory: pytest.TempPathFactory) -> list[FloatModel]:
+    """The network of each purpose; no second is left for the last one, which learns from all images."""
+    folder, done, purposes = tmp_path_factory.mktemp("finetuned"), list[Stage[Any]](), _stages(images)
+    given = materials(
+        folder / "cache", images, weights={CARD.name: None},
+        training_left_s=lambda *_: 0.0 if purposes[1] in done else None,
+    )  # fmt: skip
+
+    def note(event: StageEvent) -> None:
+        if event.kind is EventKind.DONE:
+            done.append(event.stage)
+
+    with pytest.MonkeyPatch.context() as patch, Trainers(folder / "log.txt") as pool:
+        patch.setattr(stages, "FINETUNING", {TRAINING: KNOBS})
+        found = walk_all(purposes, given, pool, note)
+    assert not list(folder.glob("**/*.checkpoints"))
+    return found
+
+
+def _told(model: FloatModel) -> dict[str, Any]:
+    return json.loads(model.path.with_name(RESULT).read_text())
+
+
+def test_a_network_that_learns_from_all_images_goes_on_without_a_limit(
+    images: Images, made: list[FloatModel], tmp_path: Path
+) -> None:
+    compared, ships, learns = _stages(images)
+    told = _told(made[2])
     assert (len(told["history"]), told["out_of_time"]) == (KNOBS.going_on().epochs, False)
-    assert made.sha256 != shipped.sha256
-    assert learns.reads(given).paths == images.part(Role.ALL).paths
+    assert made[2].sha256 != made[1].sha256
+    assert learns.reads(materials(tmp_path, images)).paths == images.part(Role.ALL).paths
     assert compared in learns.after
     assert ships not in learns.after
 
 
-def test_of_a_large_set_some_images_are_learnt_from(
-    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
-) -> None:
+def test_of_a_large_set_some_images_are_learnt_from(images: Images, tmp_path: Path) -> None:
     large = replace(images, tuned_images=16)
-    _tuned(large, training, tmp_path)
-    workload = Workload((HEAD, TRAINING), ("float32",), large.counts)
-    for purpose, role in ((Purpose.COMPARE, Role.TUNED), (Purpose.SHIP, Role.TUNED), (Purpose.ALL, Role.ALL)):
-        stage = finetuned(CARD, TRAINING, purpose, workload)
+    for stage, role in zip(_stages(large), (Role.TUNED, Role.TUNED, Role.ALL), strict=True):
         assert stage.reads(materials(tmp_path, large)).paths == large.part(role).paths
-    few, all_images = (
-        finetuned(CARD, TRAINING, Purpose.COMPARE, replace(workload, images=each.counts)).cost_s
-        for each in (large, images)
-    )
-    assert few < all_images
+    assert _stages(large)[0].cost_s < _stages(images)[0].cost_s
 
 
-def test_what_ships_goes_on_from_what_was_compared(
-    images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
-) -> None:
+def test_what_ships_goes_on_from_what_was_compared(images: Images, made: list[FloatModel]) -> None:
     from advisor.measurement.accuracy import predict
 
-    compared, ships = _tuned(images, training, tmp_path)
+    compared, ships, _ = made
     assert compared.sha256 != ships.sha256
-    told = json.loads((compared.path.parent / "result.json").read_text())
-    more = json.loads((ships.path.parent / "result.json").read_text())
+    told = _told(compared)
     assert len(told["history"]) == KNOBS.epochs
-    assert len(more["history"]) == KNOBS.going_on().epochs
+    assert len(_told(ships)["history"]) == KNOBS.going_on().epochs
     assert not told["levels"], "levels do not gain clearly on so few images"
-    answers = [predict(form.path, images.part(Role.VALIDATION).paths, input_spec(CARD)) for form in (compared, ships)]
-    right = np.mean(answers[0].argmax(axis=1) == np.array(images.part(Role.VALIDATION).labels))
-    assert right == pytest.approx(told["validation_accuracy"], abs=1.01 / len(images.part(Role.VALIDATION).labels))
+    validation = images.part(Role.VALIDATION)
+    answers = [predict(form.path, validation.paths, input_spec(CARD)) for form in (compared, ships)]
+    right = np.mean(answers[0].argmax(axis=1) == np.array(validation.labels))
+    assert right == pytest.approx(told["validation_accuracy"], abs=1.01 / len(validation.labels))
     assert answers[0].shape == answers[1].shape
     assert np.abs(answers[0] - answers[1]).max() < 0.5, "a few epochs more change little"
-    assert not list(tmp_path.glob("**/*.checkpoints"))
 
 
 @pytest.mark.parametrize(("best", "more"), [(0.71, 0.0), (0.9, KNOBS.more_epochs)])

@@ -1,6 +1,6 @@
 """Files in other runtimes of this machine: measured once for a file, a runtime, its version and this machine."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,13 @@ def given(shared_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Materials:
     return materials(cache_root() / "artifacts", effort="load")
 
 
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ChildPool]:
+    """One pool for all tests: a child imports the exporter of ONNX for seconds."""
+    with ChildPool() as pool:
+        yield pool
+
+
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A measurement that takes no time; the list has the efforts of those that were made."""
@@ -71,11 +78,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
-def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: Materials, tmp_path: Path) -> None:
+def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(
+    given: Materials, pool: ChildPool, tmp_path: Path
+) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target(*HERE))
-    with ChildPool() as pool:
-        found = walk(stage, given, pool)
+    found = walk(stage, given, pool)
     assert (found.latency.provenance, found.latency.low is not None) == (Provenance.MEASURED, True)
     runtime, day = f"onnxruntime=={installed_version('onnxruntime')}", found.timing.measured_at[:10]
     assert found.latency.source.startswith(f"{runtime} on this machine, measured on {day}, ")
@@ -85,10 +93,10 @@ def test_a_file_is_converted_and_measured_with_an_interval_and_the_date(given: M
     assert found.contended or walk(stage, given) == found, "a disturbed measurement is not kept"
 
 
-def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, tmp_path: Path) -> None:
+def test_a_file_without_an_onnx_export_fails_with_the_reason(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     require_onnx()
     stage = measured_in(SCOPE, file(tmp_path, small_models.unknown_operator()), target(*HERE))
-    with ChildPool() as pool, pytest.raises(StageAborted, match="no ONNX export") as end:
+    with pytest.raises(StageAborted, match="no ONNX export") as end:
         walk(stage, given, pool)
     assert (end.value.status, end.value.stage) == (Status.FAILED, StageName.ONNX)
 
@@ -143,14 +151,13 @@ def raising(error: Exception) -> Callable[..., object]:
     return fail
 
 
-def test_a_browser_measures_with_an_interval(given: Materials, tmp_path: Path) -> None:
+def test_a_browser_measures_with_an_interval(given: Materials, pool: ChildPool, tmp_path: Path) -> None:
     """LiteRT.js is measured by ``tests/integrations/browser/test_connection.py``."""
     chromium()
     require_onnx()
     require_runtime(ONNXRUNTIME)
     stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "onnxruntime-wasm"))
-    with ChildPool() as pool:
-        found = walk(stage, given, pool)
+    found = walk(stage, given, pool)
     assert found.latency.low is not None
     assert " in Chromium " in found.latency.source
     assert (found.remote.page_bytes or 0) > 9_000_000
@@ -169,13 +176,12 @@ def test_webgpu_without_a_gpu_gives_no_speed(given: Materials, tmp_path: Path) -
     pytest.skip("this machine's browser has a GPU")
 
 
-def test_an_arena_is_measured_once(tmp_path: Path) -> None:
+def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
     if not micro.available():
         skip_or_fail("tflite-micro is not installed")
     model = small_models.quantized(small_models.classifier(), tmp_path, 32)
     given, stage = materials(tmp_path / "cache"), checked_in(SCOPE, file(tmp_path, model), MICRO_RUNTIME)
-    with ChildPool() as pool:
-        found = walk(stage, given, pool)
+    found = walk(stage, given, pool)
     assert 0 < found.arena.value < 16_000
     assert "TensorFlow Lite Micro" in found.arena.source
     assert walk(stage, given) == found
