@@ -18,7 +18,6 @@ BOARD = (
     "name: board\ntitle: Board\nkind: board\nsoc: Maker\ndefault_target: cpu\n"
     "targets: [{name: cpu, runtime: ai-edge-litert, accelerator: cpu, precisions: [float32]}]\n"
 )
-MEASURED = "target,model,precision,latency_ms,peak_memory_bytes\n"
 DEEP = "a/" * 2500
 LONG = "a" * 5000
 
@@ -51,56 +50,30 @@ SHOW = ("devices", "show", "board", "--profiles", "p")
 PLAN = ("plan", "--request", "r.yaml")
 CASES = {
     "size beyond a float": Case(("plan", "--size-budget", "1e308GB"), "--size-budget: '1e308GB' is too large"),
-    "size that is infinite": Case(("plan", "--size-budget", "1e400GB"), "is too large"),
     "time beyond the calendar": Case(("benchmark", "x.tflite", "--sustained", "1e300h"), "is too large"),
-    "time limit beyond it": Case(("plan", "--time-limit", "1e300h"), "is too large"),
     "threads of 5,000 digits": Case(("plan", "--threads", "9" * 5000), "is not a whole number"),
     "a shape of 5,000 digits": Case(("benchmark", "x.tflite", "--shape", f"1,{'9' * 5000}"), "is not a shape"),
-    "profile of such a shape": Case(("profile", "x.tflite", "--shape", "9" * 5000), "is not a shape"),
-    "processors of 5,000 digits": Case(("benchmark", "x.tflite", "--cpus", "9" * 5000), "is not a list of whole"),
-    "timed threads of 5,000 digits": Case(
-        ("benchmark", "x.tflite", "--threads", "9" * 5000), "is not a whole number from 1 to 64"
-    ),
-    "a million trials of fine-tuning": Case(
-        ("plan", "--training", "finetune_top", "--tune-training", "1000000"), "is not a whole number from 0 to 100"
-    ),
     "a model of a billion pixels a side": Case(
         ("catalog", "add", "x.keras", "--input-size", "1000000000"), "is not a whole number from 16 to 2048"
     ),
     "data far down": Case(("plan", "--data", DEEP), "name too long"),
-    "data with a long name": Case(("data", "check", LONG), "name too long"),
     "model with a long name": Case(("profile", LONG), "name too long"),
-    "run with a long name": Case(("report", LONG), "name too long"),
-    "profiles far down": Case(("plan", "--profiles", DEEP), "name too long"),
-    "catalogue far down": Case(("catalog", "list", "--catalog", DEEP), ""),
     "request far down": Case(("plan", "--request", DEEP), "name too long"),
     "a pipe as request": Case(("plan", "--request", "FIFO"), "is not a plain file"),
     "a device as request": Case(("plan", "--request", "/dev/zero"), "is not a plain file"),
     "a pipe as model": Case(("profile", "FIFO"), "no model file"),
-    "a device as model": Case(("profile", "/dev/zero"), "no model file"),
     "a pipe as data": Case(("data", "check", "FIFO"), "neither a folder nor a manifest"),
-    "a pipe as catalogue": Case(("catalog", "list", "--catalog", "FIFO"), ""),
     "memory beyond a float": Case(SHOW, "1e400GB' is too large", profile("memory: 1e400GB")),
-    "measured memory of 5,000 digits": Case(
-        SHOW,
-        "board.csv:2: peak_memory_bytes '9999",
-        (*profile(""), ("p/board.csv", f"{MEASURED}cpu,mobilenet_v2_1.0_224,float32,9,{'9' * 5000}\n")),
-    ),
     "no timestamp": Case(SHOW, "'foo' is not of the kind 'timestamp'", profile("memory: !!timestamp foo")),
-    "no truth value": Case(SHOW, "'foo' is not of the kind 'bool'", profile("memory: !!bool foo")),
     "bytes in a document": Case(
         SHOW, "the tag 'binary', which is more than plain data", profile("memory: !!binary /w==")
     ),
-    "no null": Case(SHOW, "'foo' is not of the kind 'null'", profile("memory: !!null foo")),
     "a mirror that no server can have": Case(
         ("catalog", "fetch", "mobilenet_v2_1.0_224", "--mirror", "http://me:pw@[::1/x"), "is not a valid address"
     ),
     "a profile without a name": Case(("devices", "add", ""), ".: is not a plain file"),
-    "no whole number": Case(SHOW, "'' is not of the kind 'int'", profile('memory: !!int ""')),
     "6,000 hexadecimal digits": Case(SHOW, "a number of 6002 characters", profile(f"memory: 0x{'f' * 6000}")),
-    "thousands of sexagesimal places": Case(SHOW, "a number of", profile(f"memory: 1{':20' * 5000}")),
     "NUL in a profile": Case(SHOW, "board.yaml:7: a NUL character", profile('isa: "a\\0b"')),
-    "NUL in a path": Case(PLAN, "r.yaml:1: a NUL character", request('profiles: ["a\\0b"]')),
     "a number in sixties": Case(
         PLAN,
         "r.yaml:2: '190:20:30', which YAML takes for a number in sixties",
@@ -116,23 +89,14 @@ CASES = {
     "a label of 2,000 characters": Case(
         CHECK, "of more than 1000 characters", table(f"path,label\na.jpg,{'b' * 2000}\n")
     ),
-    "boxes with a long name": Case(("data", "check", LONG, *BOXES), "name too long"),
-    "a pipe as boxes": Case(("data", "check", "FIFO", *BOXES), "neither a table"),
     "a folder without boxes": Case(("data", "check", ".", *BOXES), "no boxes in a known format"),
     "infinite boxes": Case(
         (*CHECK, *BOXES), "no box that can be used", table("path,label,xmin,ymin,xmax,ymax\na.jpg,b,0,0,inf,1e999\n")
     ),
-    "an entity bomb": Case(
-        ("data", "check", "voc", *BOXES),
-        "a document type (DOCTYPE)",
-        (("voc/a.xml", '<!DOCTYPE a [<!ENTITY b "bb">]><annotation>&b;</annotation>'),),
-    ),
-    "deep COCO": Case(("data", "check", "c.json", *BOXES), "nested more than", (("c.json", "[" * 100_000),)),
     "an escape sequence in a class": Case(
         ("data", "check", "d", *BOXES), "no list 'names'", (("d/data.yaml", 'nc: "\\e[31m"'),)
     ),
     "an escape sequence in a name": Case(("devices", "show", "\x1b[31mred\x07"), r"'\x1b[31mred\x07'"),
-    "an override in a name": Case(("devices", "show", "a\u202eb"), r"'a\u202eb'"),
     "a control character in a card": Case(("plan", "--candidates", "\x1b]0;title\x07"), r"\x1b]0;title\x07"),
 }
 
@@ -153,12 +117,7 @@ def test_absurd_input_ends_soon_in_words(advisor: Advisor, tmp_path: Path, case:
 
 @pytest.mark.parametrize(
     ("command", "code"),
-    [
-        ("report nowhere <&- >&- 2>&-", 2),
-        ("report nowhere 2>/dev/full", 2),
-        ("--version >&-", 0),
-        ("--version >/dev/full 2>/dev/full", 2),
-    ],
+    [("explain nothing <&- >&- 2>&-", 2), ("--version >&-", 0), ("--version >/dev/full 2>/dev/full", 2)],
 )
 def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code: int, tmp_path: Path) -> None:
     run = ["/bin/sh", "-c", f'"{sys.executable}" -P -m advisor {command}']
@@ -169,10 +128,9 @@ def test_closed_and_full_streams_do_not_change_the_exit_code(command: str, code:
 
 @pytest.mark.parametrize(
     ("command", "limit_kb", "needs"),
-    [("plan", 300_000, "a plan needs 150.0 MB of memory and 550.0 MB of addresses: ")]
-    + [
-        ("search --budget 9ms", limit, "a search needs 850.0 MB of memory and 2.1 GB of")
-        for limit in (300_000, 800_000)
+    [
+        ("plan", 300_000, "a plan needs 150.0 MB of memory and 550.0 MB of addresses: "),
+        ("search --budget 9ms", 800_000, "a search needs 850.0 MB of memory and 2.1 GB of"),
     ],
 )
 def test_too_little_memory_is_said_before_the_work(tmp_path: Path, command: str, limit_kb: int, needs: str) -> None:
@@ -186,20 +144,18 @@ def test_too_little_memory_is_said_before_the_work(tmp_path: Path, command: str,
 SEARCH = ("search", "--candidates", "mobilenet_v1_0.25_224", "--offline")
 
 
-@pytest.mark.parametrize("place", ["file", "file/below", "/dev/null/below", "/proc/none"])
-def test_a_search_needs_a_cache_that_can_be_made(advisor: Advisor, tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/none"])
+def test_a_search_needs_a_cache_that_can_be_made(quick_advisor: Advisor, tmp_path: Path, place: str) -> None:
     (tmp_path / "file").touch()
-    said = advisor(*SEARCH, timeout=SOON_S, ADVISOR_CACHE_DIR=str(tmp_path / place))
+    said = quick_advisor(*SEARCH, ADVISOR_CACHE_DIR=str(tmp_path / place))
     assert said.code == 2
     assert said.err.splitlines()[-2].startswith(f"error: the cache '{tmp_path / place}' cannot be made (")
     assert said.err.splitlines()[-1] == "hint:  set ADVISOR_CACHE_DIR to a folder that you can write to"
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize("command", [("catalog", "list"), ("devices", "list"), ("plan", "--candidates", "squeezenet*")])
-def test_what_only_reads_needs_no_cache_and_no_configuration(
-    advisor: Advisor, tmp_path: Path, command: tuple[str, ...]
-) -> None:
+@pytest.mark.parametrize("command", ["catalog list", "devices list", "plan --candidates squeezenet_1.1_227"])
+def test_what_only_reads_needs_no_cache_and_no_configuration(advisor: Advisor, tmp_path: Path, command: str) -> None:
     (tmp_path / "file").touch()
     settings = dict.fromkeys(("ADVISOR_CACHE_DIR", "ADVISOR_CONFIG_DIR"), str(tmp_path / "file"))
-    assert advisor(*command, timeout=SOON_S, **settings).code == 0
+    assert advisor(*command.split(), **settings).code == 0

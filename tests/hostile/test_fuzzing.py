@@ -1,9 +1,9 @@
 """Damaged texts and files of every format are read, or refused in words: fuzzing from real documents.
 
 Hypothesis changes a few pieces of a real document at a time, or bytes of a file. ``make test`` tries ``FEW`` changes of
-each format, and ``make test-slow`` as many as the environment variable ``FUZZ_CASES`` says: 10,000 if it is not set. Ten
-thousand changes take 10 to 60 seconds of a core for each of the 26 formats, and 10 minutes for all of them; 100,000
-take two hours.
+each format, and ``make test-slow`` as many as the environment variable ``FUZZ_CASES`` says: 10,000 if it is not set.
+Ten thousand changes take 10 to 60 seconds of a core for each of the 26 formats, and 10 minutes for all of them;
+100,000 take two hours.
 """
 
 import io

@@ -19,7 +19,7 @@ from tests.makers.weights import CONTENT, card, home
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("own_settings")]
 
-PATIENCE_S = 0.6
+PATIENCE_S = 0.3
 """With servers that are too slow. A machine that is busy is none: other servers have as long as they need."""
 
 SOON_S = 60.0
@@ -63,44 +63,33 @@ def redirect(target: str) -> Answer:
 PART = raw(f"Content-Range: bytes 5-{LENGTH - 1}/{LENGTH}", body=CONTENT[5:], status="206 Partial Content")
 SERVERS = {
     "negative length": (announced("-1"), "announces a length of '-1'"),
-    "very negative length": (announced("-99999999999"), "announces a length of '-99999999999'"),
     "length of 5,000 digits": (announced("9" * 5000), "announces a length of '999"),
-    "length in words": (announced("many"), "announces a length of 'many'"),
-    "fractional length": (announced("1e3"), "announces a length of '1e3'"),
     "two lengths": (announced("5\r\nContent-Length: 6"), "a header is not valid"),
     "length of a terabyte": (announced("1099511627776"), f"more than the {LENGTH} of such a file"),
     "more than the file has": (Answer(CONTENT + b"x"), f"more than the {LENGTH} of such a file"),
     "endless": (Answer(raw=raw(body=CONTENT * 9), drip_s=1e-6), f"more than the {LENGTH} bytes of such a file"),
     "chunk of -1": (chunked(b"-1", drip_s=1e-6), "the connection broke, 5 times"),
-    "chunk of -5": (chunked(b"-5"), "the connection broke, 5 times"),
-    "chunk of no size": (chunked(b"x"), "the connection broke, 5 times"),
     "chunk of 10^30": (chunked(b"f" * 25), "the connection broke, 5 times"),
     "a line of chunk size without end": (chunked(b"0" * 100_000), "the connection broke, 5 times"),
-    "closes before a byte": (Answer(CONTENT, cut_after=0, cuts=99), "5 times"),
     "closes in the middle, no version": (Answer(CONTENT, cut_after=9000, cuts=99, versions=False), "5 times"),
-    "closes after each byte": (Answer(CONTENT, cut_after=1, cuts=99_999), "too slow: less than 250.0 kB in 1 s"),
+    "closes after each byte": (Answer(CONTENT, cut_after=1, cuts=99_999), "too slow: less than 250.0 kB"),
     "a part that was not asked for": (Answer(raw=PART), "the server sends a part, the whole was asked for"),
     "another part, again and again": (
         Answer(CONTENT, cut_after=9000, cuts=99_999, raw_part=PART),
-        "too slow: less than 250.0 kB in 1 s",
+        "too slow: less than 250.0 kB",
     ),
     "416 to the whole": (Answer(raw=raw(status="416 No")), "answers 416"),
-    "drips a body": (Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
-    "drips a body of no length": (Answer(raw=raw(), drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
-    "drips a header": (Answer(raw=b"HTTP/1.1 200 OK\r\nX: ", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
-    "drips a status": (Answer(raw=b"HTTP/1.1 2", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
-    "drips a chunk": (chunked(b"fffff", drip_s=0.1), "too slow: less than 250.0 kB in 1 s"),
-    "says nothing": (Answer(CONTENT, delay_s=60.0), "too slow: less than 250.0 kB in 1 s"),
+    "drips a body": (Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.1), "too slow: less than 250.0 kB"),
+    "drips a header": (Answer(raw=b"HTTP/1.1 200 OK\r\nX: ", drip_s=0.1), "too slow: less than 250.0 kB"),
+    "drips a status": (Answer(raw=b"HTTP/1.1 2", drip_s=0.1), "too slow: less than 250.0 kB"),
+    "says nothing": (Answer(CONTENT, delay_s=60.0), "too slow: less than 250.0 kB"),
     "header without end": (Answer(raw=b"HTTP/1.1 200 OK\r\nX: " + b"0" * 100_000), "it cannot be reached, 5 times"),
     "10,000 headers": (Answer(raw=raw(*["X: y"] * 10_000)), "it cannot be reached, 5 times"),
     "no HTTP": (Answer(raw=b"\x00\xff\x1b[31m" * 100), "it cannot be reached, 5 times"),
     "redirects to itself": (redirect("/w"), "more than 10 redirects"),
     "redirects to a file": (redirect("file:///etc/passwd"), "'file:///etc/passwd', which is not a web address"),
     "redirects to no address": (redirect("http://[::1"), "'http://[::1', which is not a valid address"),
-    "redirects to no host": (redirect("http://@/x"), "which is not a web address"),
     "redirects to a name of dots": (redirect("http://a..b/"), "not a valid address"),
-    "redirects to a long name": (redirect(f"http://{'a' * 70}.example/"), "not a valid address"),
-    "redirects to no port": (redirect("http://localhost:99999999/"), "not a valid address"),
     "redirects to no text": (redirect("http://\xff\xfe/"), "an address that is not UTF-8"),
     "redirects with an endless body": (
         Answer(raw=raw("Location: /gone", status="302 Found", body=b"x" * 9999), drip_s=1e-6),
@@ -152,7 +141,7 @@ def test_a_file_that_never_ends_stops_after_the_time_for_everything(
 ) -> None:
     monkeypatch.setattr(Client, "deadline", lambda _: Deadline(60, PATIENCE_S, 1))
     shelf.put("/w", Answer(raw=raw(f"Content-Length: {LENGTH}"), drip_s=0.01))
-    with pytest.raises(WeightsError, match="not done after 1 s"):
+    with pytest.raises(WeightsError, match="not done after"):
         fetch(card(home(f"{shelf.url}/w")), options)
 
 
@@ -162,9 +151,7 @@ def test_a_file_that_never_ends_stops_after_the_time_for_everything(
         (announced("-1"), "announces a length of '-1'"),
         (announced("1099511627776"), "an answer of more than"),
         (Answer(raw=raw(), drip_s=0.1), "too slow"),
-        (chunked(b"-1"), "the connection broke"),
         (Answer(raw=raw("Content-Encoding: gzip", body=b"no gzip")), "the connection broke"),
-        (redirect("http://a..b/"), "not a valid address"),
     ],
 )
 def test_a_page_of_a_hostile_server_ends_in_time(
