@@ -85,7 +85,7 @@ def test_the_checker_passes_the_bundle(bundle: Bundle, tmp_path: Path) -> None:
     assert done.stdout.startswith("ok:")
 
 
-@pytest.mark.parametrize("file", ["labels.txt", "model.tflite", "test_vectors/00.rgb", "model_card.md"])
+@pytest.mark.parametrize("file", ["labels.txt", "model_card.md"])
 def test_the_checker_names_a_changed_or_missing_file(own: Path, file: str) -> None:
     content, missing = bytearray((own / file).read_bytes()), file.endswith(".md")
     content[len(content) // 2] ^= 1
@@ -143,11 +143,8 @@ def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
     assert "ios/Classifier.swift" in made.files
     assert not any(name.startswith(("android", "python", "edgetpu")) for name in made.files)
-
-
-def test_an_unknown_target_is_refused_with_the_nearest(trained: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="targets: unknown 'andriod' .did you mean 'android'"):
-        export(trained.path, tmp_path / "b", targets=("andriod",))
+        export(trained.path, tmp_path / "other", targets=("andriod",))
 
 
 def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
@@ -280,13 +277,17 @@ def pem(key: Any, password: bytes | None = None) -> bytes:
     return bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, locked))
 
 
+def public_pem(key: Ed25519PrivateKey) -> bytes:
+    """Return the public key of a private one as OpenSSL writes it."""
+    return key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
 @pytest.fixture
 def keys(tmp_path: Path) -> tuple[Path, Path]:
     """A private key and its public one."""
     key = Ed25519PrivateKey.generate()
-    public = key.public_key().public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     (tmp_path / "key.pem").write_bytes(pem(key))
-    (tmp_path / "public.pem").write_bytes(public)
+    (tmp_path / "public.pem").write_bytes(public_pem(key))
     return tmp_path / "key.pem", tmp_path / "public.pem"
 
 
@@ -337,15 +338,15 @@ def test_the_checker_says_what_lacks_to_check_a_signature(
 
 BAD_KEYS: dict[str, tuple[Callable[[Path], object], str]] = {
     "rsa": (
-        lambda path: path.write_bytes(pem(rsa.generate_private_key(65537, 2048))), "a key of another kind than Ed25519"
+        lambda path: path.write_bytes(pem(rsa.generate_private_key(65537, 1024))), "a key of another kind than Ed25519"
     ),
     "encrypted": (lambda path: path.write_bytes(pem(Ed25519PrivateKey.generate(), b"secret")), "an encrypted key"),
     "text": (lambda path: path.write_text("not a key"), "holds no private key in PEM"),
-    "empty": (lambda path: path.touch(), "holds no private key in PEM"),
     "a folder": (lambda path: path.mkdir(), "is not a plain file"),
     "a pipe": (os.mkfifo, "is not a plain file"),
     "missing": (lambda _path: None, "cannot be read"),
     "large": (lambda path: path.write_bytes(bytes(10**6)), "larger than"),
+    "public": (lambda path: path.write_bytes(public_pem(Ed25519PrivateKey.generate())), "holds no private key in PEM"),
 }  # fmt: skip
 
 
@@ -358,11 +359,6 @@ def test_what_is_no_private_ed25519_key_is_refused_before_any_work(
     with pytest.raises(UsageError, match=words):
         export_form(trained, "float16", tmp_path / "refused", sign=tmp_path / "key.pem")
     assert not (tmp_path / "refused").exists()
-
-
-def test_a_public_key_cannot_sign(trained: RunFolder, tmp_path: Path, keys: tuple[Path, Path]) -> None:
-    with pytest.raises(UsageError, match="holds no private key in PEM"):
-        export_form(trained, "float16", tmp_path / "refused", sign=keys[1])
 
 
 def test_a_changed_row_of_another_candidate_does_not_stop_one_that_is_named(

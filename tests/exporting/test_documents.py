@@ -27,41 +27,12 @@ from tests.builders import evaluation
 from tests.exporting.test_model import MODEL
 
 LANGUAGES = {"android": tree_sitter_kotlin, "ios": tree_sitter_swift}
-SIGNS = [
-    '"""',
-    "'''",
-    "\\",
-    "\n",
-    "\r",
-    "\u2028",
-    "\0",
-    "*/",
-    "/*",
-    "//",
-    "#",
-    "${x}",
-    "\\(x)",
-    "</script>",
-    "<!--",
-    "]]>",
-]
-SIGNS += [
-    "{{ x }}",
-    "{% x %}",
-    "`",
-    "$(x)",
-    "';x",
-    '";x',
-    "\u202e",
-    "\x1b[31m",
-    "\ud800",
-    "- a: b",
-    "&",
-    "??/",
-    "\\u000a",
-]
+SIGNS = (
+    '"""', "'''", "\\", "\n", "\r", "\u2028", "\0", "*/", "/*", "//", "#", "${x}", "\\(x)", "</script>", "<!--", "]]>",
+    "{{ x }}", "{% x %}", "`", "$(x)", "';x", '";x', "\u202e", "\x1b[31m", "\ud800", "- a: b", "&", "??/", "\\u000a",
+)  # fmt: skip
 HOSTILE = st.lists(st.sampled_from(SIGNS) | st.text(max_size=3), min_size=1, max_size=6).map("".join)
-OFTEN = settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+OFTEN = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 SHIPPINGS = [task.shipping() for task in TASKS]
 
 

@@ -78,18 +78,6 @@ def test_mediapipe_refuses_integers_and_a_normalization_by_channel(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_only_the_integer_form_is_edited(trained: RunFolder, form: str) -> None:
-    artefact = (trained.path / evaluation_of(trained, form).artefact).read_bytes()
-    model = prepare(artefact, form)
-    if form == "int8":
-        assert "float32 instead of int8" in model.edits[0]
-        assert len(model.content) - len(artefact) < 2000
-    else:
-        assert model.edits == ()
-        assert model.content == artefact
-
-
-@pytest.mark.parametrize("form", FORMS)
 def test_a_bundle_ships_what_the_report_says(
     trained: RunFolder, many_images: list[Pixels], tmp_path: Path, form: str
 ) -> None:
@@ -101,23 +89,18 @@ def test_a_bundle_ships_what_the_report_says(
     assert stated["model_sha256"] == sha256_file(shipped)
     changed = shipped.read_bytes() != measured.read_bytes()
     assert changed is bool(stated["edits"]) is made.model.converts is (form == "int8")
+    if changed:
+        assert "float32 instead of int8" in stated["edits"][0]
     beside, card = made.path / "model_measured.tflite", (made.path / "model_card.md").read_text(encoding="utf-8")
     assert beside.read_bytes() == measured.read_bytes() if changed else not beside.exists()
     assert changed is all(edit in card for edit in (*stated["edits"], "The change takes more time"))
     images, spec = np.stack(many_images[::5]), InputSpec(made.model.size, (made.model.mean,) * 3, (made.model.std,) * 3)
     np.testing.assert_array_equal(*(predict_pixels(file, images, spec) for file in (shipped, measured)))
-    said = " ".join(page_text(trained.path / "report.html").split())
-    for sentence in (
-        "The file under artifacts/ is the file that was timed and scored.",
-        "The model.tflite of a bundle gives the same answers.",
-        "bundle.json names each change, and model_measured.tflite is the file without it.",
-    ):
-        assert sentence in said
 
 
-def page_text(page: Path) -> str:
-    """Return a page without its tags."""
-    return re.sub("<[^>]*>", "", page.read_text(encoding="utf-8"))
+def test_the_report_says_how_a_bundle_differs_from_the_measured_file(trained: RunFolder) -> None:
+    said = re.sub("<[^>]*>", "", (trained.path / "report.html").read_text(encoding="utf-8"))
+    assert "bundle.json names each change, and model_measured.tflite is the file without it." in " ".join(said.split())
 
 
 @pytest.mark.parametrize("form", ["float32", "int8"])
@@ -170,7 +153,6 @@ def test_a_key_chooses_what_is_not_on_the_front(tmp_path: Path) -> None:
     ("pick", "message"),
     [
         ("0", "the numbers are 1 to 3"),
-        ("4", "the numbers are 1 to 3"),
         ("9" * 5000, "the run has no candidate"),
         ("smal/head/int8@host:cpux1", "did you mean 'small/head/int8@host:cpux1'"),
     ],
@@ -243,17 +225,19 @@ def parsed(platform: str, source: str) -> list[str]:
     return list(faults(parser.parse(source.encode()).root_node))
 
 
-def written(shipping: Shipping, platform: str, accelerator: str = "cpu") -> str:
+def written(shipping: Shipping, platform: str, accelerator: str) -> str:
     row = evaluation("mobilenet_v2_1.0_224")
     target = replace(row.configuration.target, accelerator=accelerator)
     row = replace(row, configuration=replace(row.configuration, target=target))
     return render(shipping, platform, PARSED, row)[1]
 
 
-@pytest.mark.parametrize("accelerator", ["cpu", "gpu", "npu"])
 @pytest.mark.parametrize(("shipping", "platform"), CODE)
-def test_every_variant_is_valid_in_its_language(shipping: Shipping, platform: str, accelerator: str) -> None:
-    assert parsed(platform, written(shipping, platform, accelerator)) == []
+def test_every_variant_is_valid_in_its_language_and_a_fault_would_be_found(shipping: Shipping, platform: str) -> None:
+    for accelerator in ("cpu", "gpu", "npu"):
+        source = written(shipping, platform, accelerator)
+        assert parsed(platform, source) == []
+    assert parsed(platform, source.replace("image)", "image))", 1))
 
 
 def classifier(platform: str, thresholds: ShippedThresholds) -> str:
@@ -262,16 +246,10 @@ def classifier(platform: str, thresholds: ShippedThresholds) -> str:
 
 
 @pytest.mark.parametrize("platform", LANGUAGES)
-def test_a_classifier_without_a_threshold_is_valid_too(platform: str) -> None:
-    source = classifier(platform, ShippedThresholds())
-    assert parsed(platform, source) == []
-    assert "least" not in source.lower()
-
-
-@pytest.mark.parametrize("platform", LANGUAGES)
 @pytest.mark.parametrize(
     "thresholds",
     [
+        ShippedThresholds(),
         ShippedThresholds(0.5, {"glass": 0.7, "paper": 0.000125}),
         ShippedThresholds(None, {"glass": 0.7}, {"paper": 0.01}),
         ShippedThresholds(recall={"glass": 0.25, "paper": 0.01}),
@@ -282,8 +260,3 @@ def test_thresholds_of_classes_are_valid_too(platform: str, thresholds: ShippedT
     assert parsed(platform, source) == []
     assert ("leastof" in source.lower().replace("_", "")) == bool(thresholds.by_class)
     assert ("mayshow" in source.lower().replace("_", "")) == bool(thresholds.recall)
-
-
-@pytest.mark.parametrize(("shipping", "platform"), CODE)
-def test_a_fault_would_be_found(shipping: Shipping, platform: str) -> None:
-    assert parsed(platform, written(shipping, platform).replace("image)", "image))", 1))

@@ -28,6 +28,7 @@ from advisor.fleet.verify import VerifiedFiles, VerifiedTier
 from advisor.store import RunFolder
 from tests.fleet.fleets import PHONES, fleet_run
 from tests.makers.commands import Said, called
+from tests.makers.searches import Searched
 from tests.run_folders import write_run
 
 pytestmark = pytest.mark.integration
@@ -118,30 +119,25 @@ def test_more_files_than_matter_are_fewer(
     assert len(document(made.path)["tiers"]) == len(offered) <= 3
 
 
-def test_a_run_without_a_fleet_has_no_files_for_one(tmp_path: Path, with_images: Any) -> None:
-    with pytest.raises(UsageError, match="--tiers: the run has no fleet") as refused:
+def test_a_run_without_a_fleet_has_no_files_for_one(tmp_path: Path, with_images: Searched) -> None:
+    with pytest.raises(UsageError, match="--tiers: the run has no fleet"):
         advisor.export(with_images.run.path, tmp_path / "bundle", targets=["tiers"], web=False)
-    assert "--fleet phones-2026" in refused.value.hint
 
 
-def test_the_reports_show_the_fleet(tmp_path: Path) -> None:
+def test_the_reports_show_the_fleet_of_a_run_that_has_one(tmp_path: Path) -> None:
     run = fleet_run(tmp_path)
-    assert command("report", str(run.path)).code == 0
+    assert "Fleet: " in command("report", str(run.path)).out
     found = json.loads((run.path / "recommendation.json").read_text(encoding="utf-8"))["fleet"]
-    assert found["recommended_files"] == 3 or len(found["options"]) >= 2
+    assert len(found["options"]) >= 2
     assert set(found["options"][0]["devices"]) == {"Helio G99", "Snapdragon 8 Gen 3", "Snapdragon 425"}
     html = (run.path / "report.html").read_text(encoding="utf-8")
     assert 'id="fleet"' in html
     assert "<polyline" in html
     assert "**Fleet**" in (run.path / "report.md").read_text(encoding="utf-8")
-    assert "Fleet: " in command("report", str(run.path)).out
-
-
-def test_a_run_without_a_fleet_shows_none(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    assert command("report", str(run.path)).code == 0
-    assert json.loads((run.path / "recommendation.json").read_text(encoding="utf-8"))["fleet"] is None
-    assert 'id="fleet"' not in (run.path / "report.html").read_text(encoding="utf-8")
+    plain = write_run(tmp_path / "plain")
+    assert command("report", str(plain.path)).code == 0
+    assert json.loads((plain.path / "recommendation.json").read_text(encoding="utf-8"))["fleet"] is None
+    assert 'id="fleet"' not in (plain.path / "report.html").read_text(encoding="utf-8")
 
 
 def test_a_phone_more_changes_the_files_and_the_exit_code(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import tree_sitter_kotlin
 import tree_sitter_swift
 
 from advisor.fleet.selector import TierSelector, plain
-from advisor.fleet.tiers import RULES, SELECTORS, core_macs
+from advisor.fleet.tiers import RULES, core_macs
 from tests.exporting.test_model import faults
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
@@ -229,13 +229,6 @@ def test_names_are_compared_without_makers_and_signs(name: str, expected: str) -
     assert plain(name) == expected
 
 
-def test_each_selector_is_short() -> None:
-    assert {path.rpartition("/")[2]: True for path in SELECTORS} == {
-        path.rpartition("/")[2]: len((PACKAGE / path).read_text(encoding="utf-8").splitlines()) <= 300
-        for path in SELECTORS
-    }
-
-
 DRIVE = """
 async ([document, scenarios, same]) => {
   const output = (tier, failing) => {
@@ -261,12 +254,24 @@ async ([document, scenarios, same]) => {
 """
 
 
+MEASURE = """
+async ([document]) => {
+  const asked = [], selector = new TierSelector(document, {names: ['middle']});
+  await selector.measure((tier) => { asked.push(tier); return 2; });
+  return [asked.length, selector.ratio, selector.file];
+}
+"""
+
+
 def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
     page = new_context(browser).new_page()
     page.add_script_tag(content=(PACKAGE / "selectors" / "selector.js").read_text(encoding="utf-8"))
     steps = {name: each for name, (each, _) in SCENARIOS.items()}
     found = page.evaluate(DRIVE, [document(), steps, SAME])
     assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}
+    selector = TierSelector(document(), {"names": ["middle"]})
+    selector.measure(lambda _: 2.0)
+    assert page.evaluate(MEASURE, [document()]) == [16, pytest.approx(selector.ratio), selector.file]
 
 
 @pytest.mark.parametrize(
@@ -361,52 +366,3 @@ def test_kotlin_compiles_and_chooses_the_same(starts_processes: None, tmp_path: 
     ran = ["java", "-cp", classes, "MainKt", str(tmp_path / "tiers.json"), str(tmp_path / "steps.json"), SAME]
     found = json.loads(subprocess.run(ran, capture_output=True, text=True, timeout=100, check=True).stdout)
     assert found == {name: expected for name, (_, expected) in SCENARIOS.items()}
-
-
-THROTTLED = """
-async ([document]) => {
-  // Files are loops here. Their length is set by the time that the fastest one takes without throttling.
-  const spin = (turns) => {
-    const begin = performance.now();
-    for (let turn = 0, sum = 0; turn < turns; turn++) sum += Math.sqrt(turn + sum);
-    return performance.now() - begin;
-  };
-  window.turns ??= (() => {
-    spin(4e6);
-    const times = [0, 1, 2, 3, 4].map(() => spin(4e6)).sort((one, other) => one - other);
-    return (4e6 * document.budget_ms) / times[2]; // as many as the budget takes
-  })();
-  const selector = new TierSelector(document, {});
-  await selector.measure((tier) => spin(window.turns * document.shares[tier]));
-  return selector.file;
-}
-"""
-
-
-@pytest.mark.slow
-def test_three_rates_of_a_throttled_browser_take_three_files(browser: Browser) -> None:
-    """At 4x the second file is a fifth below the margin, at 6x a fifth above it; the third one only fits at 1x."""
-    shares, tiers = [0.03, 0.155, 0.45], document()
-    tiers["shares"], tiers["window_ms"] = shares, 300.0
-    tiers["measuring"] = [{"gain": 1.0, "factor": 1.1}] * 3
-    ms = [[50.0 * share * speed for share in shares] for speed in (8, 6, 5, 4, 3, 2, 1, 0.5)]
-    tiers["phones"] = [
-        {"names": [f"phone{place}"], "gpu": "", "speed": place + 1.0, "ms": each, "sure_ms": each}
-        for place, each in enumerate(ms)
-    ]
-    page = new_context(browser).new_page()
-    page.add_script_tag(content=(PACKAGE / "selectors" / "selector.js").read_text(encoding="utf-8"))
-    session, wanted = page.context.new_cdp_session(page), ["tier2.tflite", "tier1.tflite", "tier0.tflite"]
-
-    def chosen() -> list[str]:
-        session.send("Emulation.setCPUThrottlingRate", {"rate": 1})
-        page.evaluate("window.turns = undefined")
-        page.evaluate(THROTTLED, [tiers])  # compiles the loop, and sets its length
-        found = []
-        for rate in (1, 4, 6):
-            session.send("Emulation.setCPUThrottlingRate", {"rate": rate})
-            found.append(page.evaluate(THROTTLED, [tiers]))
-        return found
-
-    # Other programs slow down one of the measurements on a busy machine.
-    assert wanted in (chosen() for _ in range(20))
