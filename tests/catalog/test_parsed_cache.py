@@ -112,13 +112,6 @@ def test_a_cache_that_cannot_be_written_costs_nothing_but_time(team: Path, cache
     assert "team_net" in load_catalogue([team])
 
 
-def test_a_mistake_is_told_with_its_line_every_time(team: Path) -> None:
-    team.write_text(GOOD.replace("macs: 200", "macs: many"), encoding="utf-8")
-    for _ in range(2):
-        with pytest.raises(UsageError, match=r"team\.yaml:11: macs"):
-            load_catalogue([team])
-
-
 def test_a_name_taken_twice_is_told_with_both_lines_from_remembered_files(team: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.yaml"
     other.write_text("# one line more\n" + GOOD, encoding="utf-8")

@@ -269,21 +269,6 @@ def test_the_overview_has_the_images_of_each_class_in_each_part(tmp_path: Path, 
     assert sum(sum(each.values()) for each in found["images_per_class"].values()) == 40  # type: ignore[attr-defined]
 
 
-def test_a_film_of_each_class_gives_its_last_images(tmp_path: Path) -> None:
-    for label, name in enumerate(("cat", "dog")):
-        first, last = (np.asarray(image(10 * label + end, (64, 64)), np.float64) for end in (0, 1))
-        (tmp_path / name).mkdir()
-        for number in range(20):
-            frame = first + (last - first) * number / 19
-            Image.fromarray(frame.astype("u1")).save(tmp_path / name / f"frame{number}.png")
-    read = survey(tmp_path)
-    division = divide(read, 0, alike=())
-    assert division.grouping.source is Source.SEQUENCE
-    assert division.grouping.count == 2
-    held = {read.dataset.images[index].path.stem for index in division.split.holdout}
-    assert held == {f"frame{number}" for number in range(16, 20)}
-
-
 def test_images_with_boxes_are_divided_and_their_boxes_counted(tmp_path: Path) -> None:
     division, boxes, notes = divide_boxes(survey_boxes(write_table(tmp_path, photos(60, "cat", "dog"))), 0)
     sizes = [len(part) for part in (division.split.train, division.split.validation, division.split.holdout)]

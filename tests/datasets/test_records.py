@@ -118,12 +118,6 @@ def test_a_shard_that_ends_in_the_middle_gives_its_whole_records_and_says_so(fol
     ]
 
 
-def test_a_shard_that_lacks_whole_records_is_noticed_by_their_number(folder: Path) -> None:
-    written(folder / "animals-train.tfrecord-00001-of-00002", examples(PICTURES[2:3]))
-    rejected = survey(folder).dataset.rejected
-    assert [row.reason for row in rejected] == ["the file has 1 whole record, and dataset_info.json states 2"]
-
-
 def test_a_record_with_a_wrong_checksum_is_left_out(tmp_path: Path) -> None:
     file = written(tmp_path / "a.tfrecord", examples(PICTURES))
     data = bytearray(file.read_bytes())

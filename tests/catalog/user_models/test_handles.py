@@ -88,15 +88,11 @@ def test_a_handle_that_does_not_exist_is_named_with_the_answer(hub: None, shelf:
             Answer(packed({name: np.random.default_rng(0).bytes(400_000) for name in MEMBERS}), cut_after=300_000),
             "tensorflow-hub: ",
         ),
-        *(
-            (packed({MEMBERS[0]: FILES[MEMBERS[0]]}, kind), "tensorflow-hub: ")
-            for kind in (tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE)
-        ),
-        (packed({"../../../escaped": b"x", **FILES}), r"Relative path .* is invalid"),
+        (packed({MEMBERS[0]: FILES[MEMBERS[0]]}, tarfile.SYMTYPE), "tensorflow-hub: "),
         (packed({"variables/../../escaped": b"x", **FILES}), r"Relative path .* is invalid"),
         (packed({"variables/zeros": bytes(10_000_000)}), r"more than 9\.0 MB when unpacked"),
     ],
-    ids=["page", "cut", "symlink", "link", "pipe", "relative path", "path upwards", "too large"],
+    ids=["page", "cut", "symlink", "path upwards", "too large"],
 )
 def test_an_answer_that_is_no_sound_archive_is_refused(
     hub: None, shelf: Shelf, answer: Answer | bytes, said: str

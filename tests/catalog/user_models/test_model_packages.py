@@ -156,7 +156,6 @@ def test_the_copy_for_pytorch_has_no_sample_inputs_guards_or_descriptions_of_cod
     ("name", "said"),
     [
         ("data/constants/custom_obj_0", r"custom_obj_0' \(a pickled Python object\)"),
-        ("data/constants/opaque_obj_0", r"opaque_obj_0' \(a pickled Python object\)"),
         ("data/weights/model.pt", r"model.pt' \(a pickled Python object\)"),
         ("data/aotinductor/model/net.so", r"net.so' \(compiled code\)"),
         ("data.pkl", "holds 'data.pkl'"),
@@ -176,7 +175,6 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
     ("change", "said"),
     [
         (node(target="torch.os.system"), "calls torch.os.system, which is no operator"),
-        (node(target="torch.hub.load"), "calls torch.hub.load"),
         (node(target="torch.ops.higher_order.wrap_with_autocast"), "no operator of PyTorch's ATen library"),
         (node(target="torch.ops.aten.from_file.default"), "from_file"),
         (node(target="torch.ops.torchvision.nms.default"), "calls torch.ops.torchvision.nms.default"),
@@ -188,7 +186,6 @@ def test_another_member_is_refused_by_name(tmp_path: Path, name: str, said: str)
         (two("input_specs", "user_input"), "it has 2 inputs"),
         (two("output_specs", "user_output"), "it has 2 outputs"),
         (shape(1, 3, 32, 48), r"its input \(1, 3, 32, 48\) is not one square RGB image"),
-        (shape(1, 32, 32, 3), r"its input \(1, 32, 32, 3\) is not"),
         (shape(8, 3, 32, 32), r"its input \(8, 3, 32, 32\) is not"),
         (shape(1, 3, 32, 32, dtype=FLOAT16), "it takes float16, not float32"),
         (open_batch, r"leaves sizes open \(dynamic_shapes\)"),

@@ -286,16 +286,6 @@ REPOSITORY = WeightSource(
 RESOLVED = "/team/tiny/resolve/refs%2Fpr%2F1/weights/model%20v1.pth"
 
 
-def test_a_repositorys_file_is_fetched_at_its_revision_from_the_hub_that_is_named(
-    shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", shelf.url + "/")
-    shelf.put(RESOLVED, CONTENT)
-    found = fetch(card(REPOSITORY), options)
-    assert (found.path.read_bytes(), found.source) == (CONTENT, "huggingface:team/tiny==refs/pr/1")
-    assert "Authorization" not in shelf.asked(RESOLVED)[0]
-
-
 def test_a_token_reaches_the_hub_and_neither_its_store_nor_a_message(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -324,11 +314,13 @@ def listed(*entries: object) -> bytes:
 def test_a_file_without_a_hash_must_have_the_hubs_own_and_is_recorded(
     shelf: Shelf, options: FetchOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("HF_ENDPOINT", shelf.url)
+    monkeypatch.setenv("HF_ENDPOINT", shelf.url + "/")
     shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(CONTENT)}}))
     shelf.put(RESOLVED, CONTENT)
     found = fetch(card(OPEN), options)
     assert (found.path.read_bytes(), found.sha256) == (CONTENT, sha256(CONTENT))
+    assert found.source == "huggingface:team/tiny==refs/pr/1"
+    assert "Authorization" not in shelf.asked(RESOLVED)[0]
     # The repository has another file now: what came first is recorded, and stays the only right one.
     found.path.write_bytes(b"damaged")
     shelf.put(LISTING, listed({"path": OPEN.file.path, "lfs": {"oid": sha256(b"other")}}))

@@ -59,11 +59,6 @@ def test_an_image_that_is_missing_is_counted(name: str, tmp_path: Path) -> None:
     assert [row.path.stem for row in read.images.dataset.rejected] == ["003"]
 
 
-def test_all_images_in_one_part_are_no_split(tmp_path: Path) -> None:
-    made = [Photo(photo.name, photo.objects, "train") for photo in photos(3, "cat")]
-    assert {entry.part for entry in list_boxes(write_yolo(tmp_path, made)).entries} == {""}
-
-
 @pytest.mark.parametrize(("table", "hint"), [("", "Pascal VOC"), ("boxes.csv", "boxes.csv")])
 def test_a_folder_without_boxes_points_at_its_table_or_names_the_formats(tmp_path: Path, table: str, hint: str) -> None:
     if table:
@@ -108,7 +103,6 @@ def _annotations(**of_second: Any) -> list[dict[str, Any]]:
         ({"bbox": [1, 2, 3]}, "bbox is not a list of four numbers"),
         ({"bbox": "all"}, "bbox is not a list of four numbers"),
         ({"bbox": [10, 10, -4, 5]}, "the right edge is left of the left one, or the bottom above the top"),
-        ({"bbox": [0.1, 0.1, 0.4, 0.5]}, "coordinates from 0 to 1, where pixels are expected"),
         ({"iscrowd": 1}, "it marks a crowd (iscrowd), not one object"),
     ],
 )
@@ -208,15 +202,11 @@ def root(tmp_path: Path) -> Path:
     ("row", "reason"),
     [
         ("2 0.5 0.5 0.2 0.2", "class number 2, but the names are for 0 to 1"),
-        ("-1 0.5 0.5 0.2 0.2", "class number -1, but the names are for 0 to 1"),
         ("cat 0.5 0.5 0.2 0.2", "class number cat, but the names are for 0 to 1"),
         ("0 0.5 0.5 0.2", "4 values, not a class number and centre x, centre y, width, height"),
-        ("0 0.5 0.5 0.2 0.2 0.9", "6 values, not a class number and centre x, centre y, width, height"),
         ("0 0.5 0.5 -0.2 0.2", "the right edge is left of the left one, or the bottom above the top"),
-        ("0 0.5 0.5 0 0.2", "no width or no height"),
         ("0 320 240 60 80", "pixels, where coordinates from 0 to 1 are expected"),
         ("0 0.5 0,5 0.2 0.2", "an edge is missing or not a number"),
-        ("0 nan 0.5 0.2 0.2", "an edge is missing or not a number"),
     ],
 )
 def test_a_wrong_row_is_counted_with_file_and_line(root: Path, row: str, reason: str) -> None:
@@ -239,32 +229,24 @@ def test_images_need_no_labels_and_labels_need_an_image(root: Path) -> None:
     assert [(row.path.name, row.reason) for row in listing.rejected] == [("gone.txt", "its image is missing")]
 
 
-@pytest.mark.parametrize("names", ["classes.txt", "labels/classes.txt", "obj.names"])
-def test_names_may_be_lines_of_a_text_file(root: Path, names: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((name, "kitten\npuppy\n") for name in ("classes.txt", "labels/classes.txt", "obj.names")),
+        ("data.yaml", "names: [kitten, puppy]"),
+        ("data.yaml", "nc: 2\nnames: {0: kitten, 1: puppy}\n"),
+    ],
+)
+def test_names_may_be_lines_of_a_text_file_or_a_list_or_a_mapping(root: Path, name: str, text: str) -> None:
     (root / "data.yaml").unlink()
-    write(root / names, "kitten\npuppy\n")
+    write(root / name, text)
     listing = list_boxes(root)
-    assert listing.classes == ("kitten", "puppy")
-    assert listing.rejected == []
-
-
-@pytest.mark.parametrize("text", ["names: [kitten, puppy]", "nc: 2\nnames: {0: kitten, 1: puppy}\n"])
-def test_names_may_be_a_list_or_a_mapping(root: Path, text: str) -> None:
-    write(root / "data.yaml", text)
-    assert list_boxes(root).classes == ("kitten", "puppy")
+    assert (listing.classes, listing.rejected) == (("kitten", "puppy"), [])
 
 
 @pytest.mark.parametrize("text", ["nc: 2", "names: 3", "names: []", "- a", "names: !!python/name:os.system x"])
 def test_names_that_are_none_are_refused(root: Path, text: str) -> None:
     assert "data.yaml" in refusal(list_boxes, write(root / "data.yaml", text)).message
-
-
-def test_a_byte_order_mark_is_no_part_of_a_row_or_name(root: Path) -> None:
-    for path in (root / "labels" / "000.txt", write(root / "classes.txt", "kitten\npuppy\n")):
-        path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
-    (root / "data.yaml").unlink()
-    listing = list_boxes(root)
-    assert (listing.classes, listing.faults) == (("kitten", "puppy"), [])
 
 
 def test_labels_without_names_are_refused(root: Path) -> None:

@@ -78,7 +78,6 @@ def _with(table: Path, *rows: str) -> Path:
     ("row", "reason"),
     [
         ("000.jpg,cat,30,5,10,20", "the right edge is left of the left one, or the bottom above the top"),
-        ("000.jpg,cat,5,20,10,10", "the right edge is left of the left one, or the bottom above the top"),
         ("000.jpg,cat,5,5,5,20", "no width or no height"),
         ("000.jpg,cat,0.1,0.1,0.5,0.5", "coordinates from 0 to 1, where pixels are expected"),
         ("000.jpg,cat,1,2,x,4", "an edge is missing or not a number"),
@@ -102,11 +101,6 @@ def test_shares_are_known_by_their_majority_and_pixels_among_them_are_counted(tm
     assert [fault.reason for fault in read.faults] == ["pixels, where coordinates from 0 to 1 are expected"]
 
 
-def test_a_row_without_label_and_edges_is_an_image_without_boxes(table: Path) -> None:
-    save(table.parent / "empty.jpg")
-    assert len(list_boxes(_with(table, "empty.jpg,,,,,")).entries[-1].boxes) == 0
-
-
 def test_other_names_of_columns_the_stated_size_and_groups_are_read(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
     text = "filename,width,height,class,xmin,ymin,xmax,ymax,group\na.jpg,64,48,cat,1,2,30,40,visit 3\n"
@@ -128,17 +122,6 @@ def test_a_table_that_contradicts_itself_is_refused_with_the_row(tmp_path: Path,
     with pytest.raises(UsageError, match=message) as caught:
         list_boxes(write(tmp_path / "a.csv", text))
     assert caught.value.hint
-
-
-def test_a_parquet_table_reads_as_the_csv_does(table: Path) -> None:
-    import pandas
-    from fastparquet import write as write_parquet
-
-    write_parquet(str(table.with_suffix(".parquet")), pandas.read_csv(table, dtype={"split": str}).fillna(""))
-    of_csv, of_parquet = (survey_boxes(table.with_suffix(suffix)) for suffix in (".csv", ".parquet"))
-    assert [[box.edges for box in boxes] for boxes in of_csv.boxes] == [
-        [box.edges for box in boxes] for boxes in of_parquet.boxes
-    ]
 
 
 def test_an_image_of_too_many_boxes_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,12 +143,6 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
     assert read.turned == 7
 
 
-def test_half_a_turn_alone_does_not_tell_and_is_read_as_upright(tmp_path: Path) -> None:
-    upright = _photo(tmp_path / "3.jpg", 3)
-    _voc(tmp_path, 3, STORED, upright)
-    assert survey_boxes(tmp_path).boxes[0][0].edges == upright
-
-
 def test_edges_outside_the_upright_image_tell_that_boxes_are_as_stored(tmp_path: Path) -> None:
     _photo(tmp_path / "a.jpg", 6)
     read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))

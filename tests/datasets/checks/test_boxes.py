@@ -23,7 +23,7 @@ from advisor.datasets.checks.findings import Finding, Kind
 from advisor.datasets.duplicates import near_duplicates
 from advisor.datasets.split import Split
 from advisor.datasets.survey import measure, survey
-from tests.datasets.boxes.writers import Object, Photo, photos, save, write, write_table, write_yolo
+from tests.datasets.boxes.writers import Object, Photo, photos, write, write_table, write_yolo
 from tests.datasets.folders import fill, image, make
 
 
@@ -115,12 +115,6 @@ def test_copies_and_unreadable_images_are_found_as_without_boxes(tmp_path: Path)
     (tmp_path / "bad.jpg").write_bytes(b"\xff\xd8\xff")
     read = survey_boxes(table)
     assert len(_checked(read, Kind.EXACT_DUPLICATES)) == len(_checked(read, Kind.UNREADABLE)) == 1
-
-
-def test_the_place_of_the_subject_is_no_fault(tmp_path: Path) -> None:
-    save(tmp_path / "x" / "a.jpg")
-    messages = [finding.message for finding in check_boxes(_with(tmp_path, ("cat", 5, 5, 40, 40)), ())]
-    assert not any("framed" in message for message in messages)
 
 
 @pytest.mark.integration
