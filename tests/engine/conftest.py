@@ -1,11 +1,32 @@
-"""Searches that several tests look at, done once a test session with real weights and real measurements."""
+"""What most tests of searches would otherwise do again: time a file twice, and fit the predictor of latencies."""
+
+from functools import cache
 
 import pytest
 
+from advisor.devices import prediction
+from advisor.devices.profiles.listing import own_folder
 from advisor.measurement.latency import timing
+
+fit = prediction.device_predictor
 
 
 @pytest.fixture(autouse=True)
 def no_second_timing(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine, each file would be timed twice."""
     monkeypatch.setitem(timing.measure.__kwdefaults__, "retry", False)
+
+
+@pytest.fixture(autouse=True)
+def one_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fitting takes half a second, and depends on the shipped profiles and those in the settings of a test."""
+    monkeypatch.setattr(prediction, "device_predictor", lambda: fit_once(own_profiles()))
+
+
+def own_profiles() -> tuple[bytes, ...]:
+    return tuple(path.read_bytes() for path in sorted(own_folder().glob("*")) if path.is_file())
+
+
+@cache
+def fit_once(_own: tuple[bytes, ...]) -> prediction.Predictor:
+    return fit()

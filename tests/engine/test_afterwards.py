@@ -264,6 +264,7 @@ def test_the_reason_says_why_no_file_learns_from_all_images(tmp_path: Path, how:
     assert not list(folder.path.glob("artifacts/*-all.tflite"))
 
 
+@pytest.mark.slow
 def test_a_search_names_planted_labels_and_ships_a_file_that_learns_from_all_images(
     trashnet: Path, warm_cache: Path, tmp_path: Path
 ) -> None:

@@ -1,11 +1,11 @@
-"""The light install: what it promises runs in processes in which nothing of its extras can be imported."""
+"""The light install: what it promises runs in a process in which nothing of its extras can be imported."""
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
@@ -38,9 +38,9 @@ importlib.metadata.Distribution.from_name = classmethod(from_name)
 """Python runs it at the start of every process, of the children too."""
 
 COMMANDS = (
-    "plan --budget 50ms --data {data} --sort latency",
+    "plan --budget 50ms --data {data} --candidates mobilenet_v1_0.25_224 --sort latency",
     "report {run} --filter size<5MB",
-    "benchmark {model} --force",
+    "benchmark {model} --effort search --force",
     "compress {model} --recipe float16,int8,mixed_int8 --data {data} --to forms",
     "compare {run} {run}",
     "reevaluate {run}",
@@ -64,51 +64,81 @@ REFUSED = (
     "devices calibrate pixel-4 --here",
 )
 
+ONE_AFTER_THE_OTHER = """
+import contextlib, io, json, os, sys
+from advisor.cli.main import main
 
-Start = Callable[[str], "subprocess.Popen[str]"]
+said = {}
+for command, words in json.loads(sys.argv[1]).items():
+    before, sys.argv = set(os.listdir()), ["advisor", *words]
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()) as errors:
+        try:
+            main()
+        except SystemExit as end:
+            said[command] = end.code or 0, errors.getvalue(), sorted(set(os.listdir()) - before)
+with open("said.json", "w") as file:
+    json.dump(said, file)
+"""
+"""Runs commands in one process, whose imports they share, and keeps exit code, errors and new files of each."""
 
 
-@pytest.fixture
-def start(with_images: Searched, photos: Path, tmp_path: Path) -> Start:
-    """Start a command of the light install in an empty folder."""
-    (tmp_path / "site").mkdir()
-    (tmp_path / "site" / "sitecustomize.py").write_text(SITE)
-    (tmp_path / "work").mkdir()
-    (tmp_path / "net.keras").write_bytes(b"")
-    own = environment(tmp_path / "cache")
-    own["PYTHONPATH"] = os.pathsep.join([str(tmp_path / "site"), own["PYTHONPATH"]])
-    run = with_images.run
-    model = next(run.artefacts.glob("*-float32.tflite"))
-    places = {"run": run.path, "runs": run.path.parent, "model": model, "net": tmp_path / "net.keras", "data": photos}
-    places["photo"] = next(photos.rglob("1.jpg"))
+Said = dict[str, tuple[int, str, list[str]]]
+"""Exit code, errors and new files of each command."""
 
-    def started(command: str) -> subprocess.Popen[str]:
-        words = [word.format_map(places) for word in command.split()]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        asked = [sys.executable, "-m", "advisor", *words]
-        return subprocess.Popen(asked, env=own, cwd=tmp_path / "work", text=True, **pipes)
 
-    return started
+@pytest.fixture(scope="module")
+def places(with_images: Searched, photos: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """What the commands name, and an empty folder for them to work in."""
+    folder = tmp_path_factory.mktemp("light")
+    for name in ("site", "work"):
+        (folder / name).mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(SITE)
+    (folder / "net.keras").write_bytes(b"")
+    run = Path(shutil.copytree(with_images.run.path, folder / "runs" / with_images.run.path.name))
+    model, photo = next(run.glob("artifacts/*-float32.tflite")), next(photos.rglob("1.jpg"))
+    made = {"folder": folder, "run": run, "runs": run.parent, "model": model, "net": folder / "net.keras"}
+    return {**made, "data": photos, "photo": photo}
+
+
+def start(places: dict[str, Path], *arguments: str) -> "subprocess.Popen[str]":
+    """Start Python without the extras."""
+    folder = places["folder"]
+    own = environment(folder / "cache")
+    own["PYTHONPATH"] = os.pathsep.join([str(folder / "site"), own["PYTHONPATH"]])
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen([sys.executable, *arguments], env=own, cwd=folder / "work", text=True, **pipes)
+
+
+def words_of(command: str, places: dict[str, Path]) -> list[str]:
+    return [word.format_map(places) for word in command.split()]
+
+
+@pytest.fixture(scope="module")
+def said(places: dict[str, Path]) -> Said:
+    words = {command: words_of(command, places) for command in (*COMMANDS, *REFUSED)}
+    with start(places, "-c", ONE_AFTER_THE_OTHER, json.dumps(words)) as process:
+        printed = process.communicate(timeout=540)
+    assert process.returncode == 0, printed
+    found: Said = json.loads((places["folder"] / "work" / "said.json").read_text())
+    return found
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_is_promised_runs(command: str, start: Start) -> None:
-    with start(command) as process:
-        said = process.communicate(timeout=540)
-    assert process.returncode == 0, said
+def test_what_is_promised_runs(command: str, said: Said) -> None:
+    code, errors, _ = said[command]
+    assert code == 0, errors
 
 
 @pytest.mark.parametrize("command", REFUSED)
-def test_what_trains_or_converts_is_refused_with_the_extra(command: str, start: Start, tmp_path: Path) -> None:
-    with start(command) as process:
-        _, said = process.communicate(timeout=540)
-    assert (process.returncode, "needs TensorFlow, which is not installed" in said) == (2, True), said
-    assert f"hint:  {install_extra('train')}" in said
-    assert not list((tmp_path / "work").iterdir()), "nothing was done"
+def test_what_trains_or_converts_is_refused_with_the_extra(command: str, said: Said) -> None:
+    code, errors, files = said[command]
+    assert (code, "needs TensorFlow, which is not installed" in errors) == (2, True), errors
+    assert f"hint:  {install_extra('train')}" in errors
+    assert not files, "nothing was done"
 
 
-def test_the_pages_are_served(start: Start) -> None:
-    with start("serve --json --runs {runs}") as process:
+def test_the_pages_are_served(places: dict[str, Path]) -> None:
+    with start(places, "-m", "advisor", *words_of("serve --json --runs {runs}", places)) as process:
         address = json.loads("".join(present(process.stdout).readline() for _ in range(4)))["address"]
         assert SMALLEST in httpx2.get(address, timeout=PATIENCE_S).text
         process.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ from advisor.store.files import sha256_file
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.documents import problems
-from tests.makers.searches import FORMS, IMAGES, SMALLEST, Searched, heads_of, searched_once
+from tests.makers.searches import FORMS, IMAGES, SMALLEST, Searched
 
 
 def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
@@ -265,30 +265,3 @@ def test_three_lines_of_python_do_the_same(few_with_images: Searched) -> None:
     card, report = few_with_images.out.split(maxsplit=1)
     assert card == SMALLEST
     assert Path(report.strip()).is_file()
-
-
-def test_another_metric_decides_where_it_is_asked_for(
-    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
-) -> None:
-    assert with_images.code == 0, with_images.err
-    costs = tmp_path / "costs.csv"
-    rows = [[name, *("0" if name == other else "2" for other in IMAGES)] for name in IMAGES]
-    costs.write_text("\n".join(",".join(row) for row in [["class", *IMAGES], *rows]))
-    asked = ("--metric", "balanced-accuracy", "--costs", str(costs), "--min-accuracy", "10%,top1=10%")
-    few = ("--compressions", "int8", "--threads", "1")
-    found = searched_once(tmp_path / "metric", warm_cache, *heads_of(photos), *few, *asked)
-    assert found.code == 0, found.err
-    run = load_run(found.run.path)
-    assert run.question.metric == "balanced-accuracy"
-    for evaluation in run.evaluations:
-        answers = evaluation.answers
-        assert set(answers.metrics) == {"top1", "balanced-accuracy", "macro-f1", "log-loss", "cost-saved"}
-        assert evaluation.accuracy == answers.metrics["balanced-accuracy"]
-        recalls = [share for share in answers.per_class_recall.values() if share is not None]
-        assert evaluation.accuracy.value == pytest.approx(100 * np.mean(recalls))
-        shares = np.load(found.run.path / answers.shares)
-        assert 100 * shares.mean() == pytest.approx(evaluation.accuracy.value, abs=1e-3)
-    pick = present(run.decision.pick)
-    assert pick.holdout_accuracy == present(pick.holdout_answers).metrics["balanced-accuracy"]
-    assert "balanced accuracy" in found.out
-    assert "cost saved" in (found.run.path / "report.md").read_text()

@@ -1,10 +1,8 @@
 """A stored run is decided anew, with its own question or another one.
 
-The manifest of a run. A form that the installed runtime cannot run: the search goes on and says why it is not
-there. A run is resumed only with the search space that it began with.
+The manifest of a run. A run is resumed only with the search space that it began with.
 """
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +15,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import Configuration, Evaluation
 from advisor.core.evaluation_facts import ImageAnswers
 from advisor.downloads.files import WeightsFile
 from advisor.engine.history.loaded_run import load_run, stored_request, unfinished_search
@@ -25,11 +23,8 @@ from advisor.engine.history.manifest import describe_run, same_cards, same_weigh
 from advisor.engine.question import resolve
 from advisor.engine.space.resolved import Candidates, Resolved, resolve_cards
 from advisor.store import RunFolder
-from advisor.tflite.model import read
 from tests.builders import evaluation, present
 from tests.engine.pipeline.boxed import boxed_images
-from tests.makers.searches import Searched, heads_of, linked_cache, search
-from tests.measurement.small_models import of_a_newer_runtime
 from tests.run_folders import candidates, lines, write_run
 
 
@@ -165,36 +160,6 @@ def test_the_boxes_of_each_class_are_in_the_facts_of_the_images(tmp_path: Path) 
     assert run.read_json("dataset.json")["pictures_per_class"] == {"all images": 12}
     write_images(run, replace(images, boxes=None))
     assert "boxes_per_class" not in run.read_json("dataset.json")
-
-
-def _aged(cache: Path, warm: Path) -> Path:
-    """Copy a cache; its integer forms want operators of a version that no runtime has yet."""
-    linked_cache(cache)
-    shutil.copytree(warm / "artifacts", cache / "artifacts")
-    for form in (cache / "artifacts").glob("compress-*/*/model.tflite"):
-        data = form.read_bytes()
-        if read(data).inputs[0].dtype == "int8":
-            form.chmod(0o644)
-            form.write_bytes(of_a_newer_runtime(data))
-            Path(f"{form.parent}.sha256").unlink()
-    return cache
-
-
-def test_a_form_that_the_runtime_cannot_run_is_skipped_with_its_reason(
-    with_images: Searched, warm_cache: Path, photos: Path, tmp_path: Path
-) -> None:
-    assert with_images.code == 0
-    options = (*heads_of(photos), "--threads", "1")
-    cache = _aged(tmp_path / "cache", warm_cache)
-    done = search(cache, tmp_path / "runs", *options, "--compressions", "float32,int8")
-    assert done.returncode == 0, done.stderr
-    found = RunFolder((tmp_path / "runs" / "latest").resolve()).evaluations()
-    refused = [e for e in found if e.configuration.compression == "int8"]
-    assert refused
-    assert {(e.status, e.stage) for e in refused} == {(Status.SKIPPED, "score")}
-    assert all("this runtime cannot run int8" in e.reason and "version '99'" in e.reason for e in refused)
-    assert Status.FAILED not in {e.status for e in found}
-    assert any(e.status is Status.OK for e in found)
 
 
 NAMES = ("mobilenet_v1_0.25_224", "squeezenet_1.1_227")

@@ -15,7 +15,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.budget import Budget
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Status
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.training import HEAD_SUBSET
 from advisor.engine.pipeline.materials import LARGE, Images, Role
 from advisor.engine.pipeline.rule import Rules
@@ -244,6 +244,7 @@ EVALUATED, UNTOUCHED = (card.name for card in PLAN.cards)
 def run(tmp_path: Path) -> RunFolder:
     run = RunFolder.create(tmp_path, "left-out")
     run.append(replace(of_file(evaluation()), configuration=PLAN.configuration(EVALUATED, "float32", 1)))
+    run.append(Evaluation(PLAN.configuration(EVALUATED, "float16", 1), Status.FAILED, reason="killed"))
     record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
     return run
 
@@ -254,11 +255,13 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
     assert {(e.status, e.stage, e.reason) for e in rest} == {
         (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
     }
-    assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 1
+    assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 2
 
 
-def test_a_run_that_goes_on_begins_them(run: RunFolder) -> None:
-    assert [e.configuration.card for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [EVALUATED]
+def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder) -> None:
+    assert [e.configuration for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [
+        PLAN.configuration(EVALUATED, "float32", 1)
+    ]
 
 
 def test_nothing_is_named_twice(run: RunFolder) -> None:
@@ -273,7 +276,7 @@ def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_pr
     assert without_images.code == 3, without_images.err
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
-    options = {"candidates": [SMALLEST], "compressions": ["float32", "float16"], "threads": [1], **limits}
+    options = {"candidates": [SMALLEST], "compressions": ["float32", "float16"], "threads": [1], "workers": 1, **limits}
     run = run_search(resolve(options), Progress()).run
     first = json.loads(run.evaluations_file.read_text().splitlines()[0])
     assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")

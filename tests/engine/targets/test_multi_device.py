@@ -15,6 +15,8 @@ from advisor.engine.question import resolve
 from advisor.engine.run import run_search
 from advisor.reporting.answer import print_answer
 from advisor.reporting.view import load_view
+from advisor.store.files import sha256_file
+from advisor.tflite.metadata import read_metadata
 from tests.makers.searches import SMALLEST, Searched
 from tests.requirements import skip_or_fail
 
@@ -31,7 +33,7 @@ def stored(
     assert with_images.code == 0, with_images.err
     options = {
         "candidates": [SMALLEST, SLOW], "data": str(photos), "training": ["head"], "compressions": ["int8"],
-        "budget": "10ms", "device": ",".join(DEVICES), "must_run_on": [DEVICES[0]],
+        "budget": "10ms", "ship_on": "all", "workers": 1, "device": ",".join(DEVICES), "must_run_on": [DEVICES[0]],
         "out": str(tmp_path_factory.mktemp("elsewhere")),
     }  # fmt: skip
     with pytest.MonkeyPatch.context() as patch:
@@ -71,6 +73,16 @@ def test_one_model_for_all_and_a_pick_a_device(stored: LoadedRun) -> None:
     text = " ".join(said.file.getvalue().split())  # type: ignore[attr-defined]
     assert "Pick for all devices" in text
     assert "sure to meet 10.0 ms" in text
+
+
+def test_the_pick_gets_a_file_that_learns_from_all_images(stored: LoadedRun) -> None:
+    pick, read = stored.decision.pick, stored.dataset
+    file, images = pick.on_all, read["train"] + read["validation"] + read["holdout"]
+    assert (file.images, file.more, file.compared) == (images, read["holdout"], read["validation"])
+    assert file.same > 0.8
+    content = (stored.folder.path / file.file).read_bytes()
+    assert f"retrained (head) on {images} images" in read_metadata(content).description
+    assert sha256_file(stored.folder.path / pick.artefact) == pick.artefact_sha256 != file.sha256
 
 
 def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -16,6 +17,7 @@ import yaml
 
 from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import SHARES, LatencyDistribution, Provenance, Quantity
+from advisor.devices.connections import protocol
 from advisor.devices.connections.protocol import MeasurementJob, Timing
 from advisor.devices.profiles import DeviceTarget, read_profile, shipped_profiles
 from advisor.devices.profiles.values import ConnectionSettings
@@ -192,6 +194,7 @@ def test_a_search_over_three_devices_goes_on_where_one_vanishes(
 ) -> None:  # fmt: skip
     assert without_images.code == 3, without_images.err
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+    monkeypatch.setattr(protocol, "MeasurementJob", partial(MeasurementJob, effort="survey"))  # not for 6 seconds
     for each in (phone, second_phone):
         (each.root / "data" / "local" / "tmp").mkdir(parents=True)
     second_phone.daemon.vanish_on = "--graph="
@@ -202,7 +205,7 @@ def test_a_search_over_three_devices_goes_on_where_one_vanishes(
     write_phone(folder, "our-second", second_phone.serial, tool)
     write_profile(folder, "our-board", "raspberry-pi-4", connection={"ssh": "device", "python": sys.executable})
     devices = {"device": "our-phone,our-second,our-board", "profiles": [str(folder)], "out": str(tmp_path / "runs")}
-    options = {"candidates": [SMALLEST], "compressions": ["float32"], "budget": "500ms", **devices}
+    options = {"candidates": [SMALLEST], "compressions": ["float32"], "budget": "500ms", "workers": 1, **devices}
     evaluations = run_search(resolve(options), Progress()).run.evaluations()
     rows = {row.configuration.target.device: row for row in evaluations}
     one, other, board = (rows[name] for name in ("our-phone", "our-second", "our-board"))
