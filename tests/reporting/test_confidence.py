@@ -6,6 +6,7 @@ The section on images of things that are none of the classes.
 import re
 from dataclasses import replace
 from html import unescape
+from typing import Any
 
 import pytest
 
@@ -149,82 +150,80 @@ def said(own: ConfidenceFacts, seen: ConfidenceFacts | None = None) -> dict[str,
     return dict(unkept(judged(own, seen)))
 
 
+RECALL_OF_CLASSES = Guarantees(recall=Shares(0.9))
+OF_A = Guarantees(Shares(0.95, {"a": 0.9, "b": 0.8}))
+BOTH = Guarantees(Shares(0.95), coverage=0.8)
+NO_IMAGE = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
+FEW_IMAGES = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
+OUT_OF_REACH = {"a": FEW_IMAGES, "b": NO_IMAGE, **{str(number): NO_IMAGE for number in range(9)}}
+LATER = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
+TOO_FEW = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
+OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
+
+
 @pytest.mark.parametrize(
-    ("reachable", "words"),
+    ("own", "name", "words"),
     [
-        (Reachable(0.87, 0.6), "support 87 % at most, with 60 % of them answered. The bundle has no threshold"),
-        (Reachable(0.0, 0.0), "support less than 50 %."),
+        (facts(PRECISION, reachable=Reachable(0.87, 0.6)), "Precision", ["87 % at most, with 60 % of them answered"]),
+        (facts(PRECISION, reachable=Reachable(0.0, 0.0)), "Precision", ["support less than 50 %."]),
+        (OWN, "Precision", ["'a' 90 % (the images support 80 % at most, with 30 % of them answered)"]),
+        (
+            facts(RECALL_OF_CLASSES, recall=OUT_OF_REACH),
+            "Recall",
+            [
+                "'a' 90 % (the images support 74.1 % at most, which flags 55 % of all images)",
+                "'b' 90 % (validation has no image of it)",
+                "and 8 more",
+            ],
+        ),
+        (
+            facts(BOTH, threshold=FROM, coverage=LATER),
+            "Coverage",
+            [
+                "95 % of right answers need a probability of 0.900, which 60 % of the images reach, not 80 %",
+                "With 80 % of the images answered, 88.3 % of right answers can be guaranteed",
+            ],
+        ),
+        (facts(BOTH, coverage=LATER), "Precision", ["the wanted coverage, which guarantees 88.3 %: add"]),
+        (facts(Guarantees(coverage=0.95), coverage=TOO_FEW), "Coverage", ["the 10 images support 70 % at most"]),
     ],
 )
-def test_a_precision_that_nothing_guarantees_says_what_is_reachable(reachable: Reachable, words: str) -> None:
-    assert words in said(facts(PRECISION, reachable=reachable))["Precision"]
+def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, name: str, words: list[str]) -> None:
+    text = said(own)[name]
+    assert [each for each in words if each not in text] == []
+    found = [risk.level for risk in risks(run_view(), judged(own)) if risk.name == name]
+    assert found == [Level.HIGH]
 
 
-def test_what_is_not_kept_is_a_high_risk() -> None:
-    found = [risk for risk in risks(run_view(), judged(facts(PRECISION))) if risk.name == "Precision"]
-    assert [risk.level for risk in found] == [Level.HIGH]
+OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
+MISSED = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
 
 
-def test_classes_whose_precision_nothing_guarantees_are_named_with_what_is_reachable() -> None:
-    wanted = Guarantees(Shares(0.95, {"a": 0.9, "b": 0.8}))
-    text = said(
-        facts(wanted, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_class={"a": Reachable(0.8, 0.3)})
-    )
-    assert "'a' 90 % (the images support 80 % at most, with 30 % of them answered)" in text["Precision"]
-    assert "'b'" not in text["Precision"]
-
-
-def test_a_recall_that_too_few_images_guarantee_says_what_it_costs() -> None:
-    few = RecallThreshold(0.9, 0.741, 0.01, Interval(1.0, 0.7, 1.0), None, 55, 100)
-    none = RecallThreshold(0.9, 0.0, 0.0, None, None, 100, 100)
-    others = {str(number): none for number in range(9)}
-    text = said(facts(Guarantees(recall=Shares(0.9)), recall={"a": few, "b": none, **others}))["Recall"]
-    assert "'a' 90 % (the images support 74.1 % at most, which flags 55 % of all images)" in text
-    assert "'b' 90 % (validation has no image of it)" in text
-    assert "and 8 more" in text
-
-
-def test_precision_and_coverage_that_exclude_each_other_say_what_each_allows() -> None:
-    cover = CoverageThreshold(0.8, 0.8, 0.883, replace(FROM, score=0.7, images=82))
-    text = said(facts(Guarantees(Shares(0.95), coverage=0.8), threshold=FROM, coverage=cover))["Coverage"]
-    assert "95 % of right answers need a probability of 0.900, which 60 % of the images reach, not 80 %" in text
-    assert "With 80 % of the images answered, 88.3 % of right answers can be guaranteed" in text
-    together = replace(cover, at=replace(FROM, score=0.95))
-    assert not said(facts(Guarantees(Shares(0.95), coverage=0.8), threshold=FROM, coverage=together))
-
-
-def test_without_a_reachable_precision_the_threshold_for_the_coverage_ships() -> None:
-    cover = CoverageThreshold(0.8, 0.8, 0.883, FROM)
-    own = facts(Guarantees(Shares(0.95), coverage=0.8), coverage=cover)
-    assert own.thresholds.plain == FROM.score
-    assert (
-        "The bundle has the threshold for the wanted coverage, which guarantees 88.3 %: add" in said(own)["Precision"]
-    )
-
-
-def test_a_coverage_that_too_few_images_guarantee_is_said() -> None:
-    cover = CoverageThreshold(0.95, 0.7, 0.5, replace(FROM, images=7, of=10))
-    assert "the 10 images support 70 % at most" in said(facts(Guarantees(coverage=0.95), coverage=cover))["Coverage"]
-
-
-def test_guarantees_that_the_hold_out_contradicts_are_said() -> None:
-    own = facts(PRECISION, threshold=FROM)
-    assert said(own, replace(own, threshold=WORSE))["Precision"] == (
-        "On the hold-out 90.0 % of the answers from the threshold on are right, less than the 95 % that was guaranteed."
-    )
-    named = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})
-    assert "90.0 % of the answers 'a' from" in said(named, replace(named, by_class={"a": WORSE}))["Precision"]
-    found = RecallThreshold(0.9, 0.9, 0.1, Interval(0.8, 0.7, 0.88), None, 40, 100)
-    recall = facts(Guarantees(recall=Shares(0.9)), recall={"a": found})
-    assert "80.0 % of the images of 'a' reach their threshold" in said(recall, recall)["Recall"]
-    cover = facts(Guarantees(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM))
-    assert "60.0 % of the images reach the threshold" in said(cover, cover)["Coverage"]
+@pytest.mark.parametrize(
+    ("own", "changes", "name", "words"),
+    [
+        (facts(PRECISION, threshold=FROM), {"threshold": WORSE}, "Precision", "90.0 % of the answers from the"),
+        (OF_ONE, {"by_class": {"a": WORSE}}, "Precision", "90.0 % of the answers 'a' from"),
+        (facts(RECALL_OF_CLASSES, recall={"a": MISSED}), {}, "Recall", "80.0 % of the images of 'a' reach their"),
+        (
+            facts(Guarantees(coverage=0.8), coverage=CoverageThreshold(0.8, 0.8, 0.9, FROM)),
+            {},
+            "Coverage",
+            "60.0 % of the images reach the threshold",
+        ),
+    ],
+)
+def test_guarantees_that_the_hold_out_contradicts_are_said(
+    own: ConfidenceFacts, changes: dict[str, Any], name: str, words: str
+) -> None:
+    assert words in said(own, replace(own, **changes))[name]
 
 
 def test_guarantees_that_hold_or_were_not_asked_for_say_nothing() -> None:
     own = facts(PRECISION, threshold=FROM)
     assert not said(own, own)
     assert not said(facts(NO_GUARANTEES))
+    assert not said(facts(BOTH, threshold=FROM, coverage=replace(LATER, at=replace(FROM, score=0.95))))
     assert not list(unkept(evaluation("one")))
 
 
