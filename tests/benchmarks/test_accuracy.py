@@ -15,18 +15,16 @@ import pytest
 from advisor.core.evaluation import Evaluation
 from benchmarks import tables
 from benchmarks.accuracy import PARTS, main
-from benchmarks.accuracy_finetune import HEADER as FINETUNE_HEADER
 from benchmarks.accuracy_pick import DRAWS, HEADER, MOST, OURS, RULES, Candidate, _rows, former, most_accurate, ours
 from benchmarks.accuracy_search import (
     HEADER as ACCURACY_SEARCH_HEADER,
     NAME,
     Case,
     cases_of as accuracy_search_cases_of,
-    labelled,
     with_classes,
 )
-from benchmarks.accuracy_summary import main as accuracy_summary_main, of_claims, of_head, of_search, of_seeds, of_tuned
-from benchmarks.training_accuracy import FINETUNED, HEAD, HEADER as TRAINING_ACCURACY_HEADER, Steps, put
+from benchmarks.accuracy_summary import main as accuracy_summary_main, of_claims, of_search, of_seeds
+from benchmarks.training_accuracy import HEAD, HEADER as TRAINING_ACCURACY_HEADER, Steps, put
 from tests.datasets.folders import make
 
 
@@ -40,14 +38,6 @@ def test_each_part_shows_its_own_help(
     shown = capsys.readouterr().out
     assert f"usage: python -m benchmarks accuracy --part {part}" in shown
     assert ("--seeds" in shown) == (part not in ("summary", "expectation"))
-
-
-def test_without_a_part_the_help_names_all_parts(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["accuracy", "--help"])
-    main()
-    assert ",".join(PARTS) in capsys.readouterr().out
 
 
 def test_an_unknown_set_is_refused() -> None:
@@ -97,12 +87,6 @@ def test_a_table_has_a_row_for_each_rule_against_the_most_accurate() -> None:
     assert DRAWS >= 20
 
 
-def test_every_seed_of_trashnet_is_a_search_with_a_time_limit() -> None:
-    cases = list(accuracy_search_cases_of(["trashnet"], [3, 4]))
-    assert [case.name for case in cases] == ["trashnet, seed 3", "trashnet, seed 4"]
-    assert cases[1].options == ("--seed", "4")
-
-
 def test_a_subset_has_the_first_classes_that_every_part_has(tmp_path: Path) -> None:
     make(tmp_path / "set" / "train", apple=2, banana=2, carrot=2)
     make(tmp_path / "set" / "val", banana=1, carrot=1)
@@ -111,15 +95,6 @@ def test_a_subset_has_the_first_classes_that_every_part_has(tmp_path: Path) -> N
     assert sorted(str(path.relative_to(small.data)) for path in small.data.glob("*/*")) == [
         "test/banana", "train/banana", "val/banana",
     ]  # fmt: skip
-
-
-def test_a_subset_with_a_test_of_its_own_has_the_same_classes_in_both(tmp_path: Path) -> None:
-    make(tmp_path / "train", apple=2, banana=2)
-    make(tmp_path / "test", apple=1, banana=1)
-    small = with_classes(Case("train", tmp_path / "train", test=tmp_path / "test"), 1, tmp_path / "small")
-    assert [path.name for path in small.data.iterdir()] == ["apple"]
-    assert small.test is not None
-    assert [label for _, label in labelled(small.test)] == ["apple"]
 
 
 def row(name: str, claimed: str, scored: str) -> tuple[str, ...]:
@@ -140,36 +115,9 @@ def test_figures_are_those_of_the_shipped_file(results: Path) -> None:
     assert of_claims() == "equal (3 searches)"
 
 
-def test_a_claim_that_differs_is_named(results: Path) -> None:
-    tables.keep(NAME, "title", ACCURACY_SEARCH_HEADER, [row("grocery", "70.0 (68.0-72.0)", "69.8")])
-    assert of_claims() == "differs: grocery"
-
-
 def test_what_was_not_measured_is_told(results: Path) -> None:
     accuracy_summary_main()
     assert (results / "accuracy.md").read_text().count("not measured") == 6
-
-
-def test_fine_tuned_networks_are_those_of_at_most_six_million_parameters(results: Path) -> None:
-    rows = [
-        (f"case {place}", "trashnet", str(place % 2), network, "", "", "", top1, "", "", "")
-        for place, (network, top1) in enumerate(
-            [("mobilenet_v2_1.0_224", "90.0"), ("mobilenet_v2_1.0_224", "92.0"), ("inception_v3_299", "95.0")]
-        )
-    ]
-    tables.keep("accuracy_finetune", "title", FINETUNE_HEADER, rows)
-    assert of_tuned() == "91.0 (mobilenet_v2_1.0_224, 2 seeds)"
-
-
-def test_the_head_is_that_of_the_int8_file(results: Path) -> None:
-    header = ("case", "set", "network", "method", "top-1 %")
-    rows = [
-        ("a", "grocery", "mobilenet_v2_1.0_224", "ours", "71.9"),
-        ("b", "grocery", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "71.6"),
-        ("c", "trashnet", "mobilenet_v2_1.0_224", "ours, int8 file, seed 0", "90.0"),
-    ]
-    tables.keep("accuracy_head", "title", header, rows)
-    assert of_head() == "71.6"
 
 
 CARD = "mobilenet_v1_0.25_128"
@@ -187,12 +135,6 @@ def test_a_step_that_is_stopped_is_made_anew_and_one_that_ended_is_not(tmp_path:
         Steps(CARD, tmp_path)._kept("step.txt", stopped)
     assert Steps(CARD, tmp_path)._kept("step.txt", lambda path: path.write_text("all of it")).read_text() == "all of it"
     assert Steps(CARD, tmp_path)._kept("step.txt", again).read_text() == "all of it"
-
-
-def test_a_training_counts_as_done_when_it_is_scored(tmp_path: Path) -> None:
-    steps = Steps(CARD, tmp_path)
-    steps._kept(f"{HEAD}.npz", lambda path: path.write_bytes(b""))
-    assert (steps.has(HEAD), steps.has(FINETUNED)) == (True, False)
 
 
 def test_a_cards_rows_replace_its_own_and_no_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,7 @@
 
 import json
 import math
-import random
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,9 @@ import pytest
 
 from benchmarks import anytime, anytime_table, tables
 from benchmarks.accuracy_search import Case, Searched
-from benchmarks.anytime import HEADER, cases_of, course_of, in_prior_order, joined_parts, picked, summary, wasted
+from benchmarks.anytime import cases_of, in_prior_order, joined_parts, summary, wasted
 from benchmarks.anytime_replay import Recorded, Search, by_rule
-from benchmarks.anytime_table import Step, append, drawn, parts_of, read, spread
+from benchmarks.anytime_table import Step, append, drawn, parts_of, read
 from benchmarks.first_answer import AnswerSoFar
 from tests.builders import evaluation
 from tests.datasets.folders import make
@@ -30,12 +28,6 @@ def test_a_draw_leaves_three_of_ten_images_of_each_class_out(tmp_path: Path) -> 
     assert not names[0] & names[1]
 
 
-def test_two_draws_differ(tmp_path: Path) -> None:
-    make(tmp_path / "set", apple=20)
-    parts = [drawn(tmp_path / "set", draw, tmp_path / draw)[1] for draw in ("0", "1")]
-    assert len({tuple(sorted(path.name for path in part.glob("*/*"))) for part in parts}) == 2
-
-
 def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="'flowers' is not one of grocery, trashnet"):
         list(cases_of(["flowers"], ["0"], tmp_path))
@@ -43,32 +35,11 @@ def test_an_unknown_set_is_refused(tmp_path: Path) -> None:
         parts_of("flowers", tmp_path)
 
 
-def test_every_stretch_of_an_order_has_its_share_of_each_class() -> None:
-    images = [
-        (Path(f"{label}-{number}.jpg"), label) for label, count in (("a", 80), ("b", 20)) for number in range(count)
-    ]
-    order = spread(images, random.Random(0))
-    assert sorted(order) == sorted(images)
-    for start in range(0, 100, 25):
-        assert 19 <= Counter(label for _, label in order[start : start + 25])["a"] <= 21
-    assert spread(images[::-1], random.Random(0)) == order
-
-
 def test_a_replay_tunes_where_time_is_left_and_never_takes_longer_than_its_limit() -> None:
     for limit_s, tuned in ((40.0, False), (2000.0, True)):
         search = Search(Recorded("trashnet", anytime_table.read()), limit_s)
         by_rule(search)
         assert (0 < search.spent_s <= limit_s, any(step.network.tuned for step in search.results)) == (True, tuned)
-
-
-def test_parts_of_the_smallest_set_are_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anytime_table, "TRASHNET", make(tmp_path / "set", apple=20, banana=20))
-    monkeypatch.setattr(anytime_table, "FEW", 10)
-    parts = parts_of("few", tmp_path / "draw")
-    assert (len(parts.train), len(parts.validation), len(parts.test)) == (16, 4, 12)
-    files = [path.resolve() for part in (parts.train, parts.validation, parts.test) for path, _ in part]
-    assert len(set(files)) == len(files)
-    assert set(parts.labels(parts.train)) == {0, 1}
 
 
 def test_the_recorded_table_grows_and_is_read_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,13 +79,6 @@ def test_seconds_are_wasted_on_cards_without_a_result_and_on_those_that_were_nev
     assert wasted(run, course) == ("20", "30")
 
 
-def test_a_search_without_a_pick_has_a_row(tmp_path: Path) -> None:
-    run = finished(tmp_path / "run", None, {}, [])
-    row = picked(Case("set", tmp_path, test=tmp_path), "1min", "advisor", run)
-    assert row[:5] == ("set, 1min, advisor", "set", "1min", "advisor", "none")
-    assert len(row) + 6 == len(HEADER)
-
-
 def test_prior_order_takes_the_best_published_card_first_and_keeps_the_best_pick(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -142,14 +106,6 @@ def row(name: str, limit: str, method: str, accuracy: str, cpu_s: str, over: str
     return [f"{name}, {limit}, {method}", name, limit, method, *[""] * 5, accuracy, "", "", cpu_s, "", over, "", "", ""]
 
 
-def test_a_curve_is_the_last_answer_and_begins_with_the_first() -> None:
-    course = course_of(
-        [row("set", "1min", "advisor", "80.0", "50"), row("set", "2min", "advisor", "90.0", "75")], 100.0
-    )
-    assert math.isnan(course[100])
-    assert (course[300], course[-1]) == (0.8, 0.9)
-
-
 def test_remarks_have_means_over_draws_and_the_overrun() -> None:
     rows = [row(f"trashnet, draw {place}", "5min", "advisor", f"{90 + place}", "400", f"{place}") for place in range(3)]
     assert list(summary([*rows, row("grocery", "", "script head int8", "60.0", "80")])) == [
@@ -157,13 +113,6 @@ def test_remarks_have_means_over_draws_and_the_overrun() -> None:
         "grocery, script head int8: 60.0 % of other images in 80 CPU s, mean of 1.",
         "Over the limit: median 1 s, p95 2 s of 3 searches.",
     ]
-
-
-def test_an_unknown_method_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["anytime", "--methods", "advisor,grid"])
-    with pytest.raises(SystemExit, match="2"):
-        anytime.main()
-    assert "'grid' is not one of advisor, script, prior, none" in capsys.readouterr().err
 
 
 def test_a_failed_search_leaves_the_other_cells(

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.latency_protocols.picks import _interval, _summary, _Tried
+from benchmarks.latency_protocols.picks import _summary, _Tried
 
 
 def test_a_pick_is_the_most_accurate_of_the_sure_networks_and_is_held_against_the_best() -> None:
@@ -19,8 +19,3 @@ def test_a_pick_is_the_most_accurate_of_the_sure_networks_and_is_held_against_th
     assert (found.met_low, found.met_high) == (0.5, 0.5)  # of one silicon
     assert found.stated == pytest.approx(0.92)
     assert found.lost == pytest.approx((10 + 0) / 2)
-
-
-def test_the_share_that_meets_its_budget_is_as_certain_as_the_number_of_silicons() -> None:
-    few, many = (_interval([np.array([1.0, 1.0]), np.array([0.0, 0.0])] * count) for count in (2, 50))
-    assert few[0] < many[0] < 0.5 < many[1] < few[1]

@@ -16,13 +16,12 @@ from advisor.catalog.catalogue import load_catalogue
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
 from advisor.engine.pipeline.stage import EventKind, StageEvent
 from advisor.engine.pipeline.stages.backbone import convert
-from benchmarks import trashnet_climb, trashnet_table
-from benchmarks.cost_table import PROBLEMS, VALIDATION, Problem, Purse, Row
+from benchmarks import trashnet_table
+from benchmarks.cost_table import PROBLEMS, Problem, Purse, Row
 from benchmarks.listed_gp import improvement
-from benchmarks.quick_tpe import splits_remembered
-from benchmarks.replay import ADVISOR, GP, evaluation, searched
+from benchmarks.replay import ADVISOR, searched
 from benchmarks.trashnet_table import HEADER, Stopwatch, put, table_rows
-from benchmarks.tuning_promotion import Steps, best_of, one_epoch_first, problem_of, promoted
+from benchmarks.tuning_promotion import Steps, one_epoch_first, problem_of, promoted
 
 
 @pytest.fixture(scope="module")
@@ -66,22 +65,6 @@ def test_the_same_seed_gives_the_same_order(problem: Problem, method: str, order
     assert list(searched(problem, method, seed=1)) == order
 
 
-def test_the_gaussian_process_goes_the_same_way_as_the_others(problem: Problem) -> None:
-    pytest.importorskip("torch", reason="Optuna's Gaussian process needs PyTorch")
-    assert problem.course(searched(problem, GP, seed=0)).shares[-1] >= 0.99
-
-
-def test_an_evaluation_says_what_the_table_does_and_how_sure_it_is(problem: Problem) -> None:
-    asked = next(each for each in problem.plan.configurations() if each.compression == "int8")
-    row = problem.row(asked)
-    assert row is not None
-    told = evaluation(problem, asked, row)
-    assert told.accuracy is not None
-    assert told.accuracy.value == row.accuracy
-    assert told.accuracy.n == VALIDATION
-    assert told.accuracy.low < row.accuracy < told.accuracy.high
-
-
 def test_a_card_that_cannot_be_fine_tuned_says_so_and_costs_nothing(rows: list[Row]) -> None:
     name = "mobilenet_v2_1.0_224"
     left = [row for row in rows if row.card != name or row.training != FINETUNE_TOP]
@@ -89,30 +72,6 @@ def test_a_card_that_cannot_be_fine_tuned_says_so_and_costs_nothing(rows: list[R
     order = list(searched(whole, "random", seed=0))
     assert {row.training for row in order if row.card == name} == {HEAD}
     assert whole.course(iter(order)).shares[-1] >= 0.99
-
-
-SPACE = {name: optuna.distributions.CategoricalDistribution(range(9)) for name in ("a", "b")}
-
-
-def _suggestions() -> list[dict[str, int]]:
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    study = optuna.create_study(directions=["minimize"] * 2, sampler=optuna.samplers.TPESampler(seed=0))
-    found = []
-    for _ in range(30):
-        trial = study.ask(SPACE)
-        found.append(trial.params)
-        study.tell(trial, [trial.params["a"] - trial.params["b"], trial.params["b"] ** 2])
-    return found
-
-
-def test_suggestions_stay_the_same_and_trials_are_split_once_for_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    from optuna.samplers._tpe import sampler
-
-    plain, counted, split = _suggestions(), [], sampler._split_trials
-    monkeypatch.setattr(sampler, "_split_trials", lambda *given: counted.append(given) or split(*given))
-    with splits_remembered():
-        assert _suggestions() == plain
-    assert len(counted) == 20  # the first ten suggestions are random
 
 
 CARDS = {"mobilenet_v1_0.25_224": 50.0, "mobilenet_v2_1.0_224": 80.0, "mobilenet_v1_1.0_224": 60.0}
@@ -134,11 +93,6 @@ def steps() -> Steps:
         ]
         found[name] = [head, *epochs]
     return found
-
-
-def test_a_whole_fine_tuning_has_its_best_epoch_and_the_cost_of_all(steps: Steps) -> None:
-    whole = best_of(steps["mobilenet_v2_1.0_224"])
-    assert (whole.accuracy, whole.training_s) == (84.0, 30.0)
 
 
 def test_the_baseline_pays_the_first_epoch_of_every_card_and_the_others_of_the_best(steps: Steps) -> None:
@@ -180,25 +134,6 @@ def test_new_rows_replace_those_of_the_same_card_and_rung_only(kept: Path) -> No
     put(_rows("a", HEAD, 1, 2) + _rows("a", FINETUNE_TOP, 3) + _rows("b", HEAD, 4))
     put(_rows("a", HEAD, 5))
     assert sorted(row["accuracy"] for row in table_rows()) == ["3", "4", "5"]
-
-
-def test_a_card_is_missing_until_it_has_been_on_the_last_rung(kept: Path) -> None:
-    first, second = trashnet_climb.CLIMBERS[:2]
-    name = trashnet_climb.name_of(first)
-    put(_rows(name, HEAD, 1))
-    assert trashnet_climb.missing()[:2] == [first, second]
-    put(_rows(name, FINETUNE_TOP, 1))
-    assert trashnet_climb.missing()[0] == second
-
-
-def test_improvement_is_what_sampling_comes_to() -> None:
-    rng = np.random.default_rng(0)
-    means, deviations = rng.normal(size=(3, 2)), rng.uniform(0.1, 1, size=(3, 2))
-    lower = np.array([[-1.0, 0.5], [0.2, -1.0]])  # what a front of (0.2, 0.5) leaves above the reference (-1, -1)
-    upper = np.array([[np.inf, np.inf], [np.inf, 0.5]])
-    drawn = means[:, None] + deviations[:, None] * rng.normal(size=(3, 200_000, 2))
-    boxes = [np.clip(drawn - low, 0, high - low).prod(axis=2) for low, high in zip(lower, upper, strict=True)]
-    assert improvement(means, deviations, lower, upper) == pytest.approx(sum(boxes).mean(axis=1), rel=0.02)
 
 
 def test_a_certain_point_gains_its_own_volume() -> None:

@@ -19,12 +19,11 @@ from advisor.datasets.split import PARTS, Split
 from advisor.devices.profiles import DeviceTarget
 from advisor.engine.pipeline.graph import VariantStages, variant, with_all_before
 from advisor.engine.pipeline.materials import FloatModel, Images, LocalTarget, Purpose, Role, Workload
-from advisor.engine.pipeline.stage import MODEL, Results, StageName
+from advisor.engine.pipeline.stage import Results, StageName
 from advisor.engine.pipeline.stages.backbone import cut
 from advisor.engine.pipeline.stages.head import TrainedHead, fitted, refitted
 from advisor.engine.preview import overview_of
 from advisor.engine.question import Question
-from advisor.store.files import sha256_file
 from advisor.tasks import DETECTION
 from advisor.tflite.levels import FEATURES
 from tests.engine.pipeline.boxed import CAT, DOG, boxed_images
@@ -87,13 +86,6 @@ def test_a_final_head_of_other_labels_is_another_one(tmp_path: Path, purpose: Pu
     other = replace(known, dataset=replace(known.dataset, images=files))
     assert inputs(known) == inputs(_images(()))
     assert inputs(known) != inputs(other)
-
-
-def test_each_purpose_has_the_images_that_a_model_with_it_learns_from() -> None:
-    images = _images(())
-    assert [images.part(purpose.learns).indices for purpose in Purpose] == [
-        (0, 3, 5, 6), (0, 1, 3, 4, 5, 6), tuple(range(8)),
-    ]  # fmt: skip
 
 
 def test_other_runtimes_and_an_interpreter_run_the_file_that_ships_if_they_take_its_form() -> None:
@@ -176,13 +168,6 @@ def test_forms_share_one_calibration_and_what_ships_reuses_that_of_the_compared_
     assert calibrations["int8"] - {ships} <= set(ships.after)
 
 
-def test_variants_of_a_card_share_all_but_their_own_stages() -> None:
-    first, second = (set(with_all_before(VariantStages(CARD, HEAD, each, TRAINED).evaluation)) for each in NAMES[:2])
-    own = {StageName.COMPRESS, StageName.CONFIDENCE, StageName.TIMING}
-    assert {stage.name for stage in first - second} == own
-    assert {stage.name for stage in second - first} >= {*own, StageName.SCORE}
-
-
 @pytest.mark.parametrize("training", [HEAD, FINETUNE_TOP])
 @given(recipe=st.sampled_from(NAMES), robust=st.booleans(), trials=st.integers(0, 2))
 def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, robust: bool, trials: int) -> None:
@@ -205,15 +190,6 @@ def test_only_finalists_of_images_are_judged() -> None:
 
 def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
-
-
-def test_a_detector_is_trained_to_compare_and_scored_then_trained_to_ship_and_timed() -> None:
-    stages = with_all_before(VariantStages(CARD, HEAD, "int8", BOXED).evaluation)
-    assert [(stage.name.value, stage.scope.purpose) for stage in stages] == [
-        ("head", "compare"), ("calibrate", "compare"), ("compress", "compare"), ("score", ""),
-        ("head", "ship"), ("compress", "compare"), ("score", ""), ("confidence", "ship"),
-        ("calibrate", "ship"), ("compress", "ship"), ("timing", ""),
-    ]  # fmt: skip
 
 
 def test_a_detector_to_ship_learns_from_more_images_than_one_to_compare(tmp_path: Path) -> None:
@@ -263,12 +239,6 @@ def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
         assert stages.ships == stages.made
 
 
-def test_a_float_file_has_the_hash_of_its_bytes(tmp_path: Path) -> None:
-    (tmp_path / MODEL).write_bytes(b"a model")
-    found = FloatModel.within(tmp_path)
-    assert (found.path, found.sha256) == (tmp_path / MODEL, sha256_file(tmp_path / MODEL))
-
-
 CLASSES = ("a", "b")
 
 
@@ -276,13 +246,6 @@ def _images(groups: tuple[int, ...]) -> Images:
     files = tuple(LabelledImage(Path(f"{index}.jpg"), index % 2, f"{index:02}") for index in range(8))
     dataset = Dataset(Path(), CLASSES, files, (), fingerprint(CLASSES, files))
     return Images(dataset, Split((0, 3, 5, 6), (1, 4), (2, 7), 0), groups=groups)
-
-
-def test_each_part_has_the_groups_of_its_images() -> None:
-    images = _images((0, 1, 2, 3, 3, 3, 4, 1))
-    assert images.part(Role.TRAIN).groups == (0, 3, 3, 4)
-    assert images.part(Role.LEARNT).groups == (0, 1, 3, 3, 3, 4)
-    assert images.part(Role.TRAIN).between(1, 3).groups == (3, 3)
 
 
 def test_groups_leave_the_fingerprint_of_a_part() -> None:

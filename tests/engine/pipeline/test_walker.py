@@ -120,11 +120,6 @@ def test_results_that_a_search_found_or_made_stay_until_it_ends_and_others_go(tm
     assert evict(tmp_path, 0).count == 3
 
 
-def test_other_inputs_make_another_result(tmp_path: Path) -> None:
-    walk(CONVERT, materials(tmp_path))
-    assert walk(text_stage(StageName.CONVERT, "otherwise"), materials(tmp_path)) == "otherwise"
-
-
 def test_looking_up_finds_what_is_kept_and_makes_nothing(tmp_path: Path) -> None:
     given = materials(tmp_path / "cache")
     assert Lookup(given).find(JOIN) is None
@@ -151,13 +146,6 @@ def test_a_failure_says_which_stage_ended_the_evaluation_and_why(
     with pytest.raises(StageAborted) as raised:
         walk(failing_stage(error, recipe), materials(tmp_path))
     assert (raised.value.status, raised.value.stage, raised.value.reason) == (status, StageName.SCORE, reason)
-
-
-def test_the_stage_that_failed_is_named_not_the_one_that_asked_for_it(tmp_path: Path) -> None:
-    broken = failing_stage(StageError("it broke"))
-    with pytest.raises(StageAborted) as raised:
-        walk(text_stage(StageName.TIMING, "timed", broken), materials(tmp_path))
-    assert raised.value.stage is StageName.SCORE
 
 
 def test_a_fault_of_the_program_is_no_failure_of_a_stage(tmp_path: Path) -> None:

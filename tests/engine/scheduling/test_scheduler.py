@@ -8,7 +8,7 @@ from advisor.core.names import ADVISOR, NSGA2, RANDOM, TPE
 from advisor.engine.scheduling.belief import CardTraining, FormStep
 from advisor.engine.scheduling.stopping import COMPLETE
 from tests.engine.plans import changed
-from tests.engine.scheduling.searches import BEST, OTHER, PLAN, TUNED, WEAK, Search
+from tests.engine.scheduling.searches import BEST, OTHER, PLAN, WEAK, Search
 
 TWO_THREADS = changed(PLAN, threads=(1, 2))
 
@@ -62,15 +62,6 @@ def test_on_other_machines_as_many_networks_are_fine_tuned_as_may_run_where_all_
     assert most == expected
 
 
-def test_what_cannot_be_picked_is_refused_where_everything_is_evaluated() -> None:
-    search = Search(accuracy=lambda network: 96.0 if network.card == BEST else 50.0, everything=True).finish()
-    assert search.tuned == [BEST]
-    assert {each.card for each, reason in search.scheduler.refused() if "would not be picked" in reason} == {
-        OTHER,
-        WEAK,
-    }
-
-
 @pytest.mark.parametrize(("everything", "most"), [(True, 3), (False, 2)])
 def test_no_more_steps_are_begun_than_the_cores_can_use(everything: bool, most: int) -> None:
     search, found = Search(everything=everything, cores=2), set[int]()
@@ -98,25 +89,12 @@ def test_every_thread_count_of_a_step_begins_with_it() -> None:
     assert {each.target.threads for each in search.began[0]} == {1, 2}
 
 
-def test_no_more_trials_begin_than_the_user_allows() -> None:
-    assert len(begun(Search(everything=True, trials=3).finish())) == 3
-
-
 def test_what_is_not_expected_to_begin_waits_and_with_everything_nothing_does() -> None:
     search = Search(accuracy=lambda network: {BEST: 96.0}.get(network.card, 50.0)).finish()
     assert {FormStep.of(each) for each in search.scheduler.waiting} == set(
         map(FormStep.of, PLAN.configurations())
     ) - set(search.steps)
     assert not Search(everything=True).finish().scheduler.waiting
-
-
-def test_before_the_end_the_fine_tuning_that_is_planned_does_not_wait() -> None:
-    search = Search()
-    search.start()
-    planned = {each.card for each in PLAN.configurations() if each.training == TUNED} - {
-        each.card for each in search.scheduler.waiting if each.training == TUNED
-    }
-    assert len(planned) == 1
 
 
 def test_a_search_ends_because_a_cpu_hour_more_is_not_expected_to_pay_or_because_all_is_done() -> None:

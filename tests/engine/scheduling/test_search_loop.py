@@ -23,7 +23,6 @@ from advisor.engine.scheduling import stopping as finalists
 from advisor.engine.scheduling.search_loop import SearchLoop
 from advisor.engine.scheduling.stopping import COMPLETE, PickSoFar, Stop
 from advisor.engine.scheduling.study import Study
-from advisor.engine.scheduling.worth import NO_TIME
 from advisor.engine.space.plan import Plan
 from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation, of_file
@@ -181,15 +180,6 @@ def test_the_user_can_stop_it(tmp_path: Path) -> None:
     assert evaluator.cancelled == evaluator.started != []
 
 
-def test_what_would_not_be_picked_is_not_fine_tuned_and_says_so(tmp_path: Path) -> None:
-    search, evaluator = Search(tmp_path, plan("head", "finetune_top")), MadeUp()
-    asyncio.run(search.evaluate_all(evaluator))
-    skipped = [e for e in search.run.evaluations() if e.status is Status.SKIPPED]
-    assert {e.configuration.card for e in skipped} == set(CARDS) - {BEST}
-    assert all("would not be picked" in e.reason for e in skipped)
-    assert {c.card for c in evaluator.started if c.training == "finetune_top"} == {BEST}
-
-
 def test_a_default_search_ends_where_more_would_not_pay_and_says_what_it_did_not_fine_tune(tmp_path: Path) -> None:
     many = changed(plan("head", "finetune_cached"), images=20_000, validation=1000)
     search, evaluator = Search(tmp_path, many, data=str(tmp_path)), MadeUp()
@@ -212,42 +202,6 @@ def test_a_user_who_names_recipes_or_asks_never_to_stop_gets_all_of_them(tmp_pat
         heads = {each for each in evaluator.started if each.training == "head"}
         assert (stop == COMPLETE) is bool(options)
         assert (len(heads) == 2 * len(CARDS)) is bool(options)
-
-
-def test_hold_out_figures_change_nothing_in_a_search_that_goes_on(tmp_path: Path) -> None:
-    def refuted(configuration: Configuration) -> Evaluation:
-        return replace(ok(configuration), holdout_accuracy=Quantity(1.0, "%", Provenance.MEASURED, 0.0, 2.0, n=500))
-
-    orders = []
-    for place, result in enumerate((ok, refuted)):
-        (tmp_path / f"{place}").mkdir()
-        search = Search(tmp_path / f"{place}", plan("head", "finetune_cached"), data=str(tmp_path))
-        asyncio.run(search.evaluate_all(evaluator := MadeUp(result)))
-        orders.append(evaluator.started)
-    assert orders[0] == orders[1]
-
-
-def test_results_of_the_part_before_an_interrupt_are_known(tmp_path: Path) -> None:
-    search = Search(tmp_path, plan("head", "finetune_cached"), data=str(tmp_path), max_trials=2)
-    asyncio.run(search.evaluate_all(first := MadeUp()))
-    again = Search(tmp_path, search.plan, data=str(tmp_path))
-    again.run, done = search.run, search.run.evaluations()
-    limits = search.request.question.limits
-    again.study = Study(InMemoryStorage(), "again", search.plan, limits, "advisor", seed=0, done=done)
-    asyncio.run(again.evaluate_all(second := MadeUp()))
-    assert len(first.started) == 2
-    assert second.started
-    assert not {*first.started} & {*second.started}
-
-
-def test_what_a_limit_leaves_no_time_for_is_said_and_a_longer_limit_continues(tmp_path: Path) -> None:
-    many = changed(plan("head", "finetune_cached"), images=200_000, validation=1000)
-    search = Search(tmp_path, many, data=str(tmp_path), time_limit="20min")
-    stop = asyncio.run(search.evaluate_all(evaluator := MadeUp()))
-    assert evaluator.started
-    assert any(e.reason.startswith(NO_TIME) for e in search.run.evaluations())
-    left = len(set(many.configurations()) - {*evaluator.started})
-    assert stop.text == f"stopped at --time-limit 20min: {left} configurations not evaluated"
 
 
 def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
@@ -423,16 +377,6 @@ def test_of_a_file_with_several_rows_those_without_a_figure_are_scored(tmp_path:
     asyncio.run(looked())
     assert evaluator.scored == ["file"]
     assert len(run.evaluations_file.read_text().splitlines()) == 3
-
-
-def test_a_pick_so_far_that_cannot_be_scored_leaves_the_search_alone(tmp_path: Path) -> None:
-    class Failing(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
-            raise StageError("no such file")
-
-    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path), compressions=["float32", "int8"]), Failing()
-    stop = asyncio.run(search.evaluate_all(evaluator, evaluator))
-    assert stop == COMPLETE
 
 
 def test_the_finalists_are_scored_on_the_hold_out_once(tmp_path: Path) -> None:

@@ -67,16 +67,6 @@ def test_searches_at_a_time_share_a_fresh_database_without_mixing(database: str,
     assert [found[name] for name in names] == [4, 4]
 
 
-def test_a_run_finds_its_study_again(database: str, tmp_path: Path) -> None:
-    run = RunFolder.create(tmp_path, "run")
-    with open_storage(database, run) as (_, first):
-        pass
-    with open_storage(database, RunFolder(run.path)) as (_, second):
-        pass
-    assert first == second
-    assert first.startswith(run.path.name)
-
-
 def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
     database: str, warm_cache: Path, without_images: Searched, tmp_path: Path
 ) -> None:

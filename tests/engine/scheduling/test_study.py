@@ -79,13 +79,6 @@ def test_every_configuration_is_asked_once(tmp_path: Path, plan: Plan, sampler: 
     assert sorted(found) == sorted(plan.configurations())
 
 
-def test_all_can_be_in_flight_at_once(tmp_path: Path, plan: Plan) -> None:
-    asked = study(tmp_path / "journal", plan)
-    handed_out = [asked.ask() for _ in range(plan.size)]
-    assert None not in handed_out
-    assert asked.ask() is None
-
-
 def test_the_same_seed_gives_the_same_order(tmp_path: Path, plan: Plan) -> None:
     first, second = (all_asked(study(tmp_path / name, plan)) for name in ("one", "two"))
     assert first == second
@@ -141,14 +134,6 @@ def asked(of: Study) -> Configuration:
     return present(of.ask())
 
 
-def test_it_counts_what_has_no_result(tmp_path: Path, plan: Plan) -> None:
-    asked = study(tmp_path / "journal", plan)
-    configuration = present(asked.ask())
-    assert asked.unevaluated == plan.size
-    asked.tell(result(configuration))
-    assert asked.unevaluated == plan.size - 1
-
-
 def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
     refuted = replace(evaluation("one"), holdout_accuracy=Quantity(50.0, "%", Provenance.MEASURED, 49.0, 51.0, n=500))
     budget = Budget(min_accuracy=70.0)
@@ -158,11 +143,6 @@ def test_a_search_that_goes_on_does_not_look_at_the_hold_out() -> None:
 
 def trials(file: Path) -> list[optuna.trial.FrozenTrial]:
     return optuna.load_study(storage=journal(file), study_name="advisor").get_trials()
-
-
-@pytest.mark.parametrize("name", [name for name in SAMPLERS if name != "gp"])
-def test_each_sampler_can_be_asked_for(name: str) -> None:
-    assert resolve({"sampler": name}).execution.sampler == name
 
 
 def test_without_pytorch_the_gaussian_process_is_refused_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

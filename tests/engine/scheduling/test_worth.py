@@ -1,6 +1,5 @@
 """What the rule begins, in which order, and where it ends."""
 
-import math
 from dataclasses import replace
 
 import pytest
@@ -25,12 +24,10 @@ from tests.engine.scheduling.searches import (
     OTHER,
     PLAN,
     TUNED,
-    TWIN,
     WEAK,
     Search,
     of_cards,
     result,
-    usual,
 )
 
 LIMITS = st.none() | st.floats(5.0, 1500.0)
@@ -94,22 +91,6 @@ def test_the_course_ends_and_is_what_the_search_does_if_results_are_as_expected(
     assert foreseen[:1] == ([first] if first else [])
     steps = [step for some in foreseen for step in some]
     assert len(steps) == len(set(steps)) <= len(plan.configurations())
-
-
-def test_a_search_whose_results_are_as_expected_takes_the_foreseen_course() -> None:
-    foreseen = [step for some in rule().course() for step in some]
-    belief = rule().belief
-
-    def expected(network: CardTraining) -> float:
-        return 100.0 - math.exp(float(belief.mean[belief.place[network]]))
-
-    assert Search(accuracy=expected).finish().steps[: len(foreseen) // 2] == foreseen[: len(foreseen) // 2]
-
-
-def test_each_architecture_comes_before_a_twin() -> None:
-    plan = of_cards(PLAN, BEST, TWIN, OTHER)
-    heads = Search(plan).finish().heads
-    assert heads.index(OTHER) < max(heads.index(card) for card in (BEST, TWIN) if card in heads)
 
 
 def test_fewer_images_make_less_of_fine_tuning() -> None:
@@ -210,10 +191,6 @@ def test_cards_that_break_the_latency_budget_come_last() -> None:
     assert EXPENSIVE not in heads[:2]
 
 
-def test_a_preference_for_latency_begins_with_the_fastest() -> None:
-    assert Search(HEADS, preference=parse_preference("latency")).finish().heads[0] == WEAK
-
-
 def test_a_detector_is_trained_alone() -> None:
     made = rule(asking(HEADS, Question(DETECTION.name)))
     first = made.next()
@@ -229,14 +206,6 @@ def test_the_first_detector_is_the_one_that_gains_most_for_each_second() -> None
     assert first.network.card == WEAK
     (only,) = rule(of_cards(plan, EXPENSIVE, OTHER)).next()
     assert only.network.card == OTHER
-
-
-def test_what_was_told_is_not_begun_again() -> None:
-    whole = Search().finish()
-    made = rule()
-    for each in (configuration for some in whole.began for configuration in some):
-        made.tell(result(PLAN, each, usual(CardTraining.of(each))))
-    assert made.next() == ()
 
 
 @pytest.mark.parametrize("status", [Status.FAILED, Status.SKIPPED])
@@ -282,3 +251,7 @@ def test_everything_may_begin_but_what_cannot_be_picked() -> None:
     assert not made.may_begin(FormStep(CardTraining(BEST, TUNED), "int8")), "its float32 file has none"
     assert made.may_begin(FormStep(CardTraining(BEST, TUNED), "float32"))
     assert made.may_begin(FormStep(CardTraining(OTHER, "head"), "int8"))
+
+
+def test_a_preference_for_latency_begins_with_the_fastest() -> None:
+    assert Search(HEADS, preference=parse_preference("latency")).finish().heads[0] == WEAK

@@ -38,11 +38,6 @@ def test_a_class_without_an_image_has_no_recall() -> None:
     assert verdict.answers.per_class_recall == {"a": 0.5, "b": None}
 
 
-def test_a_form_that_answers_as_float_has_dropped_nothing() -> None:
-    verdict = measured([0, 1], [0, 1], [0, 0], ["a", "b"])
-    assert (verdict.drop.value, verdict.drop.low, verdict.drop.high) == (0, 0, 0)
-
-
 def test_float_forms_quote_the_published_figure() -> None:
     for recipe in ("float32", "float16"):
         verdict = published(V2, recipe, ANSWERS, ANSWERS)

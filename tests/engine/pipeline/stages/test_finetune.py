@@ -37,23 +37,6 @@ def hard(tmp_path: Path) -> Path:
     return tmp_path / "hard"
 
 
-def test_a_tuned_card_is_compared_with_its_head_and_measured(hard: Path, empty_results: Path, tmp_path: Path) -> None:
-    done = search(empty_results, tmp_path / "runs", "--data", str(hard), *OPTIONS)
-    assert done.returncode == 0, done.stderr
-    run = RunFolder((tmp_path / "runs" / "latest").resolve())
-    rows = {(e.configuration.training, e.configuration.compression): e for e in run.evaluations()}
-    assert set(rows) == {(training, recipe) for training in ("head", "finetune_top") for recipe in ("float32", "int8")}
-    for (training, recipe), row in rows.items():
-        if row.status is Status.OK:
-            assert row.artefact == f"artifacts/{SMALLEST}-{training}-{recipe}.tflite"
-            assert row.latency is not None
-            assert row.drop is not None
-        else:
-            assert (training, row.stage) == ("finetune_top", "promotion")
-            assert row.reason
-    assert rows["head", "float32"].status is Status.OK
-
-
 def test_the_default_search_fine_tunes_and_a_tuned_candidate_is_exported(
     hard: Path, empty_results: Path, tmp_path: Path
 ) -> None:

@@ -83,13 +83,6 @@ def test_ask_says_when_nothing_is_left() -> None:
     assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
 
 
-def test_a_trial_that_suggested_nothing_yet_keeps_its_candidate() -> None:
-    sampler = AdvisorSampler(_table(), OBJECTIVES)
-    study = _study(sampler)
-    asked = [study.ask() for _ in range(12)]
-    assert len({_suggest(trial) for trial in asked}) == 12
-
-
 def test_first_is_the_candidate_with_the_most_hypervolume_by_prior() -> None:
     table = [
         Candidate({"x": "slow, worst"}, 50.0, {"latency": 100.0}),
@@ -115,14 +108,6 @@ def test_threads_of_one_study_get_different_candidates() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     study.optimize(_objective, n_trials=12, n_jobs=4)
     assert len(set(_params(study))) == 12
-
-
-def test_an_enqueued_trial_comes_first_and_is_not_repeated() -> None:
-    study = _study(AdvisorSampler(_table(), OBJECTIVES))
-    study.enqueue_trial({"model": "m5", "threads": 2})
-    study.optimize(_objective)
-    assert _params(study)[0] == ("m5", 2)
-    assert len(set(_params(study))) == len(study.trials) == 12
 
 
 def test_the_rest_of_a_partly_enqueued_trial_is_chosen() -> None:
