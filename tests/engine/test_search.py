@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -17,44 +17,12 @@ from advisor.engine.question import resolve
 from advisor.engine.scheduling.stopping import finalists
 from advisor.engine.space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
-from advisor.store.files import sha256_file
+from advisor.store.run_folder import integrity_problems
 from advisor.tflite.metadata import read_metadata
 from tests.builders import present
 from tests.documents import problems
 from tests.makers.searches import FORMS, IMAGES, SMALLEST, Searched
-
-
-def test_a_search_with_images_ends_with_a_pick(with_images: Searched) -> None:
-    assert with_images.code == 0, with_images.err
-    assert "Pick: " in with_images.out
-    assert SMALLEST in with_images.out
-
-
-def test_every_recipe_is_evaluated_once(with_images: Searched) -> None:
-    lines = with_images.run.evaluations_file.read_text().splitlines()
-    evaluations = with_images.run.evaluations()
-    recipes = [e.configuration.compression for e in evaluations]
-    assert sorted(recipes) == sorted((*DEFAULT_RECIPES, *HEAVIER_RECIPES))
-    judged = sum(e.holdout_accuracy is not None for e in evaluations)
-    tried = sum(e.capture.holdout is not None for e in evaluations)
-    told = sum(e.unknown is not None for e in evaluations)
-    assert _captured(evaluations) <= _judged(evaluations)
-    assert 1 <= len(_captured(evaluations)) <= 2  # the first two finalists
-    assert len(_told(evaluations)) == 1
-    assert len(lines) == len(evaluations) + judged + tried + told  # on the hold-out, as phones take pictures, the pick
-    assert {e.status for e in evaluations if e.configuration.compression in DEFAULT_RECIPES} == {Status.OK}
-
-
-def test_its_documents_are_described_entry_by_entry(with_images: Searched) -> None:
-    lines = with_images.run.evaluations_file.read_text().splitlines()
-    assert [found for line in lines for found in problems("evaluation", json.loads(line))] == []
-    assert problems("recommendation", json.loads((with_images.run.path / "recommendation.json").read_text())) == []
-
-
-def test_heavier_recipes_are_left_out_where_int8_keeps_within_the_drop(with_images: Searched) -> None:
-    heavier = [e for e in with_images.run.evaluations() if e.configuration.compression in HEAVIER_RECIPES]
-    assert {e.status for e in heavier} == {Status.SKIPPED}
-    assert all("int8 keeps within --max-drop already" in e.reason for e in heavier)
+from tests.run_folders import lines
 
 
 def _tried(searched: Searched) -> list[Evaluation]:
@@ -65,31 +33,58 @@ def _files(evaluations: Iterable[Evaluation]) -> set[str]:
     return {str(e.artefact_sha256) for e in evaluations}
 
 
-def _judged(evaluations: Sequence[Evaluation]) -> set[str]:
+def _judged(evaluations: Iterable[Evaluation]) -> set[str]:
     """The artefacts that ran on the hold-out."""
     return _files(e for e in evaluations if e.holdout_accuracy)
 
 
-def _captured(evaluations: Sequence[Evaluation]) -> set[str]:
+def _captured(evaluations: Iterable[Evaluation]) -> set[str]:
     """The artefacts that were tried on images as phones take them."""
     return _files(e for e in evaluations if e.capture.holdout is not None)
 
 
-def _told(evaluations: Sequence[Evaluation]) -> set[str]:
+def _told(evaluations: Iterable[Evaluation]) -> set[str]:
     """The artefacts that got a class for unknown things."""
     return _files(e for e in evaluations if e.unknown is not None)
 
 
-def test_every_figure_is_measured_and_has_its_source(with_images: Searched) -> None:
+def test_a_search_with_images_ends_with_a_pick_and_a_run_that_is_described_entry_by_entry(
+    with_images: Searched,
+) -> None:
+    assert with_images.code == 0, with_images.err
+    assert "Pick: " in with_images.out
+    assert SMALLEST in with_images.out
+    run = with_images.run
+    assert integrity_problems(run) == ()
+    assert [found for line in lines(run) for found in problems("evaluation", json.loads(line))] == []
+    assert problems("recommendation", json.loads((run.path / "recommendation.json").read_text())) == []
+    request = resolve({}, run.path / "request.yaml")
+    assert (request.question.limits.latency_ms, request.question.candidates) == (50, (SMALLEST,))
+
+
+def test_every_recipe_is_evaluated_once_and_heavier_ones_only_where_int8_loses_more_than_the_drop(
+    with_images: Searched,
+) -> None:
+    evaluations = with_images.run.evaluations()
+    by_recipe = {e.configuration.compression: e for e in evaluations}
+    assert sorted(by_recipe) == sorted((*DEFAULT_RECIPES, *HEAVIER_RECIPES))
+    judged = sum(e.holdout_accuracy is not None for e in evaluations)
+    tried = sum(e.capture.holdout is not None for e in evaluations)
+    told = sum(e.unknown is not None for e in evaluations)
+    assert _captured(evaluations) <= _judged(evaluations)
+    assert 1 <= len(_captured(evaluations)) <= 2  # the first two finalists
+    assert len(_told(evaluations)) == 1
+    assert len(lines(with_images.run)) == len(evaluations) + judged + tried + told
+    assert {by_recipe[name].status for name in DEFAULT_RECIPES} == {Status.OK}
+    assert {by_recipe[name].status for name in HEAVIER_RECIPES} == {Status.SKIPPED}
+    assert all("int8 keeps within --max-drop already" in by_recipe[name].reason for name in HEAVIER_RECIPES)
+
+
+def test_every_figure_is_measured_or_estimated_and_has_its_source(with_images: Searched) -> None:
     for evaluation in _tried(with_images):
         for quantity in (evaluation.accuracy, evaluation.latency, evaluation.size, evaluation.drop):
-            assert quantity is not None
-            assert quantity.provenance is Provenance.MEASURED
-            assert quantity.source
-
-
-def test_every_candidate_has_an_estimate_for_new_conditions(with_images: Searched) -> None:
-    for evaluation in _tried(with_images):
+            assert present(quantity).provenance is Provenance.MEASURED
+            assert present(quantity).source
         assert present(evaluation.new_conditions).provenance is Provenance.ESTIMATED
     assert "In new conditions: about" in with_images.out
 
@@ -150,28 +145,11 @@ def test_artefacts_carry_labels_and_normalisation(with_images: Searched) -> None
         assert set(metadata.std) == {127.5}
 
 
-def test_artefacts_are_recorded_by_hash(with_images: Searched) -> None:
-    for evaluation in _tried(with_images):
-        assert sha256_file(with_images.run.path / evaluation.artefact) == evaluation.artefact_sha256
-
-
-def test_no_image_is_in_two_parts(with_images: Searched) -> None:
-    split = with_images.run.read_json("split.json")
-    train, validation, holdout = ({row["sha256"] for row in split[part]} for part in ("train", "validation", "holdout"))
-    assert validation
-    assert holdout
-    assert not (train | validation) & holdout
-    assert not train & validation
-
-
-def test_a_broken_image_is_listed_and_counted(with_images: Searched) -> None:
+def test_a_broken_image_is_listed_and_awkward_class_names_are_escaped(with_images: Searched) -> None:
     rejected = with_images.run.read_json("dataset.json")["rejected"]
     assert [Path(row["path"]).name for row in rejected] == ["broken.jpg"]
-    assert "broken.jpg" in (with_images.run.path / "report.html").read_text()
-
-
-def test_awkward_class_names_are_escaped_in_the_report(with_images: Searched) -> None:
     page = (with_images.run.path / "report.html").read_text()
+    assert "broken.jpg" in page
     assert "<b>coffee" not in page
     assert "coffee" in page
 
@@ -184,11 +162,6 @@ def test_the_run_folder_has_every_file_of_the_contract(with_images: Searched) ->
     }  # fmt: skip
     recommendation = json.loads((with_images.run.path / "recommendation.json").read_text())
     assert recommendation["schema_version"] == 1
-
-
-def test_the_recorded_request_asks_the_same_again(with_images: Searched) -> None:
-    request = resolve({}, with_images.run.path / "request.yaml")
-    assert (request.question.limits.latency_ms, request.question.candidates) == (50, (SMALLEST,))
 
 
 def test_the_manifest_says_versions_weights_and_memory(with_images: Searched) -> None:
@@ -211,7 +184,10 @@ def test_the_study_can_be_read_by_optuna(with_images: Searched) -> None:
     assert set(complete[0].constraints) == {"latency", "drop"}
 
 
-def test_a_repeated_search_does_nothing_twice(with_images: Searched, few_with_images: Searched) -> None:
+def test_three_lines_of_python_do_the_same_and_nothing_twice(with_images: Searched, few_with_images: Searched) -> None:
+    card, report = few_with_images.out.split(maxsplit=1)
+    assert card == SMALLEST
+    assert Path(report.strip()).is_file()
     first, second = _tried(with_images), _tried(few_with_images)
     forms = {e.configuration.compression for e in second}
     files = {e.artefact_sha256 for e in first if e.configuration.compression in forms}
@@ -228,23 +204,21 @@ def test_a_repeated_search_does_nothing_twice(with_images: Searched, few_with_im
     assert set(few_with_images.run.read_json("manifest.json")["durations"]) <= allowed
 
 
-def test_without_images_accuracy_is_published_or_estimated_and_says_so(without_images: Searched) -> None:
+def test_without_images_accuracy_is_published_or_estimated_and_the_files_know_imagenets_labels(
+    without_images: Searched,
+) -> None:
     by_recipe = {e.configuration.compression: e.accuracy for e in without_images.run.evaluations()}
     provenance = {recipe: accuracy.provenance for recipe, accuracy in by_recipe.items() if accuracy}
     assert provenance["float32"] is Provenance.PUBLISHED
     assert provenance["dynamic_int8"] is Provenance.ESTIMATED
+    path = next(without_images.run.artefacts.glob("*float32*"))
+    assert "espresso" in present(read_metadata(path.read_bytes())).labels
 
 
 def test_every_form_is_timed_on_one_thread_and_on_all_cores(without_images: Searched) -> None:
     found = [e.configuration for e in without_images.run.evaluations()]
     wanted = {(recipe, count) for recipe in FORMS.split(",") for count in (1, usable_cores())}
     assert {(each.compression, each.target.threads) for each in found} == wanted
-
-
-def test_without_images_the_files_know_imagenets_labels(without_images: Searched) -> None:
-    path = next(without_images.run.artefacts.glob("*float32*"))
-    metadata = present(read_metadata(path.read_bytes()))
-    assert "espresso" in metadata.labels
 
 
 def test_a_budget_that_nothing_meets_gives_the_closest_and_its_price(without_images: Searched) -> None:
@@ -259,9 +233,3 @@ def test_a_log_has_the_answer_so_far_and_nothing_but_lines_with_the_time(without
     said = without_images.err.splitlines()
     assert all(re.match(r"\[[\d hmins]+\] ", line) for line in said)
     assert any(f"so far nothing meets the budget; closest is {SMALLEST} " in line for line in said)
-
-
-def test_three_lines_of_python_do_the_same(few_with_images: Searched) -> None:
-    card, report = few_with_images.out.split(maxsplit=1)
-    assert card == SMALLEST
-    assert Path(report.strip()).is_file()

@@ -47,20 +47,16 @@ def _run(tmp_path: Path, cards: object, **request: object) -> LoadedRun:
     return load_run(write_run(tmp_path, [evaluation(NAME)], request=asked, manifest={"cards": cards}).path)
 
 
-def test_an_unchanged_catalogue_has_no_changes(tmp_path: Path) -> None:
+def test_a_card_is_added_or_changed_if_it_was_evaluated(tmp_path: Path) -> None:
     now = find_card_changes(_run(tmp_path, {})).hashes
     assert set(now) == {NAME, OTHER}
-    assert find_card_changes(_run(tmp_path, now)).names == ()
-
-
-def test_a_card_is_added_or_changed(tmp_path: Path) -> None:
-    found = find_card_changes(_run(tmp_path, {NAME: "another"}))
-    assert (found.added, found.changed, found.remark) == ((OTHER,), (NAME,), "")
-
-
-def test_a_changed_card_that_was_not_evaluated_is_no_change(tmp_path: Path) -> None:
-    found = find_card_changes(_run(tmp_path, {NAME: "another", OTHER: "another"}))
-    assert found.names == (NAME,)
+    for cards, added, changed in (
+        (now, (), ()),
+        ({NAME: "another"}, (OTHER,), (NAME,)),
+        ({NAME: "another", OTHER: "another"}, (), (NAME,)),
+    ):
+        found = find_card_changes(_run(tmp_path, cards))
+        assert (found.added, found.changed, found.remark) == (added, changed, "")
 
 
 @pytest.mark.parametrize(
@@ -82,6 +78,7 @@ def test_new_cards_are_evaluated_only_where_nothing_has_to_be_trained(tmp_path: 
     with_images = find_changes(_run(tmp_path, {NAME: "another"}, data="photos"), DevicePredictor)
     assert with_images.new_cards == ()
     assert f"{OTHER}, {NAME} would have to be trained" in with_images.remarks[0]
+    assert "advisor search --request" in with_images.remarks[0]
 
 
 def test_cards_are_searched_with_the_run_s_own_question(tmp_path: Path) -> None:
@@ -119,12 +116,21 @@ def test_a_search_is_its_own_root(parent: RunFolder) -> None:
     assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")
 
 
-def test_a_child_names_its_parent_and_its_root(parent: RunFolder) -> None:
-    child = _child(parent)
+def test_a_child_names_its_parent_and_its_root_and_shares_the_files_of_its_evaluations_alone(
+    parent: RunFolder,
+) -> None:
+    child = _child(parent, answers={"answers/best.npy": [0, 1]})
     grandchild = _child(child)
     origin = read_origin(grandchild.path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
     assert (origin.device, origin.environment) == ("galaxy-s24", "e" * 64)
+    manifest = load_run(child.path).manifest
+    assert manifest["devices"] == {"galaxy-s24": "f"}
+    assert manifest["versions"] == load_run(parent.path).manifest["versions"]
+    names, left_out = {path.name for path in child.artefacts.iterdir()}, candidates()[2]
+    assert len(names) == 2
+    assert not any(left_out.configuration.card in name for name in names)
+    assert (child.path / "answers" / "best.npy").is_file()
 
 
 def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> None:
@@ -144,25 +150,6 @@ def test_a_child_asks_the_parent_s_question_of_its_device(parent: RunFolder) -> 
     assert now.devices == ("galaxy-s24",)
     assert now.limits == asked.limits
     assert load_run(_child(parent, "host").path).question == asked
-
-
-def test_a_child_shares_the_files_of_its_evaluations_alone(parent: RunFolder) -> None:
-    child = _child(parent)
-    kept, left_out = candidates()[:2], candidates()[2]
-    names = {path.name for path in child.artefacts.iterdir()}
-    assert len(names) == len(kept)
-    assert not any(left_out.configuration.card in name for name in names)
-
-
-def test_new_answers_of_a_child_are_written(parent: RunFolder) -> None:
-    child = _child(parent, answers={"answers/best.npy": [0, 1]})
-    assert (child.path / "answers" / "best.npy").is_file()
-
-
-def test_entries_of_the_manifest_replace_the_parent_s(parent: RunFolder) -> None:
-    manifest = load_run(_child(parent).path).manifest
-    assert manifest["devices"] == {"galaxy-s24": "f"}
-    assert manifest["versions"] == load_run(parent.path).manifest["versions"]
 
 
 def test_origins_come_oldest_first_and_incomplete_runs_are_left_out(parent: RunFolder) -> None:

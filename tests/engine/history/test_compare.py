@@ -183,13 +183,6 @@ def test_damaged_documents_are_compared_as_far_as_they_go(tmp_path: Path, damage
     assert compare(load_run(one.path), load_run(two.path)).result is ComparisonResult.SAME
 
 
-def test_another_execution_is_no_reason_for_a_change(tmp_path: Path) -> None:
-    found = compared(tmp_path, [with_latency(BEST, 60), FAST, SMALL], second={"request": {"workers": 2}})
-    assert found.result is ComparisonResult.CHANGED
-    assert "workers" not in found.reason
-    assert found.differences == ()
-
-
 @pytest.mark.parametrize(
     "asked",
     [{"metric": "macro-f1"}, {"costs": "class,a,b\na,0,1\nb,1,0\n"}, {"objective": "robust-accuracy"}],
@@ -229,9 +222,7 @@ def test_how_a_question_was_answered_is_no_difference(tmp_path: Path) -> None:
     [
         ({"budget": "40ms"}, "budget", "50ms", "40ms"),
         ({"candidates": ["a", "b"]}, "candidates", "", "a, b"),
-        ({"seed": 1}, "seed", "0", "1"),
         ({"prefer": "size"}, "prefer", "balanced", "size"),
-        ({"device": "galaxy-s24"}, "device", "host", "galaxy-s24"),
     ],
 )
 def test_another_question_is_a_difference(
@@ -297,12 +288,8 @@ def test_what_only_float32_answers_right_comes_first_and_what_both_do_is_left_ou
     assert found.sentence == (
         "int8 and float32 differ on 3 of 4 validation images: int8 is right on 1 of them, float32 on 1."
     )
-
-
-def test_files_that_agree_say_so(run: RunFolder) -> None:
-    pick, floats = answered(run, "int8", [0, 1, 0, 1]), answered(run, "float32", [0, 1, 0, 1])
-    found = present(disagreements(run, [pick, floats], pick))
-    assert found.sentence == "int8 and float32 give the same answer on each of 4 validation images."
+    same = present(disagreements(run, [pick, answered(run, "float32", [0, 1, 0, 1])], pick))
+    assert same.sentence == "int8 and float32 give the same answer on each of 4 validation images."
 
 
 def test_the_hold_out_decides_where_both_ran_there(run: RunFolder) -> None:

@@ -121,8 +121,8 @@ HEAD = evaluation(CARD, "int8", accuracy=80, latency=5)
 TUNED = replace(HEAD, configuration=replace(HEAD.configuration, training="finetune_cached"))
 
 
-def _expected(folder: Path, *rows: Evaluation) -> ExpectedTuning | None:
-    dataset = images({"glass": 900, "paper": 900})
+def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTuning | None:
+    dataset = images({"glass": each, "paper": each})
     return expected_tuning(load_run(write_run(folder, rows, dataset=dataset).path))
 
 
@@ -159,8 +159,7 @@ def test_nothing_is_said_where_it_was_tried_or_cannot_be(tmp_path: Path, rows: t
 
 
 def test_nothing_is_stated_of_few_images(tmp_path: Path) -> None:
-    run = write_run(tmp_path, [HEAD], dataset=images({"glass": 200, "paper": 200}))
-    assert expected_tuning(load_run(run.path)) is None
+    assert _expected(tmp_path, HEAD, each=200) is None
 
 
 def test_page_and_document_for_programs_say_it(tmp_path: Path) -> None:
