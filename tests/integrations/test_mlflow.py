@@ -1,6 +1,7 @@
 """A run in MLflow's own store: what was asked, what was found, the files."""
 
 import importlib.util
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,21 @@ from tests.reporting.views import infeasible_view, run_view
 from tests.requirements import skip_or_fail
 
 
-@pytest.fixture
-def store(starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A database of MLflow in an empty folder."""
+@pytest.fixture(scope="module")
+def new_store(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A database with MLflow's tables, which take long to make."""
     if importlib.util.find_spec("mlflow") is None:
         skip_or_fail("MLflow is not installed")
+    path = tmp_path_factory.mktemp("mlflow") / "experiments.db"
+    mlflow.require_reachable(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def store(new_store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty database of MLflow in the current folder."""
     monkeypatch.chdir(tmp_path)
-    return f"sqlite:///{tmp_path}/experiments.db"
+    return f"sqlite:///{shutil.copy(new_store, tmp_path)}"
 
 
 def client_of(store: str) -> Any:

@@ -1,7 +1,9 @@
 """The Core ML package of a bundle: its program, computed in numpy, gives the answers of the float file."""
 
+import hashlib
 import importlib.util
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +16,13 @@ from advisor.core.errors import UsageError
 from advisor.datasets.images import InputSpec
 from advisor.engine.history.loaded_run import load_run
 from advisor.exporting.bundle import Bundle, export
+from advisor.exporting.shipping import artefact_of, prepare
 from advisor.integrations import coreml
 from advisor.integrations.coreml import float_form
 from advisor.isolation import ChildPool
 from advisor.measurement.accuracy import predict_pixels
 from advisor.store import RunFolder
-from tests.makers.bundles import Pixels, evaluation_of
+from tests.makers.bundles import Pixels, evaluation_of, export_form
 from tests.measurement.small_models import OPERATORS, Builder
 from tests.requirements import skip_or_fail
 from tests.tflite.graphs import INT32
@@ -38,14 +41,13 @@ def child(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(scope="module")
 def made(child: ChildPool, trained: RunFolder, tmp_path_factory: pytest.TempPathFactory) -> Bundle:
     """The bundle of an int8 candidate."""
-    key = evaluation_of(trained, "int8").configuration.key
-    return export(trained.path, tmp_path_factory.mktemp("coreml") / "bundle", pick=key, targets=["coreml"])
+    return export_form(trained, "int8", tmp_path_factory.mktemp("coreml") / "bundle", targets=["coreml"])
 
 
 def test_the_package_of_an_int8_candidate_answers_as_its_float_form_in_sixteen_bits(
     made: Bundle, child: ChildPool, trained: RunFolder, many_images: list[Pixels]
 ) -> None:
-    images = np.stack(many_images[:6])
+    images = np.stack(many_images[:3])
     labels, found = child.call("tests.integrations.coreml.mil:answers", made.path / coreml.FOLDER, images)
     floats = evaluation_of(trained, "float16")
     model = made.model
@@ -65,9 +67,15 @@ def test_the_package_says_that_it_was_not_run(made: Bundle, child: ChildPool) ->
     assert "- `coreml/`: a Core ML package" in (made.path / "README.md").read_text()
 
 
-def test_the_same_run_gives_the_same_package(made: Bundle, trained: RunFolder, tmp_path: Path) -> None:
-    again = export(trained.path, tmp_path / "again", pick=made.evaluation.configuration.key, targets=["coreml"])
-    assert (again.path / "SHA256SUMS").read_text() == (made.path / "SHA256SUMS").read_text()
+def test_the_same_run_gives_the_same_package_in_another_process(
+    made: Bundle, child: ChildPool, trained: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coreml, "ChildPool", lambda *_: nullcontext(child))
+    run, floats = load_run(trained.path), evaluation_of(trained, "float32")
+    again = coreml.coreml_package(prepare(artefact_of(run, floats), floats.artefact), floats)
+    sums = (made.path / "SHA256SUMS").read_text()
+    for name, content in again.items():  # not the files: who reads a package writes its manifest again
+        assert f"{hashlib.sha256(content).hexdigest()}  {name}\n" in sums
 
 
 def test_each_operator_computes_what_litert_computes(child: ChildPool, tmp_path: Path) -> None:

@@ -1,24 +1,25 @@
-"""Two real nodes on this machine, one of which is killed while it works."""
+"""Real nodes on this machine: one that does all there is to do, and two of which one is killed while it works."""
 
 import json
 import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.integrations.ray.nodes import ROOT, TwoNodes
+from tests.integrations.ray.nodes import ROOT, TwoNodes, environment
 from tests.makers.searches import SMALLEST, command, linked_cache
 from tests.processes import PATIENCE_S, has_ended, until
 
 pytestmark = pytest.mark.timeout(900)
 
-DRIVER = """
-    import json, os, sys, threading, time
+BEGIN = """
+    import json, os, sys, time
     from concurrent.futures import ThreadPoolExecutor
     from pathlib import Path
 
@@ -29,20 +30,23 @@ DRIVER = """
     from tests.integrations.ray.jobs import Named
     from tests.processes import until
 
-    JOBS, here, found = "tests.integrations.ray.jobs", Path(sys.argv[1]), {}
-    executor = RayExecutor("", 0, "")
-    found["cores"] = executor.machine.cores
+    JOBS, here, result = "tests.integrations.ray.jobs", Path(sys.argv[1]), {}
+    executor = RayExecutor("", int(sys.argv[2]), "")
+    result["cores"] = executor.machine.cores
+    result["measured elsewhere"] = executor.on_device("host", os.getpid) != os.getpid()
+"""
+
+CALLS = """
     for name in ("a", "b", "c"):
         (here / name).write_text(name)
     executor.pools["light"].call(f"{JOBS}:join", (here / "a", here / "b"), Named(here / "c", "w"), here / "joined")
-    found["joined"] = (here / "joined").read_text()
+    result["joined"] = (here / "joined").read_text()
     for job in ("refuse", "segfault"):
         try:
             executor.pools["light"].call(f"tests.isolation.functions:{job}")
         except AdvisorError as error:
-            found[job] = [type(error).__name__, error.message]
-    found["measured elsewhere"] = executor.on_device("host", os.getpid) != os.getpid()
-    found["measured here"] = executor.on_device("pixel-4", os.getpid) == os.getpid()
+            result[job] = [type(error).__name__, error.message]
+    result["measured here"] = executor.on_device("pixel-4", os.getpid) == os.getpid()
 
     pause = Pause()
     with ThreadPoolExecutor(1) as thread:
@@ -53,13 +57,15 @@ DRIVER = """
         pause.pause()
         executor.on_device("host", os.getpid)  # waits until the trainer stands still
         before = (here / "counted").read_text()
-        time.sleep(1.0)
-        found["stood still"] = (here / "counted").read_text() == before
+        time.sleep(0.3)
+        result["stood still"] = (here / "counted").read_text() == before
         pause.resume()
         until(lambda: int((here / "counted").read_text()) > int(before))
         (here / "enough").touch()
-        found["counted on"] = training.result() > int(before)
+        result["counted on"] = training.result() > int(before)
+"""
 
+LOST = """
     started = here / "started"
     started.mkdir()
     call = executor.pools["light"].call
@@ -68,45 +74,66 @@ DRIVER = """
         until(lambda: len(list(started.iterdir())) == 2)
         print("> working", flush=True)
         ended = [job.result() for job in jobs]
-    found["begun"], found["ended"] = len(list(started.iterdir())), len(ended)
+    result["begun"], result["ended"] = len(list(started.iterdir())), len(ended)
     cluster.LOST_AFTER_S = 1.0
     try:
         executor.on_device("host", os.getpid)
     except AdvisorError as error:
-        found["host"] = error.message
+        result["host"] = error.message
+"""
+
+END = """
     executor.close()
-    print("> " + json.dumps(found), flush=True)
+    print("> " + json.dumps(result), flush=True)
 """
 
 
-def test_jobs_and_measurements_run_on_nodes_and_a_job_of_a_dead_node_runs_again_elsewhere(
+def driven(*parts: str, folder: Path, workers: int, settings: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a program that uses an executor."""
+    program = "".join(textwrap.dedent(part) for part in (BEGIN, *parts, END))
+    command = [sys.executable, "-c", program, str(folder), str(workers)]
+    return subprocess.Popen(command, env=settings, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+
+
+def answers_of(driver: subprocess.Popen[str]) -> Iterator[str]:
+    """Yield what the program says, and nothing that Ray says."""
+    assert driver.stdout is not None
+    return (row[2:].strip() for row in driver.stdout if row.startswith("> "))
+
+
+@pytest.mark.usefixtures("starts_processes")
+def test_jobs_and_measurements_run_on_the_node_of_a_cluster_that_is_started_for_them(tmp_path: Path) -> None:
+    own = {name: value for name, value in environment().items() if name != "RAY_ADDRESS"}
+    driver = driven(CALLS, folder=tmp_path, workers=1, settings=own)
+    result = json.loads(next(answers_of(driver), "{}"))
+    assert driver.wait(timeout=PATIENCE_S) == 0
+    assert result == {
+        "cores": 1,
+        "measured elsewhere": True,
+        "joined": "abc",
+        "refuse": ["UnsupportedRecipe", "not for this model"],
+        "segfault": ["StageError", "crashed with SIGSEGV"],
+        "measured here": True,
+        "stood still": True,
+        "counted on": True,
+    }
+
+
+@pytest.mark.slow
+def test_a_job_of_a_dead_node_runs_again_elsewhere_and_a_lost_device_is_named(
     two_nodes: TwoNodes, tmp_path: Path
 ) -> None:
-    driver = subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(DRIVER), str(tmp_path)],
-        env=two_nodes.environment,
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-    )
-    assert driver.stdout is not None
-    rows = (row[2:].strip() for row in driver.stdout if row.startswith("> "))
+    driver = driven(LOST, folder=tmp_path, workers=0, settings=two_nodes.environment)
+    rows = answers_of(driver)
     assert next(rows, "") == "working"
     assert two_nodes.order("kill") == "killed"
     until(lambda: any(has_ended(int(file.name.split()[0])) for file in (tmp_path / "started").iterdir()))
     (tmp_path / "killed").touch()
-    found = json.loads(next(rows, "{}"))
+    result = json.loads(next(rows, "{}"))
     assert driver.wait(timeout=PATIENCE_S) == 0
-    assert found["cores"] == 2
-    assert found["joined"] == "abc"
-    assert found["refuse"] == ["UnsupportedRecipe", "not for this model"]
-    assert found["segfault"] == ["StageError", "crashed with SIGSEGV"]
-    assert found["measured elsewhere"]
-    assert found["measured here"]
-    assert found["stood still"]
-    assert found["counted on"]
-    assert (found["begun"], found["ended"]) == (3, 2)
-    assert found["host"] == "no node of the cluster offers device:host now"
+    assert (result["cores"], result["measured elsewhere"]) == (2, True)
+    assert (result["begun"], result["ended"]) == (3, 2)
+    assert result["host"] == "no node of the cluster offers device:host now"
 
 
 @pytest.mark.slow

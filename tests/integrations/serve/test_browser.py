@@ -100,6 +100,7 @@ MIDDLES = """mark => [...document.querySelectorAll(".picture")].map(picture => {
 def test_objects_are_drawn_where_they_are(page: Page, detectors: RunFolder, counters: RunFolder) -> None:
     page.reload()
     for run, mark in ((detectors, "rect"), (counters, "circle")):
+        (run.path / "report.html").unlink()  # it takes seconds to draw
         drop(page, run, two_cells())
         page.wait_for_function("[...document.querySelectorAll('.picture img')].every(one => one.naturalWidth === 128)")
         for middles in page.evaluate(MIDDLES, mark):

@@ -121,22 +121,20 @@ def test_an_answer_below_the_threshold_is_unknown(colours: RunFolder, tmp_path: 
 
 
 @pytest.mark.parametrize("kind", ["detectors", "counters"])
-def test_found_objects_are_counted_and_drawn(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    cells, to = tmp_path / "cells.png", tmp_path / "drawn"
+def test_found_objects_are_counted_and_drawn_and_100_megapixels_are_not_decoded(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    cells, large, to = tmp_path / "cells.png", tmp_path / "large.png", tmp_path / "drawn"
     cells.write_bytes(two_cells())
-    (found,) = predict(request.getfixturevalue(kind).path, [cells], to)
+    Image.new("1", (10_000, 10_000)).save(large)
+    found, refused = predict(request.getfixturevalue(kind).path, [cells, large], to)
     assert sorted(found.answer.split(", ")) == ["1 blue", "1 red"]
+    assert "above the limit of 80 megapixels" in refused.error
     with Image.open(to / "001-cells.png") as drawn, Image.open(cells) as plain:
         assert drawn.size == plain.size
         assert list(drawn.getdata()) != list(plain.convert("RGB").getdata())
     with pytest.raises(UsageError, match=r"already contains 001-cells\.png"):
         predict(request.getfixturevalue(kind).path, [cells], to)
-
-
-def test_a_detector_does_not_decode_100_megapixels(detectors: RunFolder, tmp_path: Path) -> None:
-    Image.new("1", (10_000, 10_000)).save(tmp_path / "large.png")
-    (found,) = predict(detectors.path, [tmp_path / "large.png"], tmp_path / "drawn")
-    assert "above the limit of 80 megapixels" in found.error
 
 
 def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ import psutil
 MINUTE_S = float(os.environ.get("STANDIN_MINUTE_S", "60"))
 """Seconds of a minute of a job's time limit."""
 
+CLOCK_STARTS = os.environ.get("STANDIN_CLOCK_STARTS", "")
+"""A folder: the time of a job begins when a file is put into it. If empty, it begins with the job."""
+
 PROGRAMS = ("sbatch", "srun", "sacct", "scancel")
 
 
@@ -73,11 +76,14 @@ def main(program: str, arguments: list[str]) -> None:
 def run(state: Path, script: Path) -> None:
     asked = dict(re.findall(r"#SBATCH --(mem|time)=(\d+)", script.read_text()))
     in_gb = "GB" in script.read_text().partition("--mem=")[2].partition("\n")[0]
-    most, until = int(asked["mem"]) * (10**9 if in_gb else 10**6), time.monotonic() + MINUTE_S * int(asked["time"])
+    most, limit_s = int(asked["mem"]) * (10**9 if in_gb else 10**6), MINUTE_S * int(asked["time"])
+    before, until = started(), time.monotonic() + limit_s
     write(state, "RUNNING")
     job = subprocess.Popen(["bash", str(script)], start_new_session=True)
     ended = ""
     while job.poll() is None and not ended:
+        if CLOCK_STARTS and started() == before:
+            until = time.monotonic() + limit_s
         if state.with_name(f"{state.name}.cancel").exists():
             ended = "CANCELLED by 0"
         elif sum(map(resident, family(job.pid))) > most:
@@ -89,6 +95,11 @@ def run(state: Path, script: Path) -> None:
         with contextlib.suppress(psutil.Error):
             each.send_signal(signal.SIGKILL)
     write(state, ended or ("COMPLETED" if job.wait() == 0 else "FAILED"))
+
+
+def started() -> list[Path]:
+    """Return the files in the folder that starts the clock."""
+    return sorted(Path(CLOCK_STARTS).iterdir()) if CLOCK_STARTS else []
 
 
 def family(pid: int) -> list[psutil.Process]:

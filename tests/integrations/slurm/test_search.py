@@ -10,7 +10,7 @@ import pytest
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from tests.integrations.slurm import standin
-from tests.makers.searches import SMALLEST, Searched, command, environment, heads_of, linked_cache
+from tests.makers.searches import Searched, command, environment, heads_of, linked_cache
 from tests.processes import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
@@ -48,15 +48,6 @@ def test_jobs_of_a_batch_system_find_the_same_files_as_this_machine(
     assert {key: there[key] for key in both} == {key: here[key] for key in both}
     assert not list((tmp_path / "cache" / "slurm").iterdir())
     assert len(standin.states(tmp_path / "slurm")) <= 2
-
-
-def test_jobs_that_are_killed_for_memory_are_failed_configurations(warm_cache: Path, tmp_path: Path) -> None:
-    options = "--candidates", SMALLEST, "--budget", "50ms", "--compressions", "float32", "--threads", "1"
-    search = started(tmp_path, *options, settings="jobs: {mem_gb: 0.3}\n")
-    search.communicate(timeout=600)
-    evaluations = RunFolder((tmp_path / "runs" / "latest").resolve()).evaluations()
-    assert [each.status for each in evaluations] == [Status.FAILED]
-    assert evaluations[0].reason == "the batch system killed the job for memory (OUT_OF_MEMORY): raise mem_gb"
 
 
 def test_an_interrupt_cancels_the_jobs(warm_cache: Path, photos: Path, tmp_path: Path) -> None:

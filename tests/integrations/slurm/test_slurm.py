@@ -59,12 +59,11 @@ def test_a_job_that_is_killed_for_memory_fails_its_call_with_a_plain_reason(star
 def test_a_job_at_its_time_limit_is_tried_once_more(
     start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "started").mkdir()
-    monkeypatch.setenv("STANDIN_MINUTE_S", "8")
+    (started := tmp_path / "started").mkdir()
+    monkeypatch.setenv("STANDIN_MINUTE_S", "0.1")
+    monkeypatch.setenv("STANDIN_CLOCK_STARTS", str(started))
     with pytest.raises(StageError, match=r"ended the job at its time limit \(TIMEOUT\): raise timeout_min"):
-        start(timeout_min=1).pools["light"].call(
-            f"{JOBS}:note_and_wait", str(tmp_path / "started"), str(tmp_path / "never")
-        )
+        start(timeout_min=1).pools["light"].call(f"{JOBS}:note_and_wait", str(started), str(tmp_path / "never"))
     assert Counter(standin.states(batch_system).values()) == {"TIMEOUT": 2}
 
 
