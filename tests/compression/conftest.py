@@ -22,4 +22,4 @@ def float_model() -> bytes:
 
 @pytest.fixture(scope="session")
 def photographs() -> np.ndarray:
-    return from_photographs(InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))[::2]
+    return from_photographs(InputSpec(SIDE, (127.5,) * 3, (127.5,) * 3))[::4]

@@ -1,6 +1,5 @@
 """Answers of files become figures, by task."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,12 +8,11 @@ import pytest
 from advisor.core.metrics import BALANCED_ACCURACY, COST_SAVED, LOG_LOSS, MACRO_F1, TOP1, WORST_GROUP, parse_costs
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.scorer import Scored
-from advisor.engine.pipeline.materials import Role
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 from advisor.tasks import CLASSIFICATION, DETECTION
 from tests.builders import evaluation
-from tests.engine.pipeline.boxed import boxed_images, save_found, two_classes
+from tests.engine.pipeline.boxed import two_classes
 from tests.engine.space.test_metric_needs import SITES, images_of
 
 COSTS = parse_costs("class,a,b\na,0,1\nb,5,0\n")
@@ -85,10 +83,6 @@ def test_the_worst_group_is_named_as_the_source(tmp_path: Path) -> None:
     )
 
 
-def test_objects_have_one_metric() -> None:
-    assert Question(DETECTION.name).of_task.judge(Question()) == DETECTED
-
-
 def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> None:
     own = answered(tmp_path / "own.npy", [0, 1, 1, 1])
     judged, kept = CLASSIFIED.held_out(evaluation(), own, two_classes(), "answers/holdout-net.npy")
@@ -96,12 +90,3 @@ def test_a_classifier_on_the_hold_out_has_its_labels_to_keep(tmp_path: Path) -> 
     assert judged.holdout_answers.confusion == ((1, 1), (0, 2))
     assert judged.holdout_answers.file == "answers/holdout-net.npy"
     assert kept == {"answers/holdout-net.npy": (0, 1, 1, 1)}
-
-
-def test_a_detector_is_counted_on_the_hold_out_at_the_threshold_of_validation(run: RunFolder, tmp_path: Path) -> None:
-    boxed = boxed_images()
-    own = save_found(tmp_path / "own.npz", boxed, Role.VALIDATION)
-    answers = DETECTED.verdict(Scored(own, own), boxed, run, "net-head-int8").answers
-    held = save_found(tmp_path / "held.npz", boxed, Role.HOLDOUT)
-    judged, _ = DETECTED.held_out(replace(evaluation(), answers=answers), held, boxed)
-    assert judged.holdout_answers.boxes.threshold == answers.boxes.threshold

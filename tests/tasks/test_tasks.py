@@ -6,7 +6,7 @@ from advisor.catalog.user_models.master import task_of
 from advisor.core.tasks import TASKS
 from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
 from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION, TASKS as OWN
-from advisor.tasks.task import HeadOnMaps, Task
+from advisor.tasks.task import Task
 from advisor.tflite.model import read
 from tests.tflite.graphs import foreign_detector, tiny_features
 
@@ -36,33 +36,12 @@ def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None
     assert bool(tuned) == (task.gain is not None)
 
 
-@pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
-def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
-    some, every = (task.head.tuned(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
-    assert (some.epochs, some.batch_statistics) == (14, False)
-    assert (every.epochs, every.batch_statistics) == (epochs, task is not COUNTING)
-    assert (every == some) == (task is COUNTING)
-
-
-def test_what_counts_objects_is_a_detector_with_another_metric() -> None:
-    own = {"name", "metric", "by_class", "by_class_is", "right_if", "own_cards", "guarantees", "other_conditions"}
-    own |= {"default", "gain"}
-    facts = [{name: value for name, value in vars(each).items() if name not in own} for each in (COUNTING, DETECTION)]
-    assert facts[0] == facts[1]
-
-
 @pytest.mark.parametrize(
     ("task", "metric", "heading"),
     [(CLASSIFICATION, "top-1", "Top-1"), (DETECTION, "mAP@0.5", "mAP@0.5"), (COUNTING, "F1", "F1")],
 )
 def test_a_heading_begins_with_a_capital_unless_the_metric_has_capitals(task: Task, metric: str, heading: str) -> None:
     assert (task.metric, task.heading) == (metric, heading)
-
-
-def test_detectors_alone_have_one_side_of_the_input_and_fewer_are_tried_because_each_takes_minutes() -> None:
-    assert CLASSIFICATION.side == 0
-    assert DETECTION.side % 32 == 0 < DETECTION.side  # a cell of the coarsest map is 32 pixels
-    assert 0 < DETECTION.cards < CLASSIFICATION.cards
 
 
 def test_a_file_tells_its_task() -> None:

@@ -117,6 +117,14 @@ class Quiet:
         self.most_deferred = max(self.most_deferred, len(configurations))
 
 
+def run_of(folder: Path, *cards: str) -> RunFolder:
+    """Return a run with a file of each card, which has its name."""
+    run = RunFolder.create(folder, "run")
+    for card in cards:
+        run.append(with_file(evaluation(card), card))
+    return run
+
+
 class Search:
     """One search in a run folder."""
 
@@ -255,9 +263,7 @@ def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_lon
             now += 1.0
             return await super().hold_out(made)
 
-    evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
-    for card in ("first", "second"):
-        run.append(with_file(evaluation(card), card))
+    evaluator, run = Slow(), run_of(tmp_path, "first", "second")
     first, second = run.evaluations()
     pick = first
 
@@ -291,9 +297,7 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
                 await asyncio.sleep(PATIENCE_S)
             return await super().hold_out(made)
 
-    evaluator, run = Waits(), RunFolder.create(tmp_path, "run")
-    for card in ("first", "second"):
-        run.append(with_file(evaluation(card), card))
+    evaluator, run = Waits(), run_of(tmp_path, "first", "second")
     first, second = run.evaluations()
     picks = chain((first,), repeat(second))
 
@@ -321,9 +325,7 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
             await asyncio.sleep(0.05)
             return await super().hold_out(made)
 
-    evaluator, run = Slow(), RunFolder.create(tmp_path, "run")
-    for card in ("first", "second"):
-        run.append(with_file(evaluation(card), card))
+    evaluator, run = Slow(), run_of(tmp_path, "first", "second")
 
     async def looked() -> None:
         pick = "first"
@@ -346,8 +348,7 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
             tried.append(made.configuration.card)
             raise StageError("no such file")
 
-    evaluator, run = Failing(), RunFolder.create(tmp_path, "run")
-    run.append(with_file(evaluation("first"), "first"))
+    evaluator, run = Failing(), run_of(tmp_path, "first")
     (first,) = run.evaluations()
 
     async def looked() -> None:

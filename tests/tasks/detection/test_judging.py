@@ -96,13 +96,6 @@ def test_the_drop_is_the_precision_that_is_lost_against_the_float_file(tmp_path:
     assert (worse.drop.unit, worse.drop.n) == ("points", 4)
 
 
-def test_a_file_that_finds_what_float_finds_has_dropped_nothing_and_one_that_finds_more_gains(tmp_path: Path) -> None:
-    drop = compared(tmp_path, own=(0,), floats=(0,))[0].drop
-    assert (drop.value, drop.low, drop.high) == (0, 0, 0)
-    gained = compared(tmp_path, own=(), floats=(0,))[0].drop
-    assert gained.value < 0
-
-
 def test_the_hold_out_has_its_own_precision(tmp_path: Path) -> None:
     path = save_found(tmp_path / "own.npz", IMAGES, Role.HOLDOUT, missed=(0, 1, 2, 3))
     found, answers = held_out(path, IMAGES)
@@ -116,16 +109,6 @@ def test_a_class_without_a_box_in_a_part_has_no_precision_there(tmp_path: Path) 
     found, answers = held_out(save_found(tmp_path / "own.npz", images, Role.HOLDOUT), images)
     assert answers.per_class_recall == {"cat": 1.0, "dog": None}
     assert found.value == 100.0
-
-
-def test_an_image_without_a_box_counts_against_what_is_found_in_it(tmp_path: Path) -> None:
-    images = boxed_images([(CAT,)] * 4 + [()] + [(CAT,)] * 7)  # boxes of equal score rank by their image
-    seen_everywhere = boxed_images([(CAT,)] * 12)
-    paths = [
-        save_found(tmp_path / f"{n}.npz", each, Role.VALIDATION) for n, each in enumerate((images, seen_everywhere))
-    ]
-    clean, wrong = (measured(path, paths[0], images)[0] for path in paths)
-    assert clean.accuracy.value == 100.0 > wrong.accuracy.value
 
 
 def scored(folder: Path, images: Images, *rows: tuple[float, ...]) -> Path:

@@ -1,81 +1,12 @@
-"""A trained detector gives MediaPipe's client the boxes that LiteRT finds, on real photographs.
-
-Anchors, and the assignment of boxes to anchors. Changed training images, and boxes that move with them.
-"""
-
-from pathlib import Path
+"""Anchors, and the assignment of boxes to anchors. Changed training images, and boxes that move with them."""
 
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter
 from hypothesis import given, settings, strategies as st
 from hypothesis.extra.numpy import arrays
 
-from advisor.datasets.boxes.reading import survey_boxes
-from advisor.datasets.images import load
-from advisor.tflite.metadata import Metadata, write_metadata
-from advisor.tflite.postprocess import Suppression, append_postprocess
-from advisor.training.detection import boxes as boxes_module
-from advisor.training.detection.boxes import anchors_of, assign, box_detector_head, overlaps
-from advisor.training.finetune.network import flatbuffer
-from advisor.training.on_maps import with_maps
-from advisor.training.on_maps.fit import Hyperparameters
-from advisor.training.on_maps.kept import LabelledImages, Objects, RandomChanges, changed, keep_maps, objects_of
-from advisor.training.on_maps.train import joined
-from tests.training.detection.squares import VIEW, fitted
-from tests.training.nets import WIDE, halvings
-
-PHOTOS = 20
-
-
-@pytest.mark.slow
-@pytest.mark.integration
-def test_mediapipe_finds_the_same_boxes_within_a_pixel_on_twenty_photographs(
-    bccd: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mediapipe = pytest.importorskip("mediapipe")
-    monkeypatch.setattr(boxes_module, "SIDE", 4.0)  # eight cells are the whole of this small input
-    tasks, read = mediapipe.tasks, survey_boxes(bccd)
-    paths = [image.path for image in read.images.dataset.images[:PHOTOS]]
-    objects = [
-        objects_of(
-            [(read.classes.index(box.label), box.top / h, box.left / w, box.bottom / h, box.right / w) for box in boxes]
-        )
-        for boxes, (w, h) in zip(read.boxes[:PHOTOS], read.sizes[:PHOTOS], strict=True)
-    ]
-    maps = with_maps(halvings(pad=True))
-    learnt = fitted(
-        box_detector_head,
-        keep_maps(maps, LabelledImages(paths, objects), VIEW, tmp_path, 0),
-        3,
-        Hyperparameters(epochs=10),
-    )
-    anchors = anchors_of([output.shape[1:3] for output in maps.outputs]).boxes
-    data = append_postprocess(flatbuffer(joined(maps, learnt)), anchors, Suppression(10, score=0.0))
-    data = write_metadata(data, Metadata("cells", read.classes, VIEW.mean, VIEW.std))
-    run, seen = Interpreter(model_content=data).get_signature_runner(), 0
-    options = tasks.vision.ObjectDetectorOptions(base_options=tasks.BaseOptions(model_asset_buffer=data))
-    with tasks.vision.ObjectDetector.create_from_options(options) as client:
-        for path in paths:
-            pixels = load(path, WIDE)
-            found = client.detect(mediapipe.Image(image_format=mediapipe.ImageFormat.SRGB, data=pixels)).detections
-            own = run(image=VIEW.normalise(pixels)[None])
-            assert len(found) == int(own["count"][0])
-            left = list(zip((WIDE * own["boxes"][0]).tolist(), own["classes"][0].astype(int), strict=True))
-            for one in found:  # boxes with nearly equal scores may change places
-                box, name = one.bounding_box, one.categories[0].category_name
-                same = [
-                    place
-                    for place, ((top, start, bottom, end), label) in enumerate(left)
-                    if (box.origin_y, box.origin_x) == pytest.approx((max(top, 0), max(start, 0)), abs=1)
-                    and (box.height, box.width) == pytest.approx((bottom - top, end - start), abs=1)
-                    and name == read.classes[label]
-                ]  # its corner is moved into the image, its sides are not
-                assert same
-                del left[same[0]]
-            seen += len(found)
-    assert seen > PHOTOS
-
+from advisor.training.detection.boxes import anchors_of, assign, overlaps
+from advisor.training.on_maps.kept import Objects, RandomChanges, changed
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])
