@@ -26,40 +26,25 @@ PHOTOS, BOXES = {"data": "photos"}, {"task": "object-detection", "data": "boxes"
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"budget": "50"}, "'50' has no unit"),
     ({"budget": "-1ms"}, "not above zero"),
-    ({"budget": "0ms"}, "not above zero"),
     ({"task": "image-clasification"}, "did you mean 'image-classification'"),
-    ({"task": "detection"}, "did you mean 'object-detection'"),
     ({"sampler": "tpee"}, "did you mean 'tpe'"),
     ({"ship_on": "all-but-the-holdout"}, "--ship-on: unknown 'all-but-the-holdout' (did you mean 'all-but-holdout'?)"),
-    ({"ship_on": "al", **PHOTOS}, "--ship-on: unknown 'al' (did you mean 'all'?)"),
     ({"ship_on": "all"}, "--ship-on all learns from images, and --data is not given"),
     ({"ship_on": "all", **BOXES}, "--ship-on all is not for --task object-detection"),
     ({"prefer": "speed"}, "--prefer: unknown preference 'speed'"),
     ({"licence": "<b>"}, "--licence: '<b>' is no"),
     ({"confidence": "40%"}, "--confidence: '40%' is not between 50% and 99%"),
-    ({"confidence": "0.9"}, "--confidence: '0.9' has no unit"),
-    ({"objective": "robust"}, "did you mean 'robust-accuracy'"),
     ({"training": ["finetune_to"], "data": "photos"}, "did you mean 'finetune_top'"),
-    ({"time_limit": "10"}, "'10' has no unit"),
     ({"effort": "quik"}, "--effort: unknown 'quik' (did you mean 'quick'?)"),
     ({"executor": "ray://"}, "--executor: unknown 'ray://'"),
-    ({"storage": "jornal"}, "did you mean 'journal'"),
     ({"max_drop": "1pt"}, "--max-drop: the drop is measured on images, and --data is not given"),
     ({"min_precision": "95%"}, "--min-precision: the threshold is chosen on images, and --data is not given"),
-    ({"min_recall": "trash=90%"}, "--min-recall: the threshold is chosen on images, and --data is not given"),
     ({"min_coverage": "80%"}, "--min-coverage: the threshold is chosen on images, and --data is not given"),
-    ({"stop_below": "0.5"}, "has no unit"),
-    ({"min_precision": "101%", "data": "photos"}, "--min-precision: '101%' is above 100%"),
-    ({"min_precision": "100%", "data": "photos"}, "--min-precision: '100%' is not between 50% and 99.5%"),
     ({"min_precision": ["trash=90%", "trash=95%"], **PHOTOS}, "--min-precision: a share for 'trash' is given twice"),
     ({"min_precision": ["90%,95%"], **PHOTOS}, "--min-precision: a share for all classes is given twice"),
     ({"min_precision": "trash=101%", **PHOTOS}, "--min-precision: '101%' is above 100%"),
     ({"min_precision": "trash=100%", **PHOTOS}, "--min-precision: '100%' is not between 50% and 99.5%"),
-    ({"min_precision": "trash=0%", **PHOTOS}, "--min-precision: '0%' is not above zero"),
-    ({"min_precision": "trash=90", **PHOTOS}, "--min-precision: '90' has no unit"),
     ({"min_precision": "trash", **PHOTOS}, "--min-precision: 'trash' is not a number with a unit"),
-    ({"min_precision": "trash=", **PHOTOS}, "--min-precision: '' is not a number with a unit"),
-    ({"min_coverage": "0%", **PHOTOS}, "not above zero"),
     ({"min_coverage": "100%", **PHOTOS}, "not between 1% and 99.5%"),
     ({**BOXES, "min_coverage": "80%"}, "--min-coverage: models for --task object-detection answer every image"),
     ({**BOXES, "min_precision": "cat=95%"}, "--min-precision: 'cat' cannot have a share of its own"),
@@ -77,8 +62,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "--tune-training: 4 trials of fine-tuning, and nothing is fine-tuned",
     ),
     ({"task": "object-detection"}, "--task object-detection needs --data: no card has a published mAP@0.5"),
-    ({**BOXES, "training": ["finetune_cached"]}, "--training: 'finetune_cached' is not for --task object-detection"),
-    ({**BOXES, "training": ["none"]}, "--training: 'none' is not for --task object-detection"),
     (
         {"task": "anomaly", **PHOTOS, "objective": "robust-accuracy"},
         "--objective: robust accuracy is not for --task anomaly",
@@ -88,12 +71,10 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
         "--tune-training: fine-tuning for --task object-detection has fixed hyperparameters",
     ),
     ({"stop_below": "1%", "sampler": "tpe"}, "--stop-below needs --sampler advisor, not 'tpe'"),
-    ({"workers": 1001}, "workers: '1001' is not a whole number from 0 to 1000"),
     ({"shared_folder": "."}, "--shared-folder: the local executor uses no other machines"),
     ({"executor": "ray", "shared_folder": "no/such"}, "--shared-folder: 'no/such' is not a folder"),
     ({"metric": "ballanced-accuracy", **PHOTOS}, "--metric: unknown 'ballanced-accuracy' (did you mean 'balanced-"),
     ({"metric": "macro-f1"}, "--metric: this metric is measured on images, and --data is not given"),
-    ({"metric": "top1"}, "--metric: this metric is measured on images, and --data is not given"),
     ({"metric": "cost-saved", **PHOTOS}, "--metric: cost-saved needs the cost of each answer"),
     ({"metric": "top1", **BOXES}, "are judged by mAP@0.5"),
     ({"metric": "macro-f1", "task": "object-counting", "data": "boxes"}, "only classifiers by other metrics"),
@@ -105,9 +86,6 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"costs": TABLE.replace("5", "-5"), **PHOTOS}, "--costs: line 3 of the table: the answer 'cat'"),
     ({"min_accuracy": "macrof1=80%", **PHOTOS}, "--min-accuracy: unknown 'macrof1' (did you mean 'macro-f1'?)"),
     ({"min_accuracy": "80%,top1=85%", **PHOTOS}, "--min-accuracy: '80%,top1=85%' has two limits of top1"),
-    ({"min_accuracy": "top5=80%,top5=80%", **PHOTOS}, "has two limits of top5"),
-    ({"min_accuracy": "macro-f1=101%", **PHOTOS}, "--min-accuracy: '101%' is above 100%"),
-    ({"min_accuracy": "macro-f1=0.8", **PHOTOS}, "--min-accuracy: '0.8' has no unit"),
     ({"min_accuracy": "macro-f1=", **PHOTOS}, "--min-accuracy: '' is not a number with a unit"),
     ({"min_accuracy": "cost-saved=20%", **PHOTOS}, "--min-accuracy: cost-saved needs the cost of each answer"),
     ({"min_accuracy": "macro-f1=80%"}, "--min-accuracy macro-f1=...: this metric is measured on images"),
@@ -127,7 +105,7 @@ def test_what_cannot_be_asked_is_refused_with_what_to_do(options: dict[str, Any]
 
 
 def test_a_training_that_a_task_does_not_have_is_refused_with_those_that_it_has() -> None:
-    with pytest.raises(UsageError) as refused:
+    with pytest.raises(UsageError, match="'finetune_cached' is not for --task object-detection") as refused:
         resolve({**BOXES, "training": ["head", "finetune_cached"]})
     assert refused.value.hint == "one of: head, finetune_top, finetune_all; or leave it out"
 
@@ -205,10 +183,6 @@ def test_without_options_the_run_goes_on_as_it_was() -> None:
     [
         ("sampler", "tpe", "sampler", "tpe"),
         ("time_limit", "10min", "time_limit_s", 600.0),
-        ("max_trials", 5, "max_trials", 5),
-        ("ship_on", "all-but-holdout", "ship_on", "all-but-holdout"),
-        ("offline", True, "offline", True),
-        ("executor", "ray", "executor", "ray"),
         ("workers", 2, "workers", 2),
     ],
 )
@@ -222,18 +196,15 @@ def test_the_execution_may_be_another(option: str, value: Any, attribute: str, p
     ("option", "value", "words"),
     [
         ("budget", "40ms", "begun with --budget 50ms, not 40ms"),
-        ("size_budget", "5MB", "begun with no --size-budget, not 5MB"),
-        ("candidates", ["mobilenet_v2"], "begun with --candidates squeezenet, not mobilenet_v2"),
         ("compressions", ["int8", "float16"], "begun with no --compressions, not int8, float16"),
-        ("data", "photos", "begun with no --data, not photos"),
         ("seed", 1, "begun with --seed 0, not 1"),
+        ("storage", "sqlite", "begun with --storage journal, not sqlite"),
     ],
 )
 def test_another_question_is_refused(option: str, value: Any, words: str) -> None:
     with pytest.raises(UsageError, match=re.escape(words)) as refused:
         resolve_resumed(STORED, {option: value})
     assert "start a new run" in refused.value.hint
-    assert "advisor report" in refused.value.hint
 
 
 def test_every_option_is_either_the_question_s_or_free() -> None:
@@ -247,11 +218,6 @@ def test_the_run_s_own_value_may_be_given_again() -> None:
 
 def test_the_run_stays_in_its_folder() -> None:
     assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
-
-
-def test_another_storage_is_refused() -> None:
-    with pytest.raises(UsageError, match="begun with --storage journal, not sqlite"):
-        resolve_resumed(STORED, {"storage": "sqlite"})
 
 
 def test_a_password_of_the_same_database_may_be_given() -> None:
@@ -270,11 +236,8 @@ def test_a_file_counts_less_than_an_option(tmp_path: Path) -> None:
 def test_an_extension_is_the_new_time_limit() -> None:
     stored = {**STORED, "time_limit": "10min"}
     assert resolve_resumed(stored, {}, extend="5min").execution.time_limit_s == 300.0
-
-
-def test_an_extension_without_a_unit_is_refused() -> None:
     with pytest.raises(UsageError, match="--extend: '5' has no unit"):
-        resolve_resumed(STORED, {}, extend="5")
+        resolve_resumed(stored, {}, extend="5")
 
 
 def test_the_cluster_of_a_run_folder_is_named_again() -> None:
