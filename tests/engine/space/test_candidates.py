@@ -39,7 +39,6 @@ from advisor.tasks import ANOMALY, CLASSIFICATION, COUNTING, DETECTION, SEGMENTA
 from advisor.tasks.task import Task
 from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
-from tests.datasets.folders import make
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
 from tests.makers.searches import SMALLEST, Searched
@@ -57,6 +56,10 @@ def test_a_detector_has_its_own_input_and_the_macs_of_it() -> None:
     assert card.input_size == DETECTION.side == 320
     assert card.macs == pytest.approx(plain.macs * (320 / 224) ** 2, abs=1)
     assert replace(card, input_size=plain.input_size, macs=plain.macs) == plain
+    cards = resolve_cards(asked()).cards
+    assert len(cards) > 10
+    assert {card.input_size for card in cards} == {320}
+    assert resolve_cards(asked(CLASSIFICATION.name, candidates=[CARD])).cards == (plain,)
 
 
 @pytest.fixture
@@ -83,26 +86,17 @@ def catalogue(tmp_path: Path) -> Path:
     ("task", "name", "other"),
     [(DETECTION.name, "mine", CLASSIFICATION.name), (CLASSIFICATION.name, "cells", DETECTION.name)],
 )
-def test_a_file_for_another_task_is_refused_by_name(catalogue: Path, task: str, name: str, other: str) -> None:
+def test_a_file_for_another_task_is_no_candidate_and_refused_by_name(
+    catalogue: Path, task: str, name: str, other: str
+) -> None:
     message = f"{name} is a file for {other}, and the search is for {task}"
     with pytest.raises(UsageError, match=message) as refused:
         resolve_cards(asked(task, candidates=[name], catalog=[str(catalogue)]))
     assert refused.value.hint == f"add --task {other}, or leave it out"
-
-
-@pytest.mark.parametrize(
-    ("task", "there", "gone"), [(DETECTION.name, "cells", "mine"), (CLASSIFICATION.name, "mine", "cells")]
-)
-def test_files_for_another_task_are_no_candidates(catalogue: Path, task: str, there: str, gone: str) -> None:
     cards = {card.name: card for card in resolve_cards(asked(task, catalog=[str(catalogue)])).cards}
-    assert gone not in cards
+    (there,) = {"mine", "cells"} & cards.keys()
+    assert there != name
     assert cards[there].input_size == 32
-
-
-def test_all_cards_of_a_detector_have_one_input() -> None:
-    cards = resolve_cards(asked()).cards
-    assert len(cards) > 10
-    assert {card.input_size for card in cards} == {320}
 
 
 def test_a_graph_of_another_input_is_no_detector() -> None:
@@ -116,10 +110,6 @@ def test_cards_that_cannot_fit_into_the_flash_are_left_out_unless_named() -> Non
     assert not any(name.startswith(("resnet", "inception", "densenet")) for name in fitting)
     assert len(resolve_cards(asked(CLASSIFICATION.name, device="host,stm32h743")).cards) > len(fitting)
     assert resolve_cards(asked(CLASSIFICATION.name, device="stm32h743", candidates=["resnet_50_224"])).cards
-
-
-def test_a_classifier_has_the_input_of_its_card() -> None:
-    assert resolve_cards(asked(CLASSIFICATION.name, candidates=[CARD])).cards == (load_catalogue()[CARD],)
 
 
 @pytest.mark.parametrize(
@@ -209,11 +199,6 @@ def test_too_few_boxes_are_refused(tmp_path: Path) -> None:
         read(write_table(tmp_path, photos(6, "cat")))
 
 
-def test_images_with_classes_have_no_boxes(tmp_path: Path) -> None:
-    images = read(make(tmp_path, cat=20, dog=20), CLASSIFICATION.name)
-    assert (images.boxes, images.classes) == (None, ("cat", "dog"))
-
-
 @pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
 def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tmp_path: Path, writer: str) -> None:
     with pytest.raises(UsageError) as refused:
@@ -256,18 +241,15 @@ def test_every_card_is_evaluated_or_skipped_with_what_ended_the_search(run: RunF
         (Status.SKIPPED, StageName.STOP, "not started: stopped at --max-trials 1")
     }
     assert len([e for e in run.evaluations() if e.configuration.card == EVALUATED]) == 2
+    before = run.evaluations()
+    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
+    assert run.evaluations() == before
 
 
 def test_a_run_that_goes_on_begins_them_and_tries_a_failure_again(run: RunFolder) -> None:
     assert [e.configuration for e in skip_ruled_out(run, PLAN, Rules(Budget()))] == [
         PLAN.configuration(EVALUATED, "float32", 1)
     ]
-
-
-def test_nothing_is_named_twice(run: RunFolder) -> None:
-    before = len(run.evaluations())
-    record_unevaluated(run, PLAN, ended_early("max_trials", "at --max-trials 1", 7).reason)
-    assert len(run.evaluations()) == before
 
 
 def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_price_of_relaxing_it(

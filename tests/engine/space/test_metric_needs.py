@@ -43,10 +43,8 @@ SITES = ["roof"] * 25 + ["cellar"] * 20 + ["yard"] * 15
 @pytest.mark.parametrize(
     ("options", "images"),
     [
-        ({}, images_of()),
         ({"metric": "macro-f1"}, images_of()),
         ({"metric": "top5", "min_accuracy": "top1=50%"}, images_of("abcdef")),
-        ({"metric": "worst-group"}, images_of(groups=SITES)),
         ({"min_accuracy": "worst-group=50%"}, images_of(groups=SITES)),
         ({"costs": COSTS}, images_of()),
         ({"costs": COSTS, "metric": "top1"}, images_of(labels=[0] * EACH)),
@@ -62,11 +60,6 @@ def test_metrics_that_the_images_give_are_accepted(options: dict[str, Any], imag
         ({"metric": "top5"}, images_of("abcde"), "--metric: top5 needs more than 5 classes, and the images have 5"),
         ({"min_accuracy": "top5=9%"}, images_of("ab"), "--min-accuracy: top5 needs more than 5 classes"),
         (
-            {"metric": "worst-group"},
-            images_of(),
-            "--metric: worst-group compares groups of at least 20 images, and the validation part has 0 of them",
-        ),
-        (
             {"min_accuracy": "worst-group=80%"},
             images_of(groups=["roof"] * 41 + ["cellar"] * 19),
             "--min-accuracy: worst-group compares groups of at least 20 images, and the validation part has 1 of them",
@@ -81,12 +74,6 @@ def test_metrics_that_the_images_cannot_give_are_refused(options: dict[str, Any]
         require_metrics(resolve({"data": "photos", **options}).question, images)
     assert message in refused.value.message
     assert refused.value.hint
-
-
-def test_groups_without_a_name_have_a_number() -> None:
-    images = images_of(groups=[""] * 30 + ["roof"] * 30)
-    assert set(images.group_names(Role.VALIDATION)) == {"no. 1", "roof"}
-    assert images_of().group_names(Role.HOLDOUT) == ()
 
 
 def manifest_of(folder: Path, sites: Sequence[str], parts: Sequence[str]) -> Path:
@@ -105,6 +92,9 @@ def test_sites_in_each_part_of_a_manifest_are_compared(tmp_path: Path) -> None:
     images = read_images(resolve({"data": str(data), "metric": "worst-group"}).question, lambda _: None)
     assert images is not None
     assert Counter(images.group_names(Role.HOLDOUT)) == {"roof": 20, "cellar": 20}
+    unnamed = images_of(groups=[""] * 30 + ["roof"] * 30)
+    assert set(unnamed.group_names(Role.VALIDATION)) == {"no. 1", "roof"}
+    assert images_of().group_names(Role.HOLDOUT) == ()
 
 
 def test_four_sites_that_the_split_keeps_whole_are_too_few(tmp_path: Path) -> None:

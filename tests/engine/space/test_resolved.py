@@ -21,11 +21,8 @@ def most_images(**options: object) -> int | None:
     return within_time_limit(resolve_cards(resolve({"data": "photos", "workers": 2, **options}))).question.most_images
 
 
-def test_without_a_time_limit_all_images_are_read() -> None:
+def test_a_longer_time_limit_reads_more_images_and_without_one_all_are_read() -> None:
     assert most_images() is None
-
-
-def test_a_longer_time_limit_reads_more_images() -> None:
     half, one, two = (most_images(time_limit=limit) or 0 for limit in ("30min", "1h", "2h"))
     assert LARGE < half < one < two
     assert two == pytest.approx(2 * one, rel=0.1)

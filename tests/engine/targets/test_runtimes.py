@@ -68,17 +68,11 @@ def test_litert_is_this_machine_itself() -> None:
     assert resolve({"must_run_on": ["host:litert"]}).question.limits.must_run_on == ("host",)
 
 
-def test_a_runtime_is_measured_at_the_thread_counts_of_the_question() -> None:
+def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_target_as_it_is() -> None:
     found = targets_of(ONNX)
     assert [(device.label, device.target.threads) for device in found] == [(ONNX, 2), (ONNX, 1)]
     assert {device.identity.runtime.partition("==")[0] for device in found} == {"onnxruntime"}
-
-
-def test_a_named_target_is_measured_as_it_is() -> None:
     assert [device.target.threads for device in targets_of(f"{ONNX}:cpu-x1")] == [1]
-
-
-def test_an_unknown_runtime_is_refused_with_the_nearest() -> None:
     with pytest.raises(UsageError, match=f"--device: unknown device 'host:onxruntime' .did you mean '{ONNX}'"):
         targets_of("host:onxruntime")
 
@@ -88,18 +82,14 @@ def _prefilter(question: Question) -> Prefilter:
 
 
 @pytest.mark.usefixtures("unpredictable")
-def test_nothing_is_predicted_before_training() -> None:
+def test_nothing_is_predicted_before_training_and_a_form_that_no_device_runs_is_rejected() -> None:
     question = resolve({"device": f"host,{ONNX}", "budget": "1us"}).question
     found, here = _prefilter(question), LatencyEstimate(_ms(3.0), 0.5)
     card = load_catalogue()["mobilenet_v1_0.25_224"]
     assert found.reason(configuration(card.name, "float32"), Known(question.limits)) == ""
     assert found.worst_latency(card, "float32", here) == here
-
-
-@pytest.mark.usefixtures("unpredictable")
-def test_a_form_that_no_device_runs_is_rejected_before_training() -> None:
     question = resolve({"device": ONNX}).question
-    reason = _prefilter(question).reason(configuration("mobilenet_v1_0.25_224", "dynamic_int8"), Known(question.limits))
+    reason = _prefilter(question).reason(configuration(card.name, "dynamic_int8"), Known(question.limits))
     assert reason.endswith("not dynamic_int8")
 
 
@@ -159,11 +149,6 @@ def place(**changes: object) -> TargetDevice:
     return TargetDevice("sensor", replace(SENSOR, **changes), TARGET)  # type: ignore[arg-type]
 
 
-def test_what_fits_is_left_in(row: Evaluation) -> None:
-    limits = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
-    assert rejection(row, place(limits=limits, memory_bytes=10**9)) == ""
-
-
 @pytest.mark.parametrize(
     ("limits", "reason"),
     [
@@ -174,6 +159,8 @@ def test_what_fits_is_left_in(row: Evaluation) -> None:
 )
 def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: DeviceLimits, reason: str) -> None:
     assert reason in rejection(row, place(limits=limits))
+    enough = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
+    assert rejection(row, place(limits=enough, memory_bytes=10**9)) == ""
 
 
 def test_more_than_all_of_the_memory_is_a_rejection(row: Evaluation) -> None:
@@ -216,8 +203,5 @@ def test_a_card_that_cannot_fit_into_the_flash_is_not_trained_and_its_form_is_ch
     too_large = "its file has at least 22.3 MB, sensor has room for 2.1 MB: not trained"
     assert card_rejection(large, "int8", flash()) == too_large
     assert "takes int8, not float32" in card_rejection(large, "float32", flash())
-
-
-def test_a_head_of_the_user_s_classes_is_smaller() -> None:
-    card = load_catalogue()["shufflenet_v2_0.5_224"]
-    assert least_size(card, "int8", new_head=True) < 0.3 * least_size(card, "int8", new_head=False)
+    many_classes = load_catalogue()["shufflenet_v2_0.5_224"]
+    assert least_size(many_classes, "int8", new_head=True) < 0.3 * least_size(many_classes, "int8", new_head=False)
