@@ -2,6 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -45,38 +47,28 @@ def test_it_says_what_is_done_what_is_left_and_how_long(bar: Progress, capsys: p
     shown = capsys.readouterr().err
     assert "0 of 2 evaluated, about " in shown
     assert f"left: converting {CARD}" in shown
-
-
-def test_the_bar_is_full_when_every_stage_is_done(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
     finished(bar)
     bar.say("deciding")
     assert "100% |" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("limit_s", "shown"),
+    [
+        (2, "0 of 2 evaluated, 2 s of --time-limit left: converting"),
+        (86_400, "0 of 2 evaluated, about "),
+        (1e-9, "0 of 2 evaluated: converting"),
+    ],
+)
 def test_the_time_limit_is_shown_where_it_ends_before_the_work(
-    bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    bar: Progress, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, limit_s: float, shown: str
 ) -> None:
-    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
-    bar.start(PLAN, done=(), limit_s=2)
+    monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=partial(next, count(0.0, 1e-3))))
+    bar.start(PLAN, done=(), limit_s=limit_s)
     bar.say("converting")
-    assert "0 of 2 evaluated, 2 s of --time-limit left: converting" in capsys.readouterr().err
-
-
-def test_the_work_left_is_shown_where_it_ends_before_the_time_limit(
-    bar: Progress, capsys: pytest.CaptureFixture[str]
-) -> None:
-    bar.start(PLAN, done=(), limit_s=86_400)
-    bar.say("converting")
-    shown = capsys.readouterr().err
-    assert "evaluated, about " in shown
-    assert "--time-limit" not in shown
-
-
-def test_no_time_left_is_shown_after_the_time_limit(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=(), limit_s=1e-9)
-    bar.say("judging the finalists")
-    assert "0 of 2 evaluated: judging the finalists" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert shown in said
+    assert ("--time-limit" in said) == (limit_s == 2)
 
 
 def test_a_failure_is_told_at_once(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
@@ -169,11 +161,6 @@ def test_time_passes_in_the_run_although_nobody_watches(monkeypatch: pytest.Monk
         until(lambda: read_standing(run) == Standing("deciding"))
 
 
-def test_a_moment_that_cannot_be_written_does_not_end_the_search(tmp_path: Path) -> None:
-    with Progress().kept_in(RunFolder(tmp_path / "gone")):
-        pass
-
-
 def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(
     bar: Progress, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -259,20 +246,22 @@ def test_work_that_is_no_stage_is_shown_while_it_lasts(bar: Progress, capsys: py
     assert "left: choosing what comes next" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("standing", [Standing("reading images"), Standing("joining a", 3, 9, 75.2, 0.5)])
-def test_a_moment_is_read_as_it_was_written(tmp_path: Path, standing: Standing) -> None:
-    assert read_standing(RunFolder(tmp_path)) is None
-    write_standing(RunFolder(tmp_path), standing)
-    assert read_standing(RunFolder(tmp_path)) == standing
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{", '{"now": 1}', '{"now": ["a"], "share": "b"}'])
-def test_a_damaged_file_says_nothing(tmp_path: Path, content: str) -> None:
+@pytest.mark.parametrize(
+    ("content", "standing"),
+    [
+        *((damaged, None) for damaged in ("", "[]", "{", '{"now": ["a"], "share": "b"}')),
+        ('{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": [], "more": 1}', Standing("joining a")),
+    ],
+)
+def test_a_moment_is_read_as_it_was_written_and_damage_is_left_out(
+    tmp_path: Path, content: str, standing: Standing | None
+) -> None:
+    run = RunFolder(tmp_path)
+    assert read_standing(run) is None
+    written = Standing("joining a", 3, 9, 75.2, 0.5)
+    write_standing(run, written)
+    assert read_standing(run) == written
     (tmp_path / FILE).write_text(content, encoding="utf-8")
-    assert read_standing(RunFolder(tmp_path)) is None
-
-
-def test_a_damaged_entry_is_left_out(tmp_path: Path) -> None:
-    content = '{"schema_version": 1, "now": "joining a", "left_s": "soon", "share": NaN, "more": 1}'
-    (tmp_path / FILE).write_text(content.replace("NaN", "[]"), encoding="utf-8")
-    assert read_standing(RunFolder(tmp_path)) == Standing("joining a")
+    assert read_standing(run) == standing
+    with Progress().kept_in(RunFolder(tmp_path / "gone")):
+        pass  # a moment that cannot be written does not end the search

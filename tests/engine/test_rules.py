@@ -35,20 +35,14 @@ def asked(**options: object) -> list[RuleNeeds]:
     return [rule.needs for rule in rules(**options).listed]
 
 
-def test_this_machine_alone_needs_no_prediction_and_without_images_no_time_is_saved() -> None:
-    assert asked(budget="50ms") == ALWAYS
-
-
-def test_a_search_on_images_looks_at_the_float_backbone_first(tmp_path: Path) -> None:
-    assert asked(data=str(tmp_path)) == ALWAYS
-    assert asked(data=str(tmp_path), budget="50ms") == [*ALWAYS[:-1], RuleNeeds.BACKBONE, RuleNeeds.LIGHTER]
-
-
-def test_other_devices_are_predicted(tmp_path: Path) -> None:
-    devices = {"data": str(tmp_path), "budget": "50ms", "device": "raspberry-pi-4"}
-    assert asked(**devices) == [*ALWAYS[:-1], RuleNeeds.PREDICTION, RuleNeeds.LIGHTER]
-    both = [*ALWAYS[:-1], RuleNeeds.PREDICTION, RuleNeeds.BACKBONE, RuleNeeds.LIGHTER]
-    assert asked(**{**devices, "device": "host,raspberry-pi-4"}) == both
+def test_other_devices_are_predicted_and_a_search_on_images_looks_at_the_float_backbone_first(tmp_path: Path) -> None:
+    images = {"data": str(tmp_path)}
+    first, lighter = ALWAYS[:-1], ALWAYS[-1]
+    assert asked(budget="50ms") == asked(**images) == ALWAYS
+    assert asked(**images, budget="50ms") == [*first, RuleNeeds.BACKBONE, lighter]
+    assert asked(**images, budget="50ms", device="raspberry-pi-4") == [*first, RuleNeeds.PREDICTION, lighter]
+    both = [*first, RuleNeeds.PREDICTION, RuleNeeds.BACKBONE, lighter]
+    assert asked(**images, budget="50ms", device="host,raspberry-pi-4") == both
 
 
 def test_a_rule_that_rejects_everything_before_the_search_rules_nothing_out() -> None:
@@ -130,12 +124,9 @@ def test_what_the_user_named_is_tried(found: dict[str, float | None], limit: flo
     assert _objection("qat_int8", found, limit, {"qat_int8"}) == ""
 
 
-def test_the_lightest_comes_first() -> None:
-    assert lighter_recipes("qat_int8", _recipes()) == ("int8", "mixed_int8")
-
-
-def test_only_recipes_of_the_search_are_waited_for() -> None:
+def test_the_lightest_recipe_of_the_search_comes_first() -> None:
     recipes = _recipes()
+    assert lighter_recipes("qat_int8", recipes) == ("int8", "mixed_int8")
     del recipes["mixed_int8"]
     assert lighter_recipes("qat_int8", recipes) == ("int8",)
 

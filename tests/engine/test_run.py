@@ -174,30 +174,24 @@ def plan(toy: TrainingRecipe) -> Plan:
     return planned(cards, ("float32", "int8"), (1,), trainings, RUNTIME, images=100, validation=20, holdout=20)
 
 
-def test_its_rung_is_its_place_in_the_table(toy: TrainingRecipe) -> None:
-    assert plan(toy).trainings == (HEAD, toy.name, FINETUNE_TOP)
-    assert [each.training for each in plan(toy).configurations()[::2]] == [HEAD, toy.name, FINETUNE_TOP]
-
-
-def test_users_choose_it_by_its_name_and_a_task_that_it_does_not_train_refuses_it(toy: TrainingRecipe) -> None:
+def test_users_choose_it_by_its_name_and_tune_it_if_it_tunes_the_backbone(toy: TrainingRecipe) -> None:
     assert toy.name in choices("training")
     assert toy.name in CLASSIFICATION.trainings
     assert resolve({"data": "photos", "training": [toy.name]}).question.trainings == (HEAD, toy.name)
     assert toy.name not in DETECTION.trainings
     with pytest.raises(UsageError, match=toy.name):
         resolve({"task": DETECTION.name, "data": "boxes", "training": [toy.name]})
-
-
-def test_hyperparameters_are_tuned_of_what_tunes_the_backbone(toy: TrainingRecipe) -> None:
-    request = {"data": "photos", "training": [toy.name], "tune_training": 6}
+    tuned = {"data": "photos", "training": [toy.name], "tune_training": 6}
     if toy.tunes_backbone:
-        assert resolve(request).question.tune_training == 6
+        assert resolve(tuned).question.tune_training == 6
     else:
         with pytest.raises(UsageError, match="nothing is fine-tuned"):
-            resolve(request)
+            resolve(tuned)
 
 
-def test_it_is_named_trained_twice_judged_and_compressed_like_the_others(toy: TrainingRecipe) -> None:
+def test_it_is_named_trained_twice_judged_and_compressed_in_its_place_of_the_table(toy: TrainingRecipe) -> None:
+    assert plan(toy).trainings == (HEAD, toy.name, FINETUNE_TOP)
+    assert [each.training for each in plan(toy).configurations()[::2]] == [HEAD, toy.name, FINETUNE_TOP]
     workload = plan(toy).workload
     assert plan(toy).configuration(CARD, "int8", 1, toy.name).variant_name == f"{toy.name} int8"
     assert workload.images[Role.HOLDOUT] == 20
