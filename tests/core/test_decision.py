@@ -51,13 +51,6 @@ def test_beyond_the_noise_a_point_weighs_more_and_there_is_no_cut() -> None:
         assert decide([best, cheap], budget).pick == cheap
 
 
-def test_of_equal_forms_the_cheaper_one_wins_over_one_a_hair_more_accurate() -> None:
-    float32 = evaluation("network", "float32", accuracy=90.0, latency=20, size=14e6)
-    weights = evaluation("network", "weight_int8", accuracy=88.0, latency=8, size=31e6)
-    whole = evaluation("network", "int8", accuracy=87.96, latency=3.5, size=9.7e6)
-    assert decide([float32, weights, whole], BUDGET).pick == whole
-
-
 def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
     pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
     decision = decide([pick, faster], BUDGET)
@@ -107,12 +100,6 @@ def test_a_licence_that_is_not_taken_rules_out_and_its_loosening_is_named() -> N
         ("latency", "220 ms", free.configuration.key),
         ("licence", "CC-BY-NC-4.0", bound.configuration.key),
     }
-
-
-def test_a_licence_that_is_not_stated_is_taken_only_where_any_is() -> None:
-    unknown = evaluation("unknown")
-    assert BUDGET.met_by(unknown)
-    assert not replace(BUDGET, licence=("permissive",)).met_by(unknown)
 
 
 def _elsewhere(card: str, device: str, held: float | None, reason: str = "", **figures: float) -> Evaluation:
@@ -168,11 +155,6 @@ def test_a_slightly_looser_limit_says_what_it_buys() -> None:
     assert loosening.key == better.configuration.key
     assert "+12.0 points, 1.8x slower, no larger" in loosening.text
     assert not decide([pick, better, too_far], Budget(latency_ms=40)).loosenings
-
-
-def test_a_looser_limit_that_buys_nothing_is_not_named() -> None:
-    pick, worse = evaluation("pick", accuracy=90, latency=20, p90=22), evaluation("worse", accuracy=80, p90=38)
-    assert not decide([pick, worse], Budget(latency_ms=35)).loosenings
 
 
 rows = st.lists(st.tuples(st.floats(40, 95), st.floats(0.5, 120), st.floats(1e5, 2e7)), min_size=1, max_size=15)
@@ -234,12 +216,6 @@ def test_neither_order_nor_units_nor_duplicates_change_the_pick(rows: list[Row])
     assert _pick([*rows, *rows], WIDE) == pick
     slower = [(replace(e, latency=replace(e.latency, value=1000 * e.latency.value)), r) for e, r in rows if e.latency]
     assert _pick(slower, Budget(latency_ms=100_000)).configuration == pick.configuration, "the limit is the scale"
-
-
-@settings(max_examples=20)
-@given(scored())
-def test_a_dominated_candidate_is_never_picked(rows: list[Row]) -> None:
-    assert _pick(rows) in front([made for made, _ in rows])
 
 
 def test_one_lone_answer_is_no_proof() -> None:
@@ -335,18 +311,6 @@ def test_a_small_difference_may_be_noise_and_a_large_one_is_not() -> None:
     assert large > 12
 
 
-@settings(max_examples=12)
-@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 40), st.floats(0.5, 1))
-def test_a_form_that_improves_stays_the_pick(lost: int, other_lost: int, latency: int, faster: float) -> None:
-    rows = [
-        _row("one", "float32", _answers(500), 20.0, 30e6),
-        _row("one", "int8", _answers(500 - lost), 5.0, 9e6),
-        _row("two", "float32", _answers(510), float(latency), 20e6),
-        _row("two", "int8", _answers(510 - other_lost), 4.0, 7e6),
-    ]
-    assert _stays_when_it_improves(rows, 640, faster)
-
-
 points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))
 
 
@@ -370,15 +334,7 @@ def test_nothing_dominates_the_front_and_something_on_it_covers_the_rest(rows: l
         assert beaten != (e in best)
 
 
-def test_equal_points_all_stay() -> None:
-    assert len(front(made([(80, 5, 5), (80, 5, 5)]))) == 2
-
-
-def test_failed_evaluations_are_not_on_the_front() -> None:
-    failed = replace(evaluation(accuracy=99), status=Status.FAILED)
-    assert front([failed, evaluation("other")]) == (evaluation("other"),)
-
-
-def test_the_front_is_ordered_by_latency() -> None:
-    latencies = [e.latency.value for e in front(made([(80, 5, 5), (70, 1, 5), (75, 3, 5)])) if e.latency]
-    assert latencies == [1, 3, 5]
+def test_the_front_is_ordered_by_latency_has_all_equal_points_and_nothing_that_failed() -> None:
+    rows = made([(80, 5, 5), (80, 5, 5), (70, 1, 5), (75, 3, 5)])
+    failed = replace(evaluation("failed", accuracy=99), status=Status.FAILED)
+    assert [present(e.latency).value for e in front([failed, *rows])] == [1, 3, 5, 5]

@@ -29,11 +29,6 @@ def line(details: Mapping[str, Any]) -> dict[str, Any]:
     return {**evaluation_to_json(evaluation()), "details": details}
 
 
-def test_an_evaluation_survives_json() -> None:
-    original = evaluation(accuracy=81.25)
-    assert evaluation_from_json(json.loads(json.dumps(evaluation_to_json(original)))) == original
-
-
 def test_a_failed_evaluation_survives_json_with_its_reason() -> None:
     failed = Evaluation(configuration(), Status.FAILED, reason="crashed with SIGSEGV", stage="convert")
     assert evaluation_from_json(evaluation_to_json(failed)) == failed

@@ -8,7 +8,7 @@ from hypothesis import given, settings, strategies as st
 from advisor.core.budget import Budget
 from advisor.core.decision import decide
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation, Status, Target, evaluation_from_json, evaluation_to_json
+from advisor.core.evaluation import Configuration, Evaluation, Status, Target
 from advisor.core.evaluation_facts import ImageAnswers, NewConditions
 from advisor.core.expectation import (
     OWN_HOLDOUT,
@@ -265,13 +265,6 @@ def test_a_finetuned_network_says_that_the_head_stands_for_it() -> None:
     configuration = replace(EVALUATION.configuration, training="finetune_top")
     found = present(with_new_conditions(replace(EVALUATION, configuration=configuration)).new_conditions)
     assert "of the head on the frozen network" in found.source
-
-
-def test_the_figure_and_its_facts_survive_json() -> None:
-    found = with_new_conditions(EVALUATION)
-    read = evaluation_from_json(evaluation_to_json(found))
-    assert read.new_conditions == found.new_conditions
-    assert read.expectation == FACTS
 
 
 def test_by_another_metric_the_figure_is_still_that_of_top_1() -> None:

@@ -62,12 +62,10 @@ def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: py
     ("connection", "message"),
     [
         ("{ssh: a, adb: b}", "a connection needs either ssh or adb"),
-        ("{python: python3}", "a connection needs either ssh or adb"),
         ("{ssh: a, password: secret}", "unknown key 'password'"),
         ("{ssh: a, port: 70000}", "connection.port"),
         ("{adb: a, cores: xyz}", "connection.cores"),
         ("{ssh: a, config: ssh_config}", "unknown key 'config'"),
-        ("{ssh: a, identity: id_rsa}", "unknown key 'identity'"),
         ("{ssh: a, proxy: evil}", "unknown key 'proxy'"),
         ("{ssh: '-oProxyCommand=ls'}", "connection.ssh: '-oProxyCommand=ls' is not a valid host"),
         ("{ssh: 'a; ls'}", "connection.ssh: 'a; ls' is not a valid host"),

@@ -70,12 +70,6 @@ def test_the_kernel_is_a_covariance(features: np.ndarray, families: list[str]) -
     assert np.linalg.eigvalsh(gram).min() > -1e-6 * max(1.0, np.abs(gram).max())
 
 
-def test_the_kernel_towards_a_known_model_is_its_row(made: LatencyTable) -> None:
-    space = ModelSpace(made.features, made.families)
-    towards = space.towards(space.points_of(made.features[[3]], [made.families[3]]))
-    assert np.allclose(towards, space.within()[[3]])
-
-
 def test_the_base_keeps_what_was_measured_and_fills_the_rest(made: LatencyTable, base: Base) -> None:
     measured = ~np.isnan(made.values)
     assert np.array_equal(base.filled[measured], made.values[measured])
@@ -309,11 +303,6 @@ def test_more_threads_and_faster_cores_mean_a_higher_rate(profiles: Profiles) ->
 
     assert rate("raspberry-pi-4:ncnn-cpu-x4") == pytest.approx(rate("raspberry-pi-4:ncnn-cpu-x1") + np.log(4))
     assert rate("raspberry-pi-5:ncnn-cpu-x4") > rate("raspberry-pi-4:ncnn-cpu-x4") > rate("raspberry-pi-3:ncnn-cpu-x4")
-
-
-def test_a_hexagon_is_known_by_its_generation_and_other_accelerators_by_nothing(profiles: Profiles) -> None:
-    assert target_vector(*profiles.select("galaxy-s24"), "float32") == (75.0,)
-    assert target_vector(*profiles.select("coral-usb"), "int8") is None
 
 
 @pytest.mark.parametrize(

@@ -143,11 +143,9 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     [
         ("title:", "titel:", 2, "unknown key 'titel' .did you mean 'title'"),
         ("memory: 512MiB", "memory: 512", 7, "has no unit"),
-        ("memory: 512MiB", "memory: 512MX", 7, "unknown unit"),
         ("memory: 512MiB", "memory: 9000000GB", 7, "memory: size: '9000000GB' is too large"),
         ("count: 4", "count: 0", 6, "greater than or equal to 1"),
         ("threads: 4", "threads: 4.5", 15, "integer"),
-        ("threads: 4", "treads: 4", 15, "did you mean 'threads'"),
         ("[float32, int8]", "[float32, int9]", 16, "did you mean 'int8'"),
         ("[float32, int8]", "[]", 16, "at least 1"),
         ("accelerator: cpu", "accelerator: cpux", 14, "did you mean 'cpu'"),

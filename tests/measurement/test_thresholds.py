@@ -62,10 +62,6 @@ def test_answers_with_one_score_count_together() -> None:
     assert (found.images, found.score) == (100, pytest.approx(0.7))
 
 
-def test_answers_that_are_wrong_half_of_the_time_reach_no_precision() -> None:
-    assert threshold(np.linspace(0, 1, 400), np.arange(400) % 2 == 0, 0.9) is None
-
-
 def test_what_can_be_reached_is_the_largest_guarantee_to_half_a_point() -> None:
     sure, right = np.linspace(0.3, 1, 200), np.arange(200) % 10 > 0
     found = reachable(sure, right)

@@ -56,12 +56,6 @@ def test_auroc_without_an_unknown_image_is_refused() -> None:
         auroc(np.zeros(3), np.zeros(0))
 
 
-def test_neighbours_of_full_rank_give_the_largest_cosine() -> None:
-    features, others = RANDOM.random((20, 12)), RANDOM.random((7, 12))
-    found = Neighbours.of(features, 12).similarity(others)
-    np.testing.assert_allclose(found, (unit(others) @ unit(features).T).max(axis=1), atol=1e-5)
-
-
 def test_neighbours_are_the_same_by_images_and_by_features() -> None:
     features, others = RANDOM.random((30, 40)), RANDOM.random((7, 40))
     wide = Neighbours.of(features, 10).similarity(others)

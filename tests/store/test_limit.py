@@ -231,13 +231,6 @@ def test_a_cleaner_that_is_killed_at_any_moment_leaves_whole_results_and_the_nex
     assert changed_file(folders[0]) is None
 
 
-def test_a_cleaner_removes_what_a_killed_one_left(root: Path) -> None:
-    (root / "artifacts" / "head-5" / ".going-1-x").mkdir(parents=True)
-    (root / "artifacts" / "head-5" / ".going-1-x" / "file").write_bytes(bytes(10))
-    evict(root, MEGABYTE)
-    assert list((root / "artifacts" / "head-5").iterdir()) == []
-
-
 @contextmanager
 def no_room() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -130,19 +130,6 @@ def test_a_killed_search_was_interrupted_while_it_worked(runs: Path) -> None:
     assert row.why == "its process ended before the search did, while compressing best to int8"
 
 
-def test_a_held_run_is_running_and_its_new_results_are_seen(runs: Path) -> None:
-    run = write_run(runs, [], manifest={"configurations": 5})
-    found = Runs(runs)
-    held = run.hold()
-    assert (found.row(run.path.name).state, found.row(run.path.name).evaluated) == (RunState.RUNNING, 0)
-    run.append(with_artefact(run, evaluation("fast", "int8")))
-    row = found.row(run.path.name)
-    assert row.evaluated == 1
-    assert row.latest is not None
-    held.release()
-    assert found.row(run.path.name).state is RunState.INTERRUPTED
-
-
 def test_a_run_that_has_just_begun_is_running(runs: Path) -> None:
     run = write_run(runs)
     (run.path / "request.yaml").unlink()
@@ -184,11 +171,6 @@ def test_a_run_with_an_entry_that_leads_out_is_damaged(runs: Path) -> None:
     run = write_run(runs)
     (run.path / "report.html").symlink_to("/etc/hostname")
     assert Runs(runs).row(run.path.name).state is RunState.DAMAGED
-
-
-def test_a_missing_folder_is_named(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="--runs: .*nothing' is not a folder"):
-        Runs(tmp_path / "nothing")
 
 
 def test_an_accuracy_of_imagenet_is_named_and_sorted_behind_those_of_own_images() -> None:
