@@ -62,12 +62,8 @@ def test_the_features_are_those_of_the_most_accurate_head() -> None:
     assert found is not None
     assert found.name == LITE
     assert best_features([tuned], CARDS) == CARDS[V2]
-
-
-def test_failed_and_first_looks_have_no_features() -> None:
-    failed = replace(evaluation(LITE), status=Status.FAILED)
-    first = replace(failed, status=Status.OK, configuration=replace(failed.configuration, training="head_subset"))
-    assert best_features([failed, first], CARDS) is None
+    first_look = replace(head, configuration=replace(head.configuration, training="head_subset"))
+    assert best_features([replace(head, status=Status.FAILED), first_look], CARDS) is None
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"card": 1, "images": 2, "found": []}', '{"card": "a"}'])
@@ -78,10 +74,13 @@ def test_a_missing_or_damaged_document_says_nothing(tmp_path: Path, content: str
     assert checked_labels(run) is None
 
 
-def test_a_search_without_images_checks_nothing(tmp_path: Path) -> None:
-    run = write_run(tmp_path)
-    asyncio.run(when_answered(None, run, asyncio.Event(), Execution(), time.monotonic() - 1000, print))
-    assert not (run.path / LABELS).exists()
+def test_what_cannot_be_checked_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    detector = judged(tmp_path / "cache", finds, task="object-detection")
+    few = judged(tmp_path / "cache", finds, images=8)
+    for place, scorer in enumerate((None, detector, few)):
+        assert checked(scorer, tmp_path / f"{place}", 1000) is None
+    monkeypatch.setattr(afterwards, "find_spec", lambda _name: None)
+    assert checked(judged(tmp_path / "cache", finds), tmp_path / "without the package", 1000) is None
 
 
 CLASSES = ("glass", "metal")
@@ -145,17 +144,6 @@ def test_what_was_found_has_paths_and_classes(tmp_path: Path) -> None:
 )
 def test_a_check_without_time_is_left_out(tmp_path: Path, how: dict[str, Any]) -> None:
     assert checked(judged(tmp_path / "cache", finds), tmp_path, **how) is None
-
-
-def test_images_without_classes_or_with_too_few_are_not_checked(tmp_path: Path) -> None:
-    detector = judged(tmp_path / "cache", finds, task="object-detection")
-    assert checked(detector, tmp_path / "a", 1000) is None
-    assert checked(judged(tmp_path / "cache", finds, images=8), tmp_path / "b", 1000) is None
-
-
-def test_without_the_package_nothing_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(afterwards, "find_spec", lambda _name: None)
-    assert checked(judged(tmp_path / "cache", finds), tmp_path, 1000) is None
 
 
 async def full() -> None:
@@ -222,12 +210,8 @@ def test_a_file_that_forgot_what_it_learnt_does_not_ship(tmp_path: Path) -> None
     assert made is not None
     assert made.file == ""
     assert "points fewer right answers on validation images, which both files have learnt from" in made.reason
-
-
-def test_one_answer_that_a_file_lost_may_be_chance(tmp_path: Path) -> None:
-    answers = right(tmp_path)
-    _, made = shipped(tmp_path, [1 - answers[0], *answers[1:]])
-    assert present(made).file
+    _, chance = shipped(tmp_path, [1 - answers[0], *answers[1:]])
+    assert present(chance).file
 
 
 def only_all_is_missing(stage: Stage[Any]) -> bool:

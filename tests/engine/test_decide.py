@@ -54,6 +54,10 @@ def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overla
     decision = decide_run(run, [best, worse], QUESTION).decision
     assert decision.pick == best
     assert decision.ties == ()
+    other = answered(run, "other", range(40, 51), 2)
+    decision = decide_run(run, [best, other], QUESTION).decision
+    assert decision.pick == other
+    assert decision.ties == (best,), "other mistakes of about the same number"
 
 
 def trained(run: RunFolder, training: str, wrong: range, latency: float = 5.0) -> Evaluation:
@@ -69,6 +73,8 @@ def test_a_head_comes_before_its_fine_tuned_network_only_where_the_images_show_i
     decision = decide_run(run, [head, tuned], QUESTION).decision
     told = present(decision.pick).configuration.training, "fine-tuning is expected to gain more" in decision.reason
     assert (*told, decision.runner_up is None) == (pick, fewer == 1, pick == "finetune_cached")
+    too_slow = trained(run, "finetune_cached", range(6), latency=60.0)
+    assert decide_run(run, [head, too_slow], QUESTION).decision.pick == head
 
 
 @pytest.mark.parametrize(("task", "pick"), [("image-classification", "head"), ("object-detection", "finetune_all")])
@@ -78,18 +84,6 @@ def test_a_fine_tuned_network_comes_first_as_far_as_its_task_is_known_to_gain(
     head, tuned = trained(run, "head", range(13)), trained(run, "finetune_all", range(3, 18))
     asked = resolve({"budget": "50ms", "task": task, "data": str(run.path)}).question
     assert present(decide_run(run, [head, tuned], asked).decision.pick).configuration.training == pick
-
-
-def test_a_head_within_the_budget_stays_where_the_fine_tuned_file_is_not(run: RunFolder) -> None:
-    head, tuned = trained(run, "head", range(12)), trained(run, "finetune_cached", range(6), latency=60.0)
-    assert decide_run(run, [head, tuned], QUESTION).decision.pick == head
-
-
-def test_other_mistakes_of_about_the_same_number_tie(run: RunFolder) -> None:
-    first, second = answered(run, "first", range(10), 20), answered(run, "second", range(40, 51), 2)
-    decision = decide_run(run, [first, second], QUESTION).decision
-    assert decision.pick == second
-    assert decision.ties == (first,)
 
 
 def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:
@@ -205,13 +199,10 @@ def test_the_pick_is_the_best_by_the_metric_asked_for(
     assert present(decision.pick).configuration.card == pick
 
 
-def test_a_limit_of_another_metric_changes_the_pick(uneven: RunFolder, images: Images) -> None:
-    decision = decided(uneven, images, min_accuracy="balanced-accuracy=70%")
-    assert present(decision.pick).configuration.card == "fair"
-    assert "the limit of 70.0 % balanced accuracy is met with" in decision.reason
-
-
-def test_ties_follow_the_metric(uneven: RunFolder, images: Images) -> None:
+def test_limits_and_ties_follow_the_metric(uneven: RunFolder, images: Images) -> None:
+    limited = decided(uneven, images, min_accuracy="balanced-accuracy=70%")
+    assert present(limited.pick).configuration.card == "fair"
+    assert "the limit of 70.0 % balanced accuracy is met with" in limited.reason
     assert len(decided(uneven, images).ties) == 1
     assert decided(uneven, images, metric=BALANCED_ACCURACY).ties == ()
 
@@ -246,36 +237,29 @@ def _answered(run: RunFolder, card: str, answers: Sequence[float]) -> Evaluation
     return replace(evaluation(card), answers=ImageAnswers(file=run.keep_answers(card, answers)))
 
 
-def test_an_image_is_answered_correctly_or_not_and_by_a_share_under_capture_conditions(small: RunFolder) -> None:
-    found = _answered(small, "one", [0, 1, 0, 0])
-    assert correct_answers(small, found) == (1.0, 1.0, 0.0, 1.0)
-    np.save(small.path / found.answers.file, np.array([[0, 1, 1, 0], [0, 1, 0, 1]]))
-    assert correct_answers(small, found) == (1.0, 1.0, 0.5, 0.5)
-
-
-def test_of_a_detector_it_is_the_share_in_the_precision_as_it_was_kept(small: RunFolder) -> None:
-    shares = [1.5, -0.25, 0.75, 1.0]
-    assert correct_answers(small, _answered(small, "one", shares)) == tuple(shares)
-
-
 @pytest.mark.parametrize(
-    "shares",
+    ("kept", "known"),
     [
-        [1.0, float("nan"), 1.0, 1.0], [1.0, float("inf"), 1.0, 1.0], [1.0, -1e9, 1.0, 1.0], [1.0, 1.0, 1.0], [1.0] * 5,
-        [0, 1, 0],
+        (np.array([0, 1, 0, 0]), (1.0, 1.0, 0.0, 1.0)),
+        (np.array([[0, 1, 1, 0], [0, 1, 0, 1]]), (1.0, 1.0, 0.5, 0.5)),  # under capture conditions
+        (np.array([1.5, -0.25, 0.75, 1.0], np.float32), (1.5, -0.25, 0.75, 1.0)),  # of a detector
+        *((np.array([1.0, wrong, 1.0, 1.0], np.float32), None) for wrong in (np.nan, np.inf, -1e9)),
+        (np.ones(3, np.float32), None),
+        (np.ones(5, np.float32), None),
+        (np.array([0, 1, 0]), None),
+        (np.ones(4), None),
+        (np.ones((1, 4), np.float32), None),
+        (np.ones(4, bool), None),
     ],
-    ids=["no number", "infinite", "huge", "too few", "too many", "too few answers"],
-)  # fmt: skip
-def test_shares_and_answers_that_cannot_be_right_are_not_known(small: RunFolder, shares: list[float]) -> None:
-    assert correct_answers(small, _answered(small, "one", shares)) is None
-
-
-def test_without_a_file_or_with_shares_of_another_type_or_shape_nothing_is_known(small: RunFolder) -> None:
+)
+def test_answers_of_the_compared_images_are_read_as_far_as_they_can_be_right(
+    small: RunFolder, kept: np.ndarray, known: tuple[float, ...] | None
+) -> None:
+    found = _answered(small, "one", [0, 1, 0, 0])
+    np.save(small.path / found.answers.file, kept)
+    assert correct_answers(small, found) == known
     assert correct_answers(small, evaluation("one")) is None
-    found = _answered(small, "one", [1.0] * 4)
-    for damaged in (np.ones(4), np.ones((1, 4), np.float32), np.ones(4, bool)):
-        np.save(small.path / found.answers.file, damaged)
-        assert correct_answers(small, found) is None
+    assert compared_images(small) == ("0", "1", "2", "3")
 
 
 def test_detectors_are_compared_image_by_image_by_their_shares(small: RunFolder) -> None:
@@ -285,10 +269,6 @@ def test_detectors_are_compared_image_by_image_by_their_shares(small: RunFolder)
     apart = Posterior([first, second]).differences([second], [first])
     assert points[0, 0] == pytest.approx(50.0) == apart[0][0, 0]
     assert errors[0, 0] != apart[1][0, 0]
-
-
-def test_the_compared_images_are_the_validation_part_in_its_order(small: RunFolder) -> None:
-    assert compared_images(small) == ("0", "1", "2", "3")
 
 
 @pytest.mark.parametrize("split", [{}, {"validation": "damaged"}, {"validation": [1, 2]}])
@@ -308,10 +288,3 @@ def test_the_answers_decide_about_ties_whatever_the_intervals(small: RunFolder) 
     assert Posterior([first, same], answers).tied(first, [same]) == [True]
     error, as_certain = (Posterior([first, each], answers).differences([first], [each])[1] for each in (same, second))
     assert error == as_certain > 0  # four equal answers prove no equal accuracy
-
-
-def test_without_answers_the_intervals_tell() -> None:
-    first = evaluation("one", accuracy=80, half_width=1)
-    near, far = evaluation("two", accuracy=79, half_width=1), evaluation("three", accuracy=70, half_width=1)
-    posterior = Posterior([first, near, far], answers_on_images(RunFolder(Path("none"))))
-    assert posterior.tied(first, [near, far]) == [True, False]
