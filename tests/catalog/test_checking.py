@@ -127,20 +127,6 @@ def test_a_figure_is_rounded_to_where_its_zeros_begin(digits: int, zeros: int) -
     assert digits * 10**zeros // unit % 10 != 0
 
 
-def team(folder: Path, content: bytes) -> Path:
-    """A catalogue whose only card's weights have the hash of ``content``."""
-    path = folder / "team.yaml"
-    path.write_text(
-        "family: team\npaper: ours\nlicence: MIT\ncards:\n"
-        "  - {name: net, input_size: 224, params: 1, macs: 1, architecture: mobilenet_v2,"
-        " preprocessing: {mean: [0, 0, 0], std: [1, 1, 1]},"
-        " weights: [{kind: url, format: keras_h5, port: keras, url: 'https://example.org/net.h5',"
-        f" file: {{path: net.h5, sha256: '{hashlib.sha256(content).hexdigest()}'}}}}]}}\n",
-        encoding="utf-8",
-    )
-    return path
-
-
 def test_every_source_is_counted_by_what_its_hash_proves() -> None:
     found = verified(SHIPPED)
     assert found.strong + found.weak + found.unknown == sum(len(card.weights) for card in SHIPPED)
@@ -157,13 +143,17 @@ def test_a_card_without_a_source_says_so_and_why_in_its_note() -> None:
 
 
 def test_cached_weights_are_hashed_and_damaged_ones_fail_the_check(tmp_path: Path) -> None:
-    file = team(tmp_path, b"weights")
-    kept = tmp_path / "cache" / "weights" / hashlib.sha256(b"weights").hexdigest() / "net.h5"
+    sha256 = hashlib.sha256(b"weights").hexdigest()
+    source = "{kind: url, format: keras_h5, port: keras, url: 'https://example.org/net.h5',"
+    source += f" file: {{path: net.h5, sha256: '{sha256}'}}}}"
+    file = tmp_path / "team.yaml"
+    file.write_text(f"{TEAM}    weights: [{source}]\n", encoding="utf-8")
+    kept = tmp_path / "cache" / "weights" / sha256 / "net.h5"
     kept.parent.mkdir(parents=True)
     kept.write_bytes(b"weights")
     checked = check_catalogue([file])
-    assert (checked.verified.hashed, checked.errors) == (("net",), ())
+    assert (checked.verified.hashed, checked.errors) == (("team_net",), ())
     kept.write_bytes(b"something else")
     (error,) = check_catalogue([file]).errors
-    assert (error.card, error.place) == ("net", f"{file}:5")
+    assert (error.card, error.place) == ("team_net", f"{file}:9")
     assert "the cache holds another file" in error.text

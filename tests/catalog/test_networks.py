@@ -148,17 +148,21 @@ def test_a_network_carries_torchvisions_module_names(name: str) -> None:
     ("architecture", "arguments", "size", "original", "options"),
     [
         ("mobilenet_v3", {"size": "small", "width": 0.75}, 64, "MobileNetV3Small", {"alpha": 0.75}),
-        pytest.param(
-            "mobilenet_v3",
-            {"size": "large", "width": 1.0, "minimalistic": True},
-            64,
-            "MobileNetV3Large",
-            {"minimalistic": True},
-            marks=pytest.mark.slow,
+        *(
+            pytest.param(*graph, marks=pytest.mark.slow)
+            for graph in (
+                (
+                    "mobilenet_v3",
+                    {"size": "large", "minimalistic": True},
+                    64,
+                    "MobileNetV3Large",
+                    {"minimalistic": True},
+                ),
+                ("densenet", {}, 64, "DenseNet121", {}),
+                ("nasnet", {}, 64, "NASNetMobile", {}),
+                ("inception_resnet_v2", {}, 75, "InceptionResNetV2", {}),
+            )
         ),
-        pytest.param("densenet", {}, 64, "DenseNet121", {}, marks=pytest.mark.slow),
-        pytest.param("nasnet", {}, 64, "NASNetMobile", {}, marks=pytest.mark.slow),
-        pytest.param("inception_resnet_v2", {}, 75, "InceptionResNetV2", {}, marks=pytest.mark.slow),
     ],
 )
 def test_weights_stand_in_the_order_of_keras_own_graph(
@@ -167,13 +171,12 @@ def test_weights_stand_in_the_order_of_keras_own_graph(
     from keras import applications
 
     own = architectures.build(architecture, size, 10, arguments)
-    network = getattr(applications, original)
-    keras_own = network(input_shape=(size, size, 3), classes=10, weights=None, **options)
-    shapes = [
+    theirs = getattr(applications, original)(input_shape=(size, size, 3), classes=10, weights=None, **options)
+    ours, expected = (
         [[tuple(weight.shape) for weight in layer.weights] for layer in layers_with_weights(model)]
-        for model in (own, keras_own)
-    ]
-    assert shapes[0] == shapes[1]
+        for model in (own, theirs)
+    )
+    assert ours == expected
 
 
 @pytest.mark.slow

@@ -188,10 +188,8 @@ def test_a_file_that_changed_or_went_after_it_was_added_is_not_used(models: Path
     [
         ((None, 64, 64, 3), None, 64),
         ((None, None, None, 3), 48, 48),
-        ((1, None, 96, None), None, 96),
         ((None, None, None, 3), None, "leaves the size open"),
         ((None, 64, 64, 3), 96, "not one square"),
-        ((None, 64, 96, 3), None, "not one square"),
         ((None, 64, 64, 1), None, "not one RGB image"),
         ((None, 64), None, "not one RGB image"),
     ],
@@ -274,24 +272,15 @@ def damaged() -> bytearray:
     return content
 
 
-def encrypted() -> bytearray:
-    content = archive(json.dumps(list(range(4000))))
-    content[6] |= 1
-    content[content.find(b"PK\x01\x02") + 8] |= 1
-    return content
-
-
 @pytest.mark.parametrize(
     ("content", "said"),
     [
         (archive("[" * 200_000 + "]" * 200_000), ""),
         (damaged(), ": Error -3 while decompressing"),
-        (encrypted(), ": .* is encrypted"),
         (b"", ""),
         (b"PK\x03\x04 and nothing more", ""),
-        (b"\x89HDF\r\n\x1a\n", ""),
     ],
-    ids=["nested", "damaged", "encrypted", "empty", "cut", "HDF5"],
+    ids=["nested", "damaged", "empty", "cut"],
 )
 def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "no.keras").write_bytes(content)

@@ -207,35 +207,6 @@ def test_a_clean_set_has_no_duplicates_and_no_class_findings(tmp_path: Path) -> 
     assert kinds <= {Kind.SIZE, Kind.CAPTURE}
 
 
-def test_unreadable_files_are_listed_with_reasons(root: Path) -> None:
-    (root / "cat" / "empty.jpg").touch()
-    (finding,) = _findings(root, Kind.UNREADABLE)
-    assert "the file is empty (1)" in finding.message
-    assert _names(finding) == [{"empty.jpg"}]
-
-
-def test_equal_files_are_grouped(root: Path) -> None:
-    shutil.copy(root / "cat" / "000.jpg", root / "cat" / "copy.jpg")
-    shutil.copy(root / "cat" / "000.jpg", root / "cat" / "again.jpg")
-    (finding,) = _findings(root, Kind.EXACT_DUPLICATES, Kind.NEAR_DUPLICATES)
-    assert finding.kind is Kind.EXACT_DUPLICATES
-    assert _names(finding) == [{"000.jpg", "copy.jpg", "again.jpg"}]
-
-
-def test_near_copies_are_grouped(root: Path) -> None:
-    with Image.open(root / "cat" / "000.jpg") as photograph:
-        photograph.resize((90, 70)).save(root / "cat" / "large.jpg", quality=60)
-    (finding,) = _findings(root, Kind.NEAR_DUPLICATES)
-    assert _names(finding) == [{"000.jpg", "large.jpg"}]
-
-
-def test_an_image_in_two_classes_is_reported_apart(root: Path) -> None:
-    shutil.copy(root / "cat" / "000.jpg", root / "dog" / "stray.jpg")
-    (finding,) = _findings(root, Kind.SAME_IMAGE_TWO_CLASSES, Kind.EXACT_DUPLICATES)
-    assert finding.kind is Kind.SAME_IMAGE_TWO_CLASSES
-    assert _names(finding) == [{"000.jpg", "stray.jpg"}]
-
-
 def test_small_and_unequal_classes_are_named(root: Path) -> None:
     fill(root / "dog", 56, first=300)
     fill(root / "owl", 9, first=900)
