@@ -2,12 +2,13 @@
 
 Hypothesis changes a few pieces of a real document at a time, or bytes of a file. ``make test`` tries ``FEW`` changes of
 each format, and ``make test-slow`` as many as the environment variable ``FUZZ_CASES`` says: 10,000 if it is not set.
-Ten thousand changes take 10 to 60 seconds of a core for each of the 26 formats, and 10 minutes for all of them;
+Ten thousand changes take 10 to 60 seconds of a core for each of the 28 formats, and 10 minutes for all of them;
 100,000 take two hours.
 """
 
 import io
 import json
+import math
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -28,6 +29,9 @@ from advisor.core.metrics import parse_preference
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.images import load
 from advisor.datasets.layouts import list_manifest
+from advisor.devices.connections.adb import parse_output
+from advisor.devices.connections.agent import read_document, timings_of_agent
+from advisor.devices.connections.protocol import Timing
 from advisor.devices.latency.features import read_features
 from advisor.devices.profiles import read_profile, shipped_profiles
 from advisor.devices.profiles.measurements import Kernel, read_kernels, read_measurements, write_kernels
@@ -35,10 +39,12 @@ from advisor.devices.profiles.runtimes import read_cores
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
 from advisor.engine.question.values import read_file
+from advisor.isolation.process import Finished
 from advisor.tflite.macs import Work
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from tests.datasets.boxes.writers import WRITERS, photos
+from tests.devices.test_adb import PRINTED
 from tests.hostile.damages import BROKEN, WHOLE, WRONG
 from tests.measurement import small_models
 from tests.run_folders import images, write_run
@@ -212,6 +218,45 @@ WRITTEN = st.text(max_size=30) | st.sampled_from(HOSTILE) | st.from_regex(r"[+-]
 @pytest.mark.parametrize("name", TEXTS)
 def test_values_of_an_option_are_read_or_refused(name: str, count: int) -> None:
     fuzz(count, WRITTEN, lambda text: refused_or_read(lambda: TEXTS[name](text)))
+
+
+BLOCKS = [{"wall_ns": [5, 6, 7], "cpu_ns": [5, 6, 7], "waited_ns": 0, "elapsed_ns": 20} for _ in range(5)]
+AGENT = {
+    "runtime": "ai-edge-litert",
+    "runtime_version": "2.3.0",
+    "memory": {"private_bytes": 9},
+    "load": {"loadavg": 0.5},
+    "series": [{"model": "a", "threads": 1, "first_ns": 1, "load_ns": 1, "blocks": BLOCKS}],
+}
+ANSWERS: dict[str, tuple[str, Callable[[str], Sequence[Timing]]]] = {
+    "agent": (
+        json.dumps(AGENT),
+        lambda text: timings_of_agent(read_document(Finished(0, text, "")), [Path("a.tflite")], ["a"]),
+    ),
+    "phone's tool": (PRINTED, lambda text: [parse_output(text, Path("a.tflite"), 1)]),
+}
+"""What devices answer, and what reads it."""
+
+
+@COUNTS
+@pytest.mark.parametrize("name", ANSWERS)
+def test_changes_of_a_devices_answer_give_possible_timings_or_are_refused(name: str, count: int) -> None:
+    answer, read_answer = ANSWERS[name]
+    pieces = PIECES.findall(answer)
+
+    def check(changes: list[tuple[int, int, str]]) -> None:
+        try:
+            timings = read_answer(changed(pieces, changes))
+        except AdvisorError as error:
+            assert error.message.strip()
+            return
+        for timing in timings:
+            assert 0 < timing.own_ms < math.inf
+            assert 0 <= timing.first_ms < math.inf
+            assert timing.threads > 0
+            assert timing.memory_bytes is None or timing.memory_bytes >= 0
+
+    fuzz(count, edits(len(pieces)), check)
 
 
 def picture(form: str) -> bytes:

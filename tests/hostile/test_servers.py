@@ -1,6 +1,7 @@
 """A table of servers that send what they should not: each ends in time, in words, and the next source is tried."""
 
 import logging
+import random
 import socket
 import threading
 import time
@@ -112,6 +113,26 @@ def test_a_hostile_server_ends_in_time_and_the_next_source_is_tried(
     assert words in caplog.text
     assert f"next: {good.label}" in caplog.text
     assert not [thread for thread in threading.enumerate() if thread.name == "advisor-deadline"]
+
+
+CHANGED = 100  # Answers with bytes changed
+GOOD = raw(f"Content-Length: {LENGTH}", 'ETag: "a"', "Accept-Ranges: bytes", body=CONTENT)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_an_answer_with_bytes_changed_is_the_file_or_the_next_source_is_tried(
+    shelf: Shelf, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Client, "deadline", lambda _: Deadline(1.0, transport.MOST_S, transport.STEP_BYTES))
+    for number in range(CHANGED):
+        draw, content = random.Random(number), bytearray(GOOD)
+        for _ in range(draw.randint(1, 4)):
+            start = draw.randrange(len(GOOD) - LENGTH)
+            content[start : start + draw.randrange(4)] = draw.choice((b"", b"\r\n", draw.randbytes(3)))
+        hostile = home(shelf.put(f"/{number}", Answer(raw=bytes(content))))
+        given = fetch(card(hostile, home(shelf.put("/good", CONTENT))), FetchOptions(cache=tmp_path / str(number)))
+        assert given.path.read_bytes() == CONTENT, number
 
 
 def test_a_server_that_drips_its_handshake_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from tests.hostile.surfaces import SURFACES
 from tests.hostile.surfaces.ground import Ground
 
 pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
-SAMPLE = 40
+SAMPLE = 20
 
 
 @pytest.mark.parametrize("surface", SURFACES)

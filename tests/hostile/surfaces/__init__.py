@@ -1,7 +1,7 @@
 """Hostile cases by surface: each module here is one, and yields its cases by ``cases(ground)``.
 
-Texts, models and images that are read are fuzzed instead, see ``tests/hostile/test_fuzzing.py``.
+Texts, models, images and answers of devices are fuzzed instead, see ``tests/hostile/test_fuzzing.py``.
 """
 
-SURFACES = ("commands", "run_folders", "caches", "devices", "limits", "mcp", "secrets", "serve", "servers")
+SURFACES = ("commands", "run_folders", "caches", "limits", "mcp", "secrets", "serve")
 """Names of the modules."""
