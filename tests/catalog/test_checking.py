@@ -155,5 +155,5 @@ def test_cached_weights_are_hashed_and_damaged_ones_fail_the_check(tmp_path: Pat
     assert (checked.verified.hashed, checked.errors) == (("team_net",), ())
     kept.write_bytes(b"something else")
     (error,) = check_catalogue([file]).errors
-    assert (error.card, error.place) == ("team_net", f"{file}:9")
+    assert (error.card, error.place) == ("team_net", f"{file}:10")
     assert "the cache holds another file" in error.text
