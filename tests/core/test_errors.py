@@ -1,7 +1,4 @@
-"""One line of an error or a text, for messages.
-
-Untrusted text never steers a terminal. Reasons for a pick, in words.
-"""
+"""One line of an error, text that cannot steer a terminal, and reasons for a pick."""
 
 import sys
 import unicodedata

@@ -1,8 +1,4 @@
-"""The facts of the metrics fit together.
-
-Tables of costs are read, and what is wrong in them is named. Facts of a classifier's probabilities survive a run
-folder, and damaged ones are unknown.
-"""
+"""Metrics, tables of costs, and facts of the probabilities of a classifier."""
 
 import json
 import math

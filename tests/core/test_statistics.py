@@ -1,7 +1,4 @@
-"""Scores become probabilities; probabilities stay as they are.
-
-Limits of accuracy and drop, held against validation and hold-out.
-"""
+"""Intervals, limits of accuracy and drop held against both parts, and changes beyond the noise."""
 
 from collections.abc import Callable
 from dataclasses import replace

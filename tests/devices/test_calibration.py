@@ -1,8 +1,4 @@
-"""Choosing models, adding measurements, and what they do; writing the profile.
-
-A device at hand measured over a real connection, and its profile kept. CSVs of latencies: what is refused, and that
-writing reads back.
-"""
+"""Choosing models, measuring them over a connection, what they change, and writing the profile."""
 
 import math
 import pickle

@@ -1,7 +1,4 @@
-"""How a device is reached, written in its profile: read, refused with file and line, written back, and no secrets.
-
-The machine that runs the advisor, as a device.
-"""
+"""How a profile says that its device is reached, and the machine that runs the advisor as a device."""
 
 import math
 from dataclasses import replace

@@ -1,8 +1,4 @@
-"""Processor cores: their names, what they compute in a cycle, and what a runtime uses of it.
-
-What a file takes of a device's memory, computed from the file and held against a process that ran it. Releases of a
-runtime: how far apart they are, and what one tells about the next.
-"""
+"""Cores of processors, what a file takes of the memory of a device, and how far releases of a runtime are apart."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,4 @@
-"""Kernels: their files, their timing over a real connection, and what is left out.
-
-Kernels beside a profile, and what a profile with kernels predicts. The benchmark of predictions from kernels keeps
-its judges apart.
-"""
+"""Kernels: their files, their timing over a connection, and what a profile with kernels predicts."""
 
 import io
 import sys

@@ -1,8 +1,4 @@
-"""Times of operators from timed kernels, and of networks as their sum.
-
-The benchmark of latency prediction. Measurements that contradict the others of a target. Throttling: a steady slow-
-down is told, noise is not.
-"""
+"""Times of operators and of networks as their sum, measurements that contradict the others, and throttling."""
 
 import json
 import math

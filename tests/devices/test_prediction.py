@@ -1,7 +1,4 @@
-"""Predictions as the search and a user see them.
-
-Other runtimes of this machine as devices: found by name, described in code, refused where a package is missing.
-"""
+"""Predictions as the search and a user see them, and other runtimes of this machine as devices."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,4 @@
-"""Average precision of found boxes.
-
-Right and wrong boxes from a threshold on. Centres in a map of scores, and how well they find objects.
-"""
+"""Average precision of boxes, right and wrong boxes from a threshold on, and centres of objects."""
 
 import numpy as np
 import pytest

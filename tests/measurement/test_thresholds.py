@@ -1,7 +1,4 @@
-"""Thresholds of a classifier: the guarantees for precision, recall and coverage, and the risk-coverage curve.
-
-Temperature and calibration error of a classifier's probabilities.
-"""
+"""Thresholds and their guarantees, and the temperature and calibration error of a classifier."""
 
 import math
 from collections.abc import Callable

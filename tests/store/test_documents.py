@@ -1,9 +1,4 @@
-"""An entry of a wrong type is left out and named; the other entries of the document are used.
-
-Tables for pandas: types follow from the names of columns. Untrusted JSON is read whole or refused in one line that
-says where. Rows are found by their names, whichever block has them. YAML from strangers: whatever is in the file,
-reading it gives values or an error in words, and soon.
-"""
+"""Documents of others: JSON, YAML, tables and blocks of rows, read whole or refused in words."""
 
 import json
 import os

@@ -1,8 +1,4 @@
-"""Files are written whole or not at all, and never replaced by accident.
-
-A disk that takes no more: made by the limit of a file's size, which stops writes in the same way. Damage to a run
-folder is named, and everything that is whole is still read.
-"""
+"""Files are written whole or not at all, and damage to a run folder is named."""
 
 import errno
 import hashlib

@@ -1,7 +1,4 @@
-"""Transposes that converters leave are removed, and the file computes the same.
-
-What a file's operators cost: sizes, and what a runtime fuses.
-"""
+"""Transposes that converters leave, heads on several levels, and what operators cost."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path

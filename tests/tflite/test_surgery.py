@@ -1,7 +1,4 @@
-"""Files of other converters get activations and paddings as TensorFlow's converter writes them.
-
-Values become the numbers of a tensor and come back.
-"""
+"""Cutting a file, adding a head to it, and writing it as the converter of TensorFlow does."""
 
 import numpy as np
 import pytest

@@ -106,12 +106,6 @@ class _Operators:
         return found
 
     @staticmethod
-    def batch_norm(x: Array, mean: Array, variance: Array, gamma: Any = 1, beta: Any = 0, epsilon: Any = 1e-5) -> Array:
-        shape = (1, -1, 1, 1)
-        scale = np.broadcast_to(gamma, mean.shape) / np.sqrt(variance + float(epsilon))
-        return (x - mean.reshape(shape)) * scale.reshape(shape) + np.broadcast_to(beta, mean.shape).reshape(shape)
-
-    @staticmethod
     def pad(x: Array, pad: Any, constant_val: Any = 0, mode: Any = "constant") -> Array:
         assert mode == "constant"
         pairs = [tuple(pair) for pair in np.reshape(pad, (-1, 2))]
@@ -151,15 +145,9 @@ class _Operators:
     add = staticmethod(lambda x, y: x + y)
     sub = staticmethod(lambda x, y: x - y)
     mul = staticmethod(lambda x, y: x * y)
-    real_div = staticmethod(lambda x, y: x / y)
     relu = staticmethod(lambda x: np.maximum(x, 0))
     relu6 = staticmethod(lambda x: np.clip(x, 0, 6))
-    clip = staticmethod(lambda x, alpha, beta: np.clip(x, float(alpha), float(beta)))
     tanh = staticmethod(lambda x: np.tanh(x))
     sigmoid = staticmethod(lambda x: 1 / (1 + np.exp(-x)))
-    silu = staticmethod(lambda x: x / (1 + np.exp(-x)))
-    identity = staticmethod(lambda x: x)
     reshape = staticmethod(lambda x, shape: x.reshape([int(side) for side in shape]))
-    squeeze = staticmethod(lambda x, axes: np.squeeze(x, tuple(axes)))
-    expand_dims = staticmethod(lambda x, axes: np.expand_dims(x, tuple(axes)))
     transpose = staticmethod(lambda x, perm: np.transpose(x, perm))

@@ -8,13 +8,12 @@ from pathlib import Path
 import pytest
 
 from advisor.core.errors import UsageError
-from advisor.exporting.bundle import export
 from advisor.integrations import microcontroller as micro
 from advisor.integrations.microcontroller.firmware import MARGIN, firmware, method
 from advisor.store import RunFolder
 from advisor.tflite.arena import micro_arena
 from advisor.tflite.model import read
-from tests.makers.bundles import evaluation_of
+from tests.makers.bundles import export_form
 from tests.measurement import small_models
 from tests.requirements import skip_or_fail
 
@@ -126,8 +125,7 @@ def test_methods_have_the_names_of_the_resolver(operator: str, name: str) -> Non
 
 @pytest.mark.integration
 def test_the_bundle_holds_the_measured_file_as_an_array(trained: RunFolder, tmp_path: Path) -> None:
-    key = evaluation_of(trained, "int8").configuration.key
-    bundle = export(trained.path, tmp_path / "b", pick=key, targets=("microcontroller",))
+    bundle = export_form(trained, "int8", tmp_path / "b", targets=("microcontroller",))
     measured = (bundle.path / "model_measured.tflite").read_bytes()
     assert f"kModelSize = {len(measured)};" in (bundle.path / SETTINGS).read_text()
     assert "C++ for TensorFlow Lite Micro" in (bundle.path / "README.md").read_text()

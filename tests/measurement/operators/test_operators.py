@@ -1,7 +1,4 @@
-"""Profiles of real files through LiteRT's C library, and their advice.
-
-Events led back to the file's operators. Operators timed by cutting the file, where the library has no profiler.
-"""
+"""Profiles of real files, the operators that events belong to, and operators timed by cutting the file."""
 
 import json
 from dataclasses import replace
