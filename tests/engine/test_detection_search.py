@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from filelock import FileLock
 from PIL import Image, ImageDraw
 
 from advisor.api import doctor
@@ -26,12 +25,14 @@ from advisor.tasks.judge import HELD_OUT, VALIDATED
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import DETECTIONS, OPERATOR
-from tests.builders import present
+from tests.builders import interval, present
 from tests.datasets.boxes.writers import Photo, write_voc
 from tests.documents import problems
 from tests.engine.history.test_reevaluate import edited
 from tests.engine.history.with_search import reevaluate
+from tests.makers.once import make_once
 from tests.makers.searches import SMALLEST, Searched, searched_once
+from tests.run_folders import lines
 
 pytestmark = pytest.mark.slow
 
@@ -40,7 +41,7 @@ SIZE = (160, 120)
 FORMS = ("float32", "int8")
 
 
-def write_rectangles(root: Path, count: int) -> Path:
+def write_rectangles(root: Path, count: int) -> None:
     """Write images with a rectangle of each colour, and their boxes as Pascal VOC."""
     draw = np.random.default_rng(0)
     made = []
@@ -59,16 +60,12 @@ def write_rectangles(root: Path, count: int) -> Path:
         for name, *edges in photo.objects:
             ImageDraw.Draw(image).rectangle(edges, fill=COLOURS[name])
         image.save(path, quality=95)
-    return root
 
 
 @pytest.fixture(scope="session")
 def searched(shared_folder: Path, warm_cache: Path) -> Searched:
     """``advisor search --task object-detection`` on two forms of the smallest card, of which the head is trained."""
-    data = shared_folder / "rectangles"
-    with FileLock(shared_folder / "rectangles.lock"):
-        if not data.is_dir():
-            write_rectangles(data, 40)
+    data = make_once(shared_folder / "rectangles", lambda folder: write_rectangles(folder, 40))
     options = ("--task", DETECTION.name, "--data", str(data), "--candidates", SMALLEST, "--budget", "1s")
     few = ("--compressions", ",".join(FORMS), "--threads", "1", "--training", "head")
     return searched_once(shared_folder / "with-boxes", warm_cache, *options, *few)
@@ -83,11 +80,20 @@ def by_form(searched: Searched) -> Mapping[str, Evaluation]:
 def test_it_ends_with_a_pick_and_names_the_precision(searched: Searched) -> None:
     assert searched.code == 0, searched.err
     assert "Pick: " in searched.out
-    assert "mAP@0.5" in searched.out
-    assert "top-1" not in searched.out
+    said = render_markdown(load_view(searched.run))
+    assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
+    assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
+    for text in (searched.out, said):
+        assert "top-1" not in text.lower()
 
 
-def test_every_form_is_trained_scored_and_timed(by_form: Mapping[str, Evaluation]) -> None:
+def test_the_run_is_whole_and_described_entry_by_entry(searched: Searched) -> None:
+    assert [check.found for check in doctor(searched.run.path)] == ["every line, file and figure is as it was written"]
+    assert [found for line in lines(searched.run) for found in problems("evaluation", json.loads(line))] == []
+
+
+def test_every_form_is_trained_scored_and_timed(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
+    validation = searched.run.read_json("split.json")["validation"]
     assert set(by_form) == set(FORMS)
     for evaluation in by_form.values():
         assert evaluation.status is Status.OK, evaluation.reason
@@ -95,82 +101,41 @@ def test_every_form_is_trained_scored_and_timed(by_form: Mapping[str, Evaluation
         assert evaluation.card_facts.input_size == DETECTION.side
         assert (evaluation.head, evaluation.new_conditions) == (None, None)
         assert len(evaluation.capture.by_condition) == len(STAYING)
-
-
-def test_the_accuracy_is_the_precision_on_the_validation_part_in_percent(
-    searched: Searched, by_form: Mapping[str, Evaluation]
-) -> None:
-    split = searched.run.read_json("split.json")
-    for evaluation in by_form.values():
-        found, drop = evaluation.accuracy, evaluation.drop
-        assert found is not None
-        assert drop is not None
-        assert (found.unit, found.source, found.n) == ("%", f"mAP@0.5 {VALIDATED}", len(split["validation"]))
-        assert found.low is not None
-        assert found.high is not None
-        assert 0 <= found.low <= found.value <= found.high <= 100
-        assert found.value > 1, "coloured rectangles are learnt in part even in two steps an epoch"
+        precision = present(evaluation.accuracy)
+        assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {VALIDATED}", len(validation))
+        low, value, high = interval(precision)
+        assert 0 <= low <= value <= high <= 100
+        assert value > 1, "coloured rectangles are learnt in part even in two steps an epoch"
         assert set(evaluation.answers.per_class_recall) == set(COLOURS)
-        assert drop.unit == "points"
-    floats = present(by_form["float32"].drop)
-    assert floats.value == 0
-
-
-def test_its_evaluations_are_described_entry_by_entry(searched: Searched) -> None:
-    lines = searched.run.evaluations_file.read_text().splitlines()
-    assert [found for line in lines for found in problems("evaluation", json.loads(line))] == []
-
-
-def test_the_share_of_each_validation_image_is_kept(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
-    count = len(searched.run.read_json("split.json")["validation"])
-    for evaluation in by_form.values():
+        assert present(evaluation.drop).unit == "points"
         shares = np.load(searched.run.path / evaluation.answers.file)
-        assert (shares.dtype, shares.shape) == (np.float32, (count,))
-        assert 100 * shares.mean() == pytest.approx(present(evaluation.accuracy).value, abs=1e-3)
-
-
-def test_the_kept_shares_give_the_precision_again(searched: Searched) -> None:
-    assert [check.found for check in doctor(searched.run.path)] == ["every line, file and figure is as it was written"]
+        assert (shares.dtype, shares.shape) == (np.float32, (len(validation),))
+        assert 100 * shares.mean() == pytest.approx(value, abs=1e-3)
+    assert present(by_form["float32"].drop).value == 0
+    assert present(by_form["int8"].size).value < 0.5 * present(by_form["float32"].size).value
 
 
 def test_every_artefact_is_a_detector_with_labels(searched: Searched, by_form: Mapping[str, Evaluation]) -> None:
     for evaluation in by_form.values():
         data = (searched.run.path / evaluation.artefact).read_bytes()
-        model, metadata = read(data), read_metadata(data)
+        model, metadata = read(data), present(read_metadata(data))
         assert len(model.outputs) == len(DETECTIONS) == 4
         assert model.inputs[0].shape == (1, 320, 320, 3)
         assert model.operators[-1].name == f"CUSTOM:{OPERATOR}"
-        assert metadata is not None
         assert metadata.labels == ("blue", "red")
         assert metadata.description.startswith(f"Object detector {SMALLEST}, retrained (head) on ")
 
 
-def test_int8_is_smaller_than_float(by_form: Mapping[str, Evaluation]) -> None:
-    floats, whole = by_form["float32"].size, by_form["int8"].size
-    assert floats is not None
-    assert whole is not None
-    assert whole.value < 0.5 * floats.value
-
-
-def test_the_pick_has_its_precision_on_the_hold_out(searched: Searched) -> None:
-    pick = present(load_run(searched.run.path).decision.pick)
-    found, by_class = pick.holdout_accuracy, pick.holdout_answers
-    assert found is not None
-    assert (found.unit, found.source) == ("%", f"mAP@0.5 {HELD_OUT}")
-    assert found.n == len(searched.run.read_json("split.json")["holdout"])
-    assert by_class is not None
-    assert set(by_class.per_class_recall) == set(COLOURS)
-
-
-def test_the_pick_has_its_boxes_on_the_hold_out_at_the_threshold_of_validation(searched: Searched) -> None:
-    pick, split = load_run(searched.run.path).decision.pick, searched.run.read_json("split.json")
-    assert pick is not None
-    chosen, judged = pick.answers.boxes, present(pick.holdout_answers).boxes
-    assert chosen is not None
-    assert judged is not None
+def test_the_pick_has_its_precision_and_boxes_on_the_hold_out_at_the_threshold_of_validation(
+    searched: Searched,
+) -> None:
+    pick, held = present(load_run(searched.run.path).decision.pick), searched.run.read_json("split.json")["holdout"]
+    precision, answers = present(pick.holdout_accuracy), present(pick.holdout_answers)
+    assert (precision.unit, precision.source, precision.n) == ("%", f"mAP@0.5 {HELD_OUT}", len(held))
+    assert set(answers.per_class_recall) == set(COLOURS)
+    chosen, judged = present(pick.answers.boxes), present(answers.boxes)
     assert 0 < chosen.threshold == judged.threshold < 1
     assert 0 <= judged.coco <= 1
-    held = split["holdout"]
     assert {name: boxes.true for name, boxes in judged.by_class.items()} == dict.fromkeys(COLOURS, len(held))
     assert {(image.path, image.sha256) for image in judged.worst} <= {(row["path"], row["sha256"]) for row in held}
     assert len(judged.worst) == min(len(held), 10)
@@ -178,23 +143,11 @@ def test_the_pick_has_its_boxes_on_the_hold_out_at_the_threshold_of_validation(s
 
 
 def test_the_report_shows_the_images_with_the_most_errors(searched: Searched) -> None:
-    page = (searched.run.path / "report.html").read_text()
-    split = searched.run.read_json("split.json")
-    assert page.count("<figcaption>F1 ") == page.count("data:image/jpeg;base64,") == min(len(split["holdout"]), 10)
+    page, dataset = (searched.run.path / "report.html").read_text(), searched.run.read_json("dataset.json")
+    assert page.count("<figcaption>F1 ") == page.count("data:image/jpeg;base64,") == min(dataset["holdout"], 10)
     assert "gone, or has changed" not in page
-
-
-def test_the_boxes_of_each_class_are_counted(searched: Searched) -> None:
-    dataset = searched.run.read_json("dataset.json")
     assert dataset["boxes_per_class"] == {"blue": 40, "red": 40}
     assert dataset["train"] + dataset["validation"] + dataset["holdout"] == 40
-
-
-def test_the_report_names_the_precision_and_counts_the_boxes(searched: Searched) -> None:
-    said = render_markdown(load_view(searched.run))
-    assert f"| {markdown('mAP@0.5')} on the hold-out |" in said
-    assert "Images: 40, 80 boxes in 2 classes (blue, red)" in said
-    assert "top-1" not in said.lower()
 
 
 def test_with_another_runtime_finalists_are_judged_again_as_detectors(

@@ -11,13 +11,10 @@ import pytest
 
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
-from tests.engine.test_interruptions import ONE, OPTIONS, started
+from tests.engine.test_interruptions import OPTIONS, started
 from tests.makers.searches import search
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
-
-ENTRIES = ("latest", "latest/request.yaml", "latest/study.journal", "latest/manifest.json", "latest/report.html")
-"""What a search writes one after the other in its first seconds."""
 
 BETWEEN_S = 0.2
 
@@ -69,15 +66,6 @@ def goes_on(cache: Path, out: Path, err: str, count: int) -> None:
         return
     assert resumed.returncode == 0, resumed.stderr
     assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * count
-
-
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_two_interrupts_leave_a_run_that_goes_on(compressed: Path, tmp_path: Path, entry: str) -> None:
-    out = tmp_path / "runs"
-    process = started(compressed, out, *ONE)
-    err = ended(process, (out / entry).exists, interrupt_twice)
-    assert process.returncode in (0, 130, -signal.SIGINT), err
-    goes_on(compressed, out, err, 1)
 
 
 @pytest.mark.parametrize("end", ENDS)
