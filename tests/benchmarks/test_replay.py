@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import optuna
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
@@ -139,22 +138,3 @@ def test_new_rows_replace_those_of_the_same_card_and_rung_only(kept: Path) -> No
 def test_a_certain_point_gains_its_own_volume() -> None:
     found = improvement(np.array([[2.0, 3.0]]), np.zeros((1, 2)), np.zeros((1, 2)), np.full((1, 2), np.inf))
     assert found == pytest.approx([6.0])
-
-
-def test_it_suggests_nothing_but_what_is_listed() -> None:
-    pytest.importorskip("torch", reason="Optuna's Gaussian process needs PyTorch")
-    from benchmarks.listed_gp import ListedGP
-
-    space = {"place": optuna.distributions.CategoricalDistribution(range(40))}
-    left = set(range(40))
-    study = optuna.create_study(directions=["minimize"] * 2)
-    study.sampler = ListedGP(lambda: [{"place": place} for place in sorted(left)], seed=0)
-    first = [study.ask(space) for _ in range(10)]
-    for trial in first:
-        left.discard(trial.params["place"])
-        study.tell(trial, [trial.params["place"], -trial.params["place"]])
-    for _ in range(5):
-        trial = study.ask(space)
-        assert trial.params["place"] in left
-        left.remove(trial.params["place"])
-        study.tell(trial, [trial.params["place"], -trial.params["place"]])

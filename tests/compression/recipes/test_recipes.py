@@ -18,7 +18,7 @@ from advisor.compression.recipes.mixed import (
     comparison_for,
     float_work,
 )
-from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
+from advisor.core.errors import StageError, UnsupportedRecipe
 from advisor.tflite.macs import count
 from advisor.tflite.model import read
 from advisor.tflite.quantization import quantize
@@ -145,11 +145,6 @@ def test_calibration_images_must_fit(float_model: bytes, shape: tuple[int, ...],
 def test_a_recipe_that_learns_is_skipped_without_images(float_model: bytes, photographs: np.ndarray, name: str) -> None:
     with pytest.raises(UnsupportedRecipe, match=f"{name} needs labelled images"):
         recipe(name).apply(float_model, photographs)
-
-
-def test_an_unknown_recipe_names_the_nearest() -> None:
-    with pytest.raises(UsageError, match="did you mean 'float16'"):
-        recipe("flaot16")
 
 
 def test_nothing_is_printed(float_model: bytes, photographs: np.ndarray, capfd: pytest.CaptureFixture[str]) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from ai_edge_litert import schema_py_generated as schema
 
 from advisor.compression.user_model.values import Detectors
 from advisor.core.errors import UsageError
@@ -16,7 +15,6 @@ from advisor.tasks import DETECTION
 from advisor.tflite.metadata import read_metadata
 from advisor.tflite.model import read
 from advisor.tflite.postprocess import OPERATOR
-from advisor.tflite.rewrite import pack, unpack
 from tests.compression.user_model.questions import Asked
 from tests.detectors import COLOURS, detector_file, raw_detector, write_cells
 from tests.tflite.graphs import edited, repeat_last_operator
@@ -158,18 +156,6 @@ def test_a_detector_without_metadata_needs_its_normalisation_and_classes_by_numb
     two = write_cells(tmp_path / "two", names=("red", "red", "blue"))
     with pytest.raises(UsageError, match=r"2 class.*the model has 3 classes .and no labels"):
         asked(path, data=two, mean=(127.5,), std=(127.5,), force=True)
-
-
-def test_a_detector_that_takes_uint8_is_refused(tmp_path: Path, asked: Asked) -> None:
-    path = detector_file(tmp_path / "bytes.tflite")
-    model = unpack(path.read_bytes())
-    image = model.subgraphs[0].tensors[model.subgraphs[0].inputs[0]]
-    image.type = schema.TensorType.UINT8
-    image.quantization = schema.QuantizationParametersT(scale=[1 / 127.5], zeroPoint=[127])
-    path.write_bytes(pack(model))
-    with pytest.raises(UsageError, match=r"bytes.tflite cannot be compressed: .*quantized already") as caught:
-        asked(path, mean=(0.0,), std=(1.0,))
-    assert "float file" in caught.value.hint
 
 
 def test_two_post_processing_operators_are_refused(detector: Path, asked: Asked) -> None:

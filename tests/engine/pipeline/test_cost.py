@@ -16,7 +16,7 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.evaluation_facts import HeadFacts
 from advisor.core.training import FINETUNE_CACHED, FINETUNE_TOP, HEAD, HEAD_SUBSET
-from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, READ_START_S, CostCalibration, detector_s, scoring_s
+from advisor.engine.pipeline.cost import DETECTOR_START_S, MOST, CostCalibration, detector_s
 from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Workload
 from advisor.engine.pipeline.stage import (
@@ -50,14 +50,6 @@ RECIPES = ("float32", "int8")
 WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 
 
-def test_a_small_network_is_scored_hardly_faster_than_images_are_read() -> None:
-    small, large = (
-        scoring_s(load_catalogue()[name], "float32", 1000) - READ_START_S
-        for name in ("mobilenet_v1_0.25_224", CARD.name)
-    )
-    assert large / small == pytest.approx(4.65 / 1.76, rel=0.02)  # the networks alone: 7.3
-
-
 def test_the_shares_of_all_variants_are_the_cost_of_the_card() -> None:
     model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
     shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
@@ -79,18 +71,6 @@ def test_timings_take_the_machine_alone_whatever_the_cores() -> None:
     one, many = (model.wall_s(stages, cores) for cores in (1, 10_000))
     assert one == pytest.approx(model.total_s(stages))
     assert many == pytest.approx(alone, rel=0.1)
-
-
-def test_what_is_done_costs_nothing() -> None:
-    model = CostModel(WORKLOAD)
-    assert model.wall_s(model.stages(CARD), 2, model.stages(CARD)) == 0
-
-
-def test_a_training_is_shared_by_its_compressions() -> None:
-    model = CostModel(WORKLOAD)
-    tuned = next(stage for stage in model.stages(CARD) if stage.name is StageName.FINETUNE_TOP)
-    converted = next(stage for stage in model.stages(CARD) if stage.name is StageName.CONVERT)
-    assert (model.sharers(tuned), model.sharers(converted)) == (len(RECIPES), 2 * len(RECIPES))
 
 
 def searched(
@@ -257,13 +237,6 @@ def test_seconds_are_added_up_by_card_and_stage_without_what_was_cached() -> Non
     assert durations.by_card(cpu=True) == {"large": {"compress": 3.0}, "small": {"convert": 1.5, "timing": 0.2}}
     assert list(durations.by_card()) == ["large", "small"]
     assert durations.by_stage == {"convert": 3.0, "compress": 6.0, "timing": 0.5}
-
-
-def test_stages_are_told_in_the_order_of_the_work() -> None:
-    durations = Durations()
-    for name in (StageName.TIMING, StageName.CONVERT, StageName.SCORE):
-        durations.note(StageEvent(_stage(name), EventKind.DONE, 1.0))
-    assert list(durations.by_stage) == ["convert", "score", "timing"]
 
 
 GOLDEN = Path(__file__).with_name("cache_keys.json")

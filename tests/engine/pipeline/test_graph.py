@@ -215,15 +215,6 @@ def test_another_size_of_the_input_is_another_detector(tmp_path: Path) -> None:
     assert small != large
 
 
-@pytest.mark.parametrize("form", ["float32", "int8"])
-def test_a_detector_has_no_facts_of_a_head_or_new_conditions_and_is_scored_by_what_it_finds(form: str) -> None:
-    stages = VariantStages(CARD, HEAD, form, BOXED)
-    assert (stages.head, stages.expected) == (None, None)
-    assert stages.compared in stages.scored.after
-    assert stages.scored.read(Path("made")) == Path("made") / DETECTION.functions.answers
-    assert [(stage.name, stage.scope.detail) for stage in stages.judging] == [(StageName.SCORE, Role.HOLDOUT)]
-
-
 def test_only_a_classifier_of_the_users_classes_gets_a_temperature() -> None:
     classifier = VariantStages(CARD, HEAD, "int8", TRAINED)
     adjusted, *others = classifier.ships.after

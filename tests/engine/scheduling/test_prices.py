@@ -120,8 +120,3 @@ def test_the_training_of_a_detector_that_ships_does_not_follow_itself(training: 
     before = prices.finishing_s(step.network, ("float32",))
     prices.finished.add(ships)
     assert 0.0 < before == prices.finishing_s(step.network, ("float32",))
-
-
-def test_more_images_make_every_training_longer() -> None:
-    few = Prices(changed(PLAN, images=200, validation=40), None)
-    assert all(few.seconds((step,)) < PRICES.seconds((step,)) for step in (HEAD, TUNING))

@@ -1,6 +1,5 @@
 """Studies in a journal, in SQLite and in a real PostgreSQL; a database at fault is named before anything is spent."""
 
-import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,7 +19,7 @@ from advisor.store import RunFolder
 from tests.builders import RUNTIME, evaluation
 from tests.engine import postgres
 from tests.engine.plans import planned
-from tests.makers.searches import SMALLEST, Searched, command, environment, search
+from tests.makers.searches import SMALLEST, Searched, search
 from tests.requirements import skip_or_fail
 
 PLAN = planned(load_catalogue().select([SMALLEST]), ("float32", "int8"), (1,), ("head", "finetune_top"), RUNTIME)
@@ -79,27 +78,6 @@ def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
     assert [count for name, count in complete_trials(database).items() if name.startswith(run.name)] == [1]
     assert holds_password(run) == []
     assert postgres.PASSWORD not in done.stdout + done.stderr
-
-
-@pytest.mark.slow
-def test_four_real_searches_at_a_time(database: str, warm_cache: Path, tmp_path: Path) -> None:
-    options = ("--candidates", SMALLEST, "--threads", "1", "--storage", database)
-    searches = [
-        subprocess.Popen(
-            command("--out", str(tmp_path / f"{place}"), *options),
-            env=environment(warm_cache),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for place in range(4)
-    ]
-    assert [(search.communicate(timeout=500)[1], search.returncode)[1] for search in searches] == [0] * 4
-    runs = [RunFolder((tmp_path / f"{place}" / "latest").resolve()) for place in range(4)]
-    assert [len(run.evaluations()) for run in runs] == [5] * 4
-    names = [str(run.read_json("study.json")["study"]) for run in runs]
-    found = complete_trials(database)
-    assert [found[name] for name in names] == [5] * 4
 
 
 @pytest.mark.parametrize(

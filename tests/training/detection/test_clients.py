@@ -10,7 +10,6 @@ from advisor.training.on_maps.kept import Objects, RandomChanges, changed
 
 ANCHORS = anchors_of([(8, 8), (4, 4)])
 FINER = anchors_of([(32, 32), (8, 8)])
-SHARE = st.floats(0.0, 1.0, width=32)
 
 
 @st.composite
@@ -109,13 +108,6 @@ def test_boxes_stay_in_the_image() -> None:
     pixels, objects = square(0, 0, SIDE, SIDE)
     kept = [changed(pixels, objects, NO_COLOURS, np.random.default_rng(seed))[1].boxes for seed in range(50)]
     assert 0.0 <= np.concatenate(kept).min() <= np.concatenate(kept).max() <= 1.0
-
-
-def test_equal_random_numbers_give_equal_changes() -> None:
-    pixels, objects = square(10, 10, 30, 30)
-    first, second = (changed(pixels, objects, RandomChanges(), np.random.default_rng(7)) for _ in range(2))
-    assert np.array_equal(first[0], second[0])
-    assert np.array_equal(first[1].boxes, second[1].boxes)
 
 
 def test_an_image_without_objects_is_changed_too() -> None:

@@ -234,18 +234,6 @@ def test_changed_copies_stand_in_for_a_share_of_the_images(lower: Any, images: B
     assert (mixed != other).any()
 
 
-def test_equal_seeds_keep_equal_maps_and_others_their_own(lower: Any, images: Batches, tmp_path: Path) -> None:
-    every, kept = np.arange(40), []
-    for place, seed in (("first", 3), ("second", 3), ("second", 4)):
-        (tmp_path / place).mkdir(exist_ok=True)
-        kept.append(MapBatches(lower, images, replace(CHANGES, copies=1, seed=seed), tmp_path / place))
-    plain = [next(one.epoch(every, 40))[0] for one in kept]
-    mixed = [next(one.epoch(every, 40, 1.0))[0] for one in kept]
-    np.testing.assert_array_equal(plain[0], plain[2])
-    np.testing.assert_array_equal(mixed[0], mixed[1])
-    assert (mixed[0] != mixed[2]).any()
-
-
 def test_a_capture_condition_changes_the_copies_alone(lower: Any, images: Batches, tmp_path: Path) -> None:
     every = np.arange(40)
     kept = [MapBatches(lower, images, replace(CHANGES, copies=1, capture=share), tmp_path) for share in (0.0, 1.0)]

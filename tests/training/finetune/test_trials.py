@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from advisor.training.finetune import epochs_done
 from advisor.training.finetune.finetune import STATE, FinetuneProgress, read_progress
 from advisor.training.finetune.hyperparameters import EPOCHS, FINETUNING, LEARNING_RATE, SPACE, Finetuning, Trials
 
@@ -76,17 +75,6 @@ def test_of_equals_the_first_is_best() -> None:
     trials.tell(first, 0.9)
     trials.tell(trials.ask(), 0.9)
     assert trials.best == first
-
-
-def test_every_recipe_has_its_knobs() -> None:
-    assert set(FINETUNING) == {"finetune_cached", "finetune_top", "finetune_all"}
-    assert FINETUNING["finetune_top"].trained < FINETUNING["finetune_all"].trained == 1.0
-
-
-def test_before_the_first_epoch_nothing_is_done(tmp_path: Path) -> None:
-    assert epochs_done(tmp_path, FINETUNE_TOP) is None
-    (tmp_path / "state.json").write_text("{")
-    assert epochs_done(tmp_path, FINETUNE_TOP) is None
 
 
 DONE = FinetuneProgress({"epochs": 5, "augmentation": {"zoom": 0.1}}, ({"loss": 0.5, "seconds": 2.0},), 0, 0.9, 0.8)

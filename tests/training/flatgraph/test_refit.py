@@ -3,7 +3,6 @@ import pytest
 
 from advisor.training.flatgraph import Graph, read_graph
 from advisor.training.flatgraph.retraining import Refitted, refit
-from tests.measurement import small_models
 from tests.measurement.small_models import Builder
 
 pytestmark = pytest.mark.integration
@@ -57,8 +56,3 @@ def test_a_model_that_loses_nothing_stays_as_it_is(graph: Graph) -> None:
     found = dict(refit(graph, list(graph.kernels)[1:-1], 0.0, IMAGES))
     whole = _level(graph, {})
     np.testing.assert_allclose(_features(graph, found, True), whole, atol=0.02 * np.abs(whole).max())
-
-
-def test_kernels_that_are_not_asked_for_are_left_alone() -> None:
-    graph = read_graph(small_models.classifier(SIDE))
-    assert refit(graph, [], 0.5, IMAGES) == {}

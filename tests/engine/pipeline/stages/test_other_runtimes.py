@@ -17,7 +17,7 @@ from advisor.engine.pipeline.stage import EventKind, Scope, Stage, StageAborted,
 from advisor.engine.pipeline.stages import other_runtimes
 from advisor.engine.pipeline.stages.other_runtimes import checked_in, measured_in
 from advisor.integrations import microcontroller as micro
-from advisor.integrations.browser import LITERT, ONNXRUNTIME
+from advisor.integrations.browser import ONNXRUNTIME
 from advisor.isolation import ChildPool
 from advisor.store import cache_root
 from advisor.store.files import sha256_file
@@ -161,19 +161,6 @@ def test_a_browser_measures_with_an_interval(given: Materials, pool: ChildPool, 
     assert found.latency.low is not None
     assert " in Chromium " in found.latency.source
     assert (found.remote.page_bytes or 0) > 9_000_000
-
-
-@pytest.mark.slow
-def test_webgpu_without_a_gpu_gives_no_speed(given: Materials, tmp_path: Path) -> None:
-    chromium()
-    require_runtime(LITERT)
-    stage = measured_in(SCOPE, file(tmp_path, small_models.classifier()), target("chromium", "litert-webgpu"))
-    try:
-        walk(stage, given)
-    except StageAborted as end:
-        assert "WebGPU" in end.reason
-        return
-    pytest.skip("this machine's browser has a GPU")
 
 
 def test_an_arena_is_measured_once(pool: ChildPool, tmp_path: Path) -> None:
