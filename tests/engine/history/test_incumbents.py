@@ -48,6 +48,9 @@ def test_switching_gains_what_the_pick_has_more_and_an_answer_that_is_no_class_i
     assert (found.evaluation, found.picked, found.part) == (own, False, "validation")
     points = present(found.points)
     assert (points.value, points.n, present(points.low) < 25.0) == (25.0, 4, True)
+    (alone,) = incumbents(run, [own], own)
+    assert (alone.picked, alone.points) == (True, None)
+    assert incumbents(run, [pick], pick) == incumbents(run, [own], None) == ()
 
 
 def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
@@ -57,12 +60,6 @@ def test_the_hold_out_counts_where_both_ran_there(run: RunFolder) -> None:
     assert (found.part, found.points and found.points.value) == ("hold-out", 50.0)
     (robust,) = incumbents(run, [own, pick], pick, robust=True)
     assert robust.part == "validation"
-
-
-def test_the_pick_itself_has_no_difference(run: RunFolder) -> None:
-    own = shipped(run, RIGHT)
-    (found,) = incumbents(run, [own], own)
-    assert (found.picked, found.points) == (True, None)
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -75,12 +72,6 @@ def test_the_row_with_the_threads_of_the_pick_is_compared(run: RunFolder, thread
     rows, pick = [on(own, 1), on(own, 4)], on(answered(run, "int8", RIGHT), threads)
     (found,) = incumbents(run, [*rows, pick], pick)
     assert found.evaluation.configuration.target.threads == threads
-
-
-def test_without_a_file_of_the_user_there_is_none(run: RunFolder, tmp_path: Path) -> None:
-    pick = evaluation("a", "int8")
-    assert incumbents(run, [pick], pick) == ()
-    assert incumbents(run, [shipped(run, RIGHT)], None) == ()
 
 
 def _form(card: str, compression: str, drop: float, low: float | None) -> Evaluation:
@@ -126,8 +117,12 @@ def _expected(folder: Path, *rows: Evaluation, each: int = 900) -> ExpectedTunin
     return expected_tuning(load_run(write_run(folder, rows, dataset=dataset).path))
 
 
-def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works(tmp_path: Path) -> None:
-    found = present(_expected(tmp_path, HEAD))
+def test_a_run_of_heads_names_the_gain_the_time_and_a_command_that_works_also_in_the_report(tmp_path: Path) -> None:
+    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
+    found, view = present(expected_tuning(run)), view_of(run)
+    command = found.command(view.folder)
+    assert command in render_markdown(view).replace("\\", "")
+    assert recommendation(view)["fine_tuning"] == {**vars(found), "command": command}
     assert 0 < found.low < found.points < found.high
     assert found.seconds > 0
     options = found.command("runs/one").split()
@@ -156,17 +151,4 @@ def test_a_share_of_the_errors_that_the_head_leaves_is_stated(tmp_path: Path) ->
 )
 def test_nothing_is_said_where_it_was_tried_or_cannot_be(tmp_path: Path, rows: tuple[Evaluation, ...]) -> None:
     assert _expected(tmp_path, *rows) is None
-
-
-def test_nothing_is_stated_of_few_images(tmp_path: Path) -> None:
     assert _expected(tmp_path, HEAD, each=200) is None
-
-
-def test_page_and_document_for_programs_say_it(tmp_path: Path) -> None:
-    run = load_run(write_run(tmp_path, [HEAD], dataset=images({"glass": 900, "paper": 900})).path)
-    view = view_of(run)
-    assert view.tuning is not None
-    assert view.tuning.command(view.folder) in render_markdown(view).replace("\\", "")
-    assert recommendation(view)["fine_tuning"] == {
-        **vars(view.tuning), "command": view.tuning.command(view.folder)
-    }  # fmt: skip

@@ -66,15 +66,12 @@ def test_paths_count_from_the_folder_that_the_run_was_started_in(
 ) -> None:
     (started / "profiles").mkdir()
     (tmp_path / "team.yaml").write_text("not the catalogue of the run")
+    assert load_run(run.path).question.catalog == (Path("team.yaml"),), "in the folder itself, as they were typed"
     monkeypatch.chdir(tmp_path)
     question = load_run(run.path).question
     assert question.catalog == (started / "team.yaml",)
     assert question.profiles == (started / "profiles",)
     assert find_card_changes(load_run(run.path)).remark == ""
-
-
-def test_in_its_own_folder_a_run_keeps_the_paths_as_they_were_typed(run: RunFolder) -> None:
-    assert load_run(run.path).question.catalog == (Path("team.yaml"),)
 
 
 def test_a_changed_catalogue_is_seen_from_another_folder(

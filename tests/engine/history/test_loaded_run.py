@@ -14,7 +14,6 @@ import pytest
 from advisor.catalog.catalogue import load_catalogue
 from advisor.compression.recipes import RECIPES
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import Configuration, Evaluation
 from advisor.downloads.files import WeightsFile
 from advisor.engine.history.loaded_run import load_run, stored_request, unfinished_search
 from advisor.engine.history.manifest import describe_run, same_cards, same_weights, write_images, write_manifest
@@ -57,7 +56,13 @@ def test_a_half_written_run_is_decided_over_what_is_there(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("running", [True, False])
 def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: bool) -> None:
-    run = load_run(write_run(tmp_path, manifest={"configurations": 100}).path)
+    """A configuration on two devices counts once."""
+    on_two_devices = [
+        replace(row, configuration=replace(row.configuration, target=replace(row.configuration.target, device=device)))
+        for row in candidates()
+        for device in ("host", "pixel-8")
+    ]
+    run = load_run(write_run(tmp_path, on_two_devices, manifest={"configurations": 100}).path)
     unfinished = present(unfinished_search(run, running))
     assert (unfinished.evaluated, unfinished.configurations, unfinished.running) == (3, 100, running)
     state = "Search is running" if running else "The search has not ended"
@@ -66,23 +71,11 @@ def test_a_search_without_an_end_says_how_far_it_came(tmp_path: Path, running: b
     assert said.endswith("continue it: advisor search --resume runs/latest")
 
 
-def test_of_several_devices_each_configuration_counts_once(tmp_path: Path) -> None:
-    rows = [replace(row, configuration=on(row, device)) for row in candidates() for device in ("host", "pixel-8")]
-    unfinished = unfinished_search(load_run(write_run(tmp_path, rows, manifest={"configurations": 4}).path), True)
-    assert unfinished is not None
-    assert unfinished.evaluated == 3
-
-
 @pytest.mark.parametrize("manifest", [{"configurations": 100, "stopped": {"why": "interrupt"}}, {}])
 def test_a_search_with_an_end_or_without_a_plan_is_not_called_unfinished(
     tmp_path: Path, manifest: dict[str, object]
 ) -> None:
     assert unfinished_search(load_run(write_run(tmp_path, manifest=manifest).path), False) is None
-
-
-def on(row: Evaluation, device: str) -> Configuration:
-    """Return the configuration of an evaluation on another device."""
-    return replace(row.configuration, target=replace(row.configuration.target, device=device))
 
 
 def test_cards_that_a_run_considered_before_it_was_resumed_stay_in_it(tmp_path: Path) -> None:
@@ -165,12 +158,11 @@ def _edit(run: RunFolder, change: Edit) -> None:
     run.write_json("manifest.json", manifest)
 
 
-def test_an_unchanged_space_is_accepted(run: RunFolder, resolved: Resolved, candidates_of_resume: Candidates) -> None:
+def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_out(
+    run: RunFolder, resolved: Resolved, candidates_of_resume: Candidates
+) -> None:
     assert same_cards(run, resolved) == resolved.cards
     same_weights(run, candidates_of_resume)
-
-
-def test_cards_that_are_new_since_are_left_out(run: RunFolder, resolved: Resolved) -> None:
     more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
     assert same_cards(run, replace(resolved, cards=more)) == resolved.cards
 

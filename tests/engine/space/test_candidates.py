@@ -139,13 +139,6 @@ def test_a_large_set_of_boxes_gets_no_first_look() -> None:
     assert replace(resolve_cards(asked(CLASSIFICATION.name)), images=large).trainings[0] == HEAD_SUBSET
 
 
-def test_the_plan_is_for_the_task() -> None:
-    resolved = replace(resolve_cards(asked(candidates=[CARD])), images=boxed_images())
-    plan = resolved.plan(Candidates(resolved.cards, {CARD: None}, {}))
-    assert (plan.workload.question.task, plan.workload.question.of_task) == (DETECTION.name, DETECTION)
-    assert (plan.images, plan.workload.images[Role.VALIDATION], plan.holdout) == (8, 4, 4)
-
-
 def asked_of_images(task: str = DETECTION.name, **options: Any) -> Question:
     return resolve({"task": task, "data": "boxes", **options}).question
 
@@ -156,24 +149,13 @@ def read(data: Path, task: str = DETECTION.name) -> Images:
     return images
 
 
-def test_boxes_are_read_in_shares_of_their_upright_image(tmp_path: Path) -> None:
-    made = photos(40, "dog", "cat")  # images of 64 by 48 pixels
-    images = read(write_table(tmp_path, made))
-    assert images.boxes is not None
-    assert images.classes == images.boxes.classes == ("cat", "dog")
-    assert set(images.boxes.sizes) == {(64, 48)}
-    by_name = {
-        image.path.stem: objects for image, objects in zip(images.dataset.images, images.boxes.objects, strict=True)
-    }
-    for photo in made:
-        expected = [("cat", "dog").index(name) for name, *_ in photo.objects]
-        assert [label for label, *_ in by_name[photo.name]] == expected
-        for (_, *shares), (_, left, top, right, bottom) in zip(by_name[photo.name], photo.objects, strict=True):
-            assert shares == pytest.approx([top / 48, left / 64, bottom / 48, right / 64])
-
-
 def test_images_with_boxes_are_split_and_each_part_has_its_objects(tmp_path: Path) -> None:
     images = read(write_voc(tmp_path, photos(60, "cat", "dog")))
+    assert images.classes == images.boxes.classes == ("cat", "dog")
+    resolved = replace(resolve_cards(asked(candidates=[CARD])), images=images)
+    plan = resolved.plan(Candidates(resolved.cards, {CARD: None}, {}))
+    assert (plan.workload.question.task, plan.workload.question.of_task) == (DETECTION.name, DETECTION)
+    assert plan.workload.images == images.counts
     parts = [images.part(role) for role in (Role.TRAIN, Role.VALIDATION, Role.HOLDOUT)]
     assert sorted(index for part in parts for index in part.indices) == list(range(60))
     assert all(len(part.objects) == len(part.paths) > 5 for part in parts)

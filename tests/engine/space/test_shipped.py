@@ -70,22 +70,16 @@ def test_a_file_becomes_the_name_of_a_card_in_a_catalogue_that_the_run_keeps(fil
     assert load_catalogue(request.question.catalog)["net"].form == "dynamic_int8"
 
 
-def test_names_alone_change_nothing() -> None:
-    request = resolve({"candidates": [CARD]})
-    assert with_files(request) is request
-
-
-def test_beside_names_only_these_take_part(file: str) -> None:
+def test_beside_names_only_these_take_part_and_alone_it_leaves_the_usual_cards_in_the_search(file: str) -> None:
     resolved = asked(file, CARD)
     assert [card.name for card in resolved.cards] == ["net", CARD]
     assert resolved.cards_to_try == 2
-
-
-def test_a_file_alone_leaves_the_usual_cards_in_the_search(file: str) -> None:
-    resolved = asked(file)
-    assert resolved.cards[0].name == "net"
-    assert {card.name for card in resolve_cards(resolve({})).cards} < {card.name for card in resolved.cards}
-    assert resolved.cards_to_try == 1 + resolved.question.of_task.cards
+    alone = asked(file)
+    assert alone.cards[0].name == "net"
+    assert {card.name for card in resolve_cards(resolve({})).cards} < {card.name for card in alone.cards}
+    assert alone.cards_to_try == 1 + alone.question.of_task.cards
+    names = resolve({"candidates": [CARD]})
+    assert with_files(names) is names
 
 
 def test_it_has_one_configuration_a_thread_count_in_its_own_form(file: str) -> None:

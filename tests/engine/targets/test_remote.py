@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 import threading
 import time
@@ -29,7 +28,7 @@ from advisor.engine.targets.multi_device import measured_over_connection
 from advisor.engine.targets.target_devices import TargetDevice
 from tests.builders import evaluation
 from tests.devices.test_adb import PRINTED, TOOL
-from tests.makers.phones import Phone, SshServer, client_of, put_first
+from tests.makers.phones import Phone
 from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.processes import PATIENCE_S
@@ -104,13 +103,6 @@ def test_what_answers_rubbish_or_grows_hot_is_a_failed_row(
     assert "30.0 ms" in found.reason
 
 
-def test_a_phone_that_vanishes_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
-    phone.daemon.vanish_on = "--graph="
-    found = measured_over_connection(predicted(), over_adb, model)
-    assert (found.status, found.stage) == (Status.FAILED, StageName.TIMING)
-    assert f"adb {phone.serial} disconnected" in found.reason
-
-
 def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Phone, model: Path) -> None:
     tmp = phone.root / "data" / "local" / "tmp"
     tmp.rmdir()
@@ -118,30 +110,6 @@ def test_a_phone_without_room_is_a_failed_row(over_adb: TargetDevice, phone: Pho
     found = measured_over_connection(predicted(), over_adb, model)
     assert found.status is Status.FAILED
     assert "make a folder" in found.reason
-
-
-def test_a_changed_host_key_is_a_failed_row_that_says_so(
-    ssh_server: SshServer, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "other")], check=True)
-    known = tmp_path / "known_hosts"
-    known.write_text(f"[127.0.0.1]:{ssh_server.port} {' '.join((tmp_path / 'other.pub').read_text().split()[:2])}\n")
-    config = tmp_path / "config"
-    config.write_text(ssh_server.config.read_text().replace(str(ssh_server.folder / "known_hosts"), str(known)))
-    put_first(client_of(config), monkeypatch)
-    found = measured_over_connection(
-        predicted(), place_of(ConnectionSettings(ssh="device", python=sys.executable)), model
-    )
-    assert found.status is Status.FAILED
-    assert "the host key has changed" in found.reason
-
-
-def test_hostile_options_of_a_profile_reach_no_shell(own_ssh: None, model: Path, tmp_path: Path) -> None:
-    trap = tmp_path / "trap"
-    hostile = ConnectionSettings(ssh="device", python=f"python3; touch {trap}; $(touch {trap})")
-    found = measured_over_connection(predicted(), place_of(hostile), model)
-    assert found.status is Status.FAILED
-    assert not trap.exists()
 
 
 def write_profile(folder: Path, name: str, of: str, **changes: object) -> None:
@@ -212,7 +180,7 @@ def test_a_search_over_three_devices_goes_on_where_one_vanishes(
     assert (one.status, one.latency.value, one.latency.provenance) == (Status.OK, 11.85, Provenance.MEASURED)
     assert one.remote.delegated == (60, 66)
     assert (other.status, other.stage) == (Status.FAILED, StageName.TIMING)
-    assert second_phone.serial in other.reason
+    assert f"adb {second_phone.serial} disconnected" in other.reason
     assert any(text.startswith("taskset 1 ") and "--use_gpu=true" in text for text in phone.daemon.commands)
     assert (board.status, board.latency.provenance) == (Status.OK, Provenance.MEASURED), board.reason
     assert "ai-edge-litert" in board.latency.source
