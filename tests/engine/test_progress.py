@@ -71,12 +71,6 @@ def test_the_time_limit_is_shown_where_it_ends_before_the_work(
     assert ("--time-limit" in said) == (limit_s == 2)
 
 
-def test_a_failure_is_told_at_once(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
-    bar.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
-    assert "crashed with SIGSEGV" in capsys.readouterr().err
-
-
 def test_a_log_has_the_first_line_and_then_one_every_half_minute(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,22 +104,6 @@ def test_the_answer_so_far_is_told_when_it_changes(
     assert said.count("so far: one") == said.count("so far: two") == 1
 
 
-def test_time_passes_in_a_log_although_no_stage_starts_or_ends(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("advisor.engine.progress.EVERY_S", 0.01)
-    monkeypatch.setattr("advisor.engine.progress.TICK_S", 0.01)
-    with Progress(Lines()) as progress:
-        progress.say("fetching weights of a card")
-        said: list[str] = []
-
-        def told_again() -> bool:
-            said.append(capsys.readouterr().err)
-            return "".join(said).count("fetching weights") >= 3
-
-        until(told_again)
-
-
 def test_it_is_quiet_where_nobody_watches(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     with Progress(answer=lambda _run: "so far: one") as progress:
         progress.start(PLAN, done=())
@@ -152,33 +130,24 @@ def test_the_run_keeps_what_the_terminal_shows_until_the_end(
     assert not list(tmp_path.iterdir())
 
 
-def test_time_passes_in_the_run_although_nobody_watches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("KEPT_S", "TICK_S"):
+def test_time_passes_in_a_log_and_in_the_run_although_no_stage_starts_or_ends(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("EVERY_S", "KEPT_S", "TICK_S"):
         monkeypatch.setattr(f"advisor.engine.progress.{name}", 0.01)
     run = RunFolder(tmp_path)
     with Progress() as progress, progress.kept_in(run):
         progress._saying = "deciding"  # no event shows it
         until(lambda: read_standing(run) == Standing("deciding"))
+    said: list[str] = []
 
+    def told_again() -> bool:
+        said.append(capsys.readouterr().err)
+        return "".join(said).count("fetching weights") >= 3
 
-def test_a_stage_that_another_search_is_at_says_for_whom_it_waits(
-    bar: Progress, capsys: pytest.CaptureFixture[str]
-) -> None:
-    stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
-    bar.stage(StageEvent(stage, EventKind.STARTED))
-    bar.stage(StageEvent(stage, EventKind.WAITING, waits_for="the same work in another search, process 4711"))
-    said = capsys.readouterr().err
-    assert f"fine-tuning {CARD} (waits for the same work in another search, process 4711)" in said
-
-
-def test_a_stage_that_failed_is_not_shown_as_running(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
-    for kind in (EventKind.STARTED, EventKind.ENDED):
-        capsys.readouterr()
-        bar.stage(StageEvent(STAGES[0], kind))
-    said = capsys.readouterr().err
-    assert "left: choosing what comes next" in said
-    assert "converting" not in said
+    with Progress(Lines()) as progress:
+        progress.say("fetching weights of a card")
+        until(told_again)
 
 
 def test_a_busy_machine_is_named_while_it_is_busy(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
@@ -189,32 +158,45 @@ def test_a_busy_machine_is_named_while_it_is_busy(bar: Progress, capsys: pytest.
     assert "busy" not in capsys.readouterr().err
 
 
-def test_epochs_count_as_a_share_of_a_long_stage(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
+CLIMB = planned(
+    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
+    "ai-edge-litert==2.3.0", images=2000, validation=400,
+)  # fmt: skip
+
+
+TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
+
+
+def test_a_running_stage_shows_its_epochs_and_for_whom_it_waits_until_it_ends(
+    bar: Progress, capsys: pytest.CaptureFixture[str]
+) -> None:
     bar.start(CLIMB, done=())
-    stage = next(each for each in CLIMB.costs.stages(TUNED_CARD) if each.name is StageName.FINETUNE_TOP)
+    stages = CLIMB.costs.stages(CLIMB.cards_by_name[CARD])
+    stage = next(each for each in stages if each.name is StageName.FINETUNE_TOP)
     bar.stage(StageEvent(stage, EventKind.STARTED))
     bar.stage(StageEvent(stage, EventKind.EPOCH, epochs=(9, 18)))
     said = capsys.readouterr().err
     assert f"fine-tuning {CARD} (epoch 9 of 18)" in said
     half = 50 * CLIMB.costs.seconds(stage) / sum(CLIMB.costs.total_s(CLIMB.costs.stages(card)) for card in CLIMB.cards)
     assert f"{half:3.0f}% |" in said
-
-
-CLIMB = planned(
-    load_catalogue().select([CARD, "mobilenet_v1_0.25_224"]), ("float32", "int8"), (1, 2), ("head", "finetune_top"),
-    "ai-edge-litert==2.3.0", images=2000, validation=400,
-)  # fmt: skip
-TUNED = [each for each in CLIMB.configurations() if each.training == "finetune_top" and each.card == CARD]
-
-
-TUNED_CARD = load_catalogue()[CARD]
+    bar.stage(StageEvent(stage, EventKind.WAITING, waits_for="the same work in another search, process 4711"))
+    waits = f"fine-tuning {CARD} (waits for the same work in another search, process 4711)"
+    assert waits in capsys.readouterr().err
+    bar.stage(StageEvent(stage, EventKind.ENDED))
+    said = capsys.readouterr().err
+    assert "left: choosing what comes next" in said
+    assert "fine-tuning" not in said
+    with bar.doing("measuring int8 of net on chromium"):
+        assert "left: measuring int8 of net on chromium" in capsys.readouterr().err
+    bar.evaluated(replace(Evaluation(configuration(), Status.FAILED), reason="crashed with SIGSEGV"))
+    assert "crashed with SIGSEGV" in capsys.readouterr().err
 
 
 def left(shown: str) -> str:
     return shown.rpartition("about ")[2].partition(" left")[0]
 
 
-def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
+def test_what_is_skipped_or_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("advisor.engine.progress.time", SimpleNamespace(monotonic=lambda: 0.0))
@@ -224,26 +206,11 @@ def test_what_is_deferred_is_not_waited_for_and_counts_again_when_it_comes_back(
         progress.deferred(away)
         progress.say("")
         seen.append(left(capsys.readouterr().err))
-    progress.close()
     assert seen[0] == seen[2] != seen[1]
-
-
-def test_what_was_skipped_is_not_waited_for(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(CLIMB, done=())
-    bar.say("")
-    before = left(capsys.readouterr().err)
     for each in TUNED:
-        bar.evaluated(Evaluation(each, Status.SKIPPED))
-    assert left(capsys.readouterr().err) != before
-
-
-def test_work_that_is_no_stage_is_shown_while_it_lasts(bar: Progress, capsys: pytest.CaptureFixture[str]) -> None:
-    bar.start(PLAN, done=())
-    with bar.doing("measuring int8 of net on chromium"):
-        during = capsys.readouterr().err
-    bar.say("")
-    assert "left: measuring int8 of net on chromium" in during
-    assert "left: choosing what comes next" in capsys.readouterr().err
+        progress.evaluated(Evaluation(each, Status.SKIPPED))
+    progress.close()
+    assert left(capsys.readouterr().err) != seen[0]
 
 
 @pytest.mark.parametrize(

@@ -111,15 +111,12 @@ def _child(parent: RunFolder, device: str = "galaxy-s24", **more: object) -> Run
     return write_child(run, read_origin(parent.path), child)
 
 
-def test_a_search_is_its_own_root(parent: RunFolder) -> None:
-    name = parent.path.name
-    assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")
-
-
 def test_a_child_names_its_parent_and_its_root_and_shares_the_files_of_its_evaluations_alone(
     parent: RunFolder,
 ) -> None:
     child = _child(parent, answers={"answers/best.npy": [0, 1]})
+    name, asked = parent.path.name, load_run(parent.path).question
+    assert read_origin(parent.path) == Origin(parent.path, "", name, "host", "", "2026-01-01T00:00:00+00:00")
     grandchild = _child(child)
     origin = read_origin(grandchild.path)
     assert (origin.parent, origin.root) == (child.path.name, parent.path.name)
@@ -131,6 +128,9 @@ def test_a_child_names_its_parent_and_its_root_and_shares_the_files_of_its_evalu
     assert len(names) == 2
     assert not any(left_out.configuration.card in name for name in names)
     assert (child.path / "answers" / "best.npy").is_file()
+    assert load_run(child.path).question.devices == ("galaxy-s24",)
+    assert load_run(child.path).question.limits == asked.limits
+    assert load_run(_child(parent, "host").path).question == asked
 
 
 def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> None:
@@ -145,28 +145,12 @@ def test_a_child_keeps_the_files_beside_the_judged_one(parent: RunFolder) -> Non
     assert next(each.on_all for each in child.evaluations() if each.on_all) == made
 
 
-def test_a_child_asks_the_parent_s_question_of_its_device(parent: RunFolder) -> None:
-    asked, now = load_run(parent.path).question, load_run(_child(parent).path).question
-    assert now.devices == ("galaxy-s24",)
-    assert now.limits == asked.limits
-    assert load_run(_child(parent, "host").path).question == asked
-
-
-def test_origins_come_oldest_first_and_incomplete_runs_are_left_out(parent: RunFolder) -> None:
-    child = _child(parent)
-    killed = _child(parent)
+def test_the_latest_descendant_for_a_device_is_the_last_whole_one_of_the_same_root(parent: RunFolder) -> None:
+    first, last, killed = (_child(parent) for _ in range(3))
     (killed.path / "request.yaml").unlink()
-    origins = read_origins(parent.path.parent)
-    assert [origin.path.name for origin in origins] == [parent.path.name, child.path.name]
-
-
-def test_the_latest_descendant_for_a_device_is_the_last_of_the_same_root(parent: RunFolder) -> None:
-    _child(parent)
-    last = _child(parent)
     known = read_origins(parent.path.parent)
-    found = latest_descendant(parent.path.name, "galaxy-s24", known)
-    assert found is not None
-    assert found.path.name == last.path.name
+    assert [origin.path.name for origin in known] == [run.path.name for run in (parent, first, last)]
+    assert present(latest_descendant(parent.path.name, "galaxy-s24", known)).path.name == last.path.name
     assert latest_descendant(parent.path.name, "host", known) == known[0]
     assert latest_descendant("another", "host", known) is None
 

@@ -43,10 +43,15 @@ def run(tmp_path: Path, devices: Path) -> RunFolder:
     return write_run(tmp_path / "runs", found, request=request, manifest=manifest)
 
 
-def test_nothing_is_predicted_again_where_nothing_changed(run: RunFolder) -> None:
-    (found,) = reevaluate(run.path, Devices())
-    assert found.causes == ()
-    assert found.run is None
+def test_nothing_is_predicted_again_where_nothing_changed_and_nothing_timed_for_another_device_alone(
+    run: RunFolder, devices: Path, tmp_path: Path
+) -> None:
+    request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
+    there = on_device(load_run(run.path).evaluations, KIOSK)
+    other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
+    for same in (run, other):
+        (found,) = reevaluate(same.path, Devices())
+        assert (found.causes, found.run) == ((), None)
 
 
 def test_a_device_that_changed_is_predicted_again_and_the_rest_stays(run: RunFolder, devices: Path) -> None:
@@ -73,14 +78,6 @@ def test_a_device_that_was_added_among_the_own_is_picked_up(run: RunFolder, devi
     add_profile(tmp_path / "new" / "our-tablet.yaml")
     found = reevaluate(run.path, Devices.chosen([], []))
     assert [result.causes for result in found] == [(), ("the device our-tablet was added",)]
-
-
-def test_a_run_for_another_device_alone_is_never_timed_here(tmp_path: Path, devices: Path, run: RunFolder) -> None:
-    request = {"budget": "150ms", "device": KIOSK, "profiles": [str(devices)]}
-    there = on_device(load_run(run.path).evaluations, KIOSK)
-    other = write_run(tmp_path / "others", there, request=request, manifest={"versions": {"ai-edge-litert": "1.0.0"}})
-    (found,) = reevaluate(other.path, Devices())
-    assert found.causes == ()
 
 
 class Reported:

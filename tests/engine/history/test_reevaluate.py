@@ -100,16 +100,13 @@ def test_what_changed_once_is_answered_once(run: RunFolder) -> None:
     assert len(list(run.path.parent.glob("2*"))) == 2
 
 
-def test_a_device_added_to_the_team_s_folder_is_picked_up(run: RunFolder, tmp_path: Path) -> None:
+def test_a_device_that_was_added_to_the_team_s_folder_or_changed_there_is_answered_anew(
+    run: RunFolder, tmp_path: Path
+) -> None:
     folder = own_profile(tmp_path / "devices")
-    found = answered(reevaluate(run.path, Devices.chosen([], [folder])), "our-kiosk")
-    assert found.causes == ("the device our-kiosk was added",)
-    assert found.changed
-
-
-def test_a_device_whose_profile_changed_is_answered_anew(run: RunFolder, tmp_path: Path) -> None:
-    folder = own_profile(tmp_path / "devices")
-    assert list(reevaluate_all(run.path.parent, Devices.chosen([], [folder])))
+    added = list(reevaluate_all(run.path.parent, Devices.chosen([], [folder])))
+    assert answered(added, "our-kiosk").causes == ("the device our-kiosk was added",)
+    assert answered(added, "our-kiosk").changed
     own_profile(tmp_path / "devices", clock=1800)
     found = [r for r in reevaluate_all(run.path.parent, Devices.chosen([], [folder]), since_last=True) if r.run]
     assert [result.causes for result in found] == [("the device our-kiosk was changed",)]
