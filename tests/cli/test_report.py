@@ -95,6 +95,7 @@ def test_report_files_are_replaced_only_by_force_and_a_run_s_own_never(advisor: 
         ("report runs/latest --max-drop 1pt", "--data is not given"),
         ("compare nowhere runs/latest", "'nowhere' is not a run folder"),
         ("compare runs/latest runs/latest --format jsn", "did you mean 'json'"),
+        ("doctor nowhere", "'nowhere' is not a run folder"),
         ("reevaluate", "name one run, or --all"),
         ("reevaluate runs/latest --all", "name one run, or --all"),
         ("reevaluate nowhere", "'nowhere' is not a run folder"),

@@ -16,7 +16,7 @@ from tests.run_folders import aged, images, with_artefact, write_run
 
 pytestmark = pytest.mark.integration
 
-SAMPLE = [*CHANGES][::6]
+SAMPLE = [*CHANGES][::8]
 UNDETECTED = {
     "timed today", "licence made free", "images of the request", "host of the manifest", "reason of the end",
     "report with another figure", "half of the rows gone", "every second row gone", "last row gone", "drop made 0",
@@ -58,6 +58,7 @@ def test_nothing_is_said_of_a_run_in_which_nothing_was_changed(finished: Path, t
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)
 def test_every_change_is_detected_and_most_of_them_too_if_all_hashes_are_computed_again(
     finished: Path, tmp_path: Path
 ) -> None:
@@ -68,24 +69,18 @@ def test_every_change_is_detected_and_most_of_them_too_if_all_hashes_are_compute
     assert {kind for kind, word in relinked.items() if word == BELIEVED} <= UNDETECTED
 
 
-def test_a_report_names_a_changed_row_and_leaves_it_out(advisor: Advisor, changed: Path) -> None:
+def test_a_report_names_a_changed_row_leaves_it_out_and_does_not_make_it_true(advisor: Advisor, changed: Path) -> None:
     said = ended(advisor("report", str(changed), "--json"))
-    assert LINE in said.err
     assert [LINE in remark for remark in said.document["remarks"]] == [True]
     assert said.document["pick"]["key"].startswith("fast/")
     for file in ("report.html", "report.md"):
         assert "has changed since it was written: left out" in (changed / file).read_text(encoding="utf-8")
-
-
-def test_a_report_does_not_make_a_changed_row_true(advisor: Advisor, changed: Path) -> None:
-    for _ in range(2):
-        assert LINE in ended(advisor("report", str(changed))).err
+    assert LINE in ended(advisor("report", str(changed))).err
 
 
 def test_a_report_keeps_a_whole_run_whole(advisor: Advisor, run: Path) -> None:
     for _ in range(2):
         assert "warning" not in ended(advisor("report", str(run))).err
-
     (run / "report.md").write_text("another answer")
     assert "report.md has changed since it was written" in ended(advisor("report", str(run))).err
     assert "warning" not in ended(advisor("report", str(run))).err
@@ -129,12 +124,10 @@ def test_a_search_with_another_request_or_manifest_is_not_resumed(
     refused(said, f"{name} of '{run}' has changed since the search wrote it")
 
 
-def test_the_list_of_runs_and_their_pages_name_a_changed_row(advisor: Advisor, changed: Path) -> None:
+def test_the_list_of_runs_names_a_changed_row(advisor: Advisor, changed: Path) -> None:
     said = ended(advisor("runs", str(changed.parent), "--json")).document["runs"]
     assert [(row["state"], LINE in row["why"]) for row in said] == [("damaged", True)]
     assert "line 1" in ended(advisor("runs", str(changed.parent))).out
-    (row,) = Runs(changed.parent).rows()
-    assert row.state is RunState.DAMAGED
 
 
 def test_the_list_of_runs_shows_no_pick_of_an_answer_that_was_changed(advisor: Advisor, run: Path) -> None:
@@ -167,9 +160,8 @@ def test_doctor_of_a_run_without_hashes_is_a_warning(advisor: Advisor, finished:
 
 def test_doctor_names_each_thing_that_does_not_fit(advisor: Advisor, changed: Path) -> None:
     (changed / "artifacts" / "fast-head-int8.tflite").write_bytes(b"another file")
-    said = advisor("doctor", str(changed), "--json")
-    found = {check["name"]: check["found"] for check in reversed(ended(said, 3).document["checks"])}
-    assert LINE in ended(advisor("doctor", str(changed)), 3).out
+    said = ended(advisor("doctor", str(changed), "--json"), 3)
+    found = {check["name"]: check["found"] for check in reversed(said.document["checks"])}
     assert "has changed since it was measured" in found["artifacts/fast-head-int8.tflite"]
     assert LINE in found["evaluations.jsonl"]
     assert "fast-head-int8.tflite has 12 bytes, not 5000000" in said.out
@@ -186,10 +178,6 @@ def test_doctor_computes_accuracies_and_their_intervals_again(advisor: Advisor, 
     run.reseal(row.answers.file)
     said = ended(advisor("doctor", str(finished)), 3).out
     assert "the answers on validation give" in said
-
-
-def test_doctor_of_a_folder_that_is_no_run_is_refused(advisor: Advisor) -> None:
-    refused(advisor("doctor", "nowhere"), "'nowhere' is not a run folder")
 
 
 def test_a_search_that_goes_on_adds_to_the_chain(run: Path) -> None:

@@ -68,9 +68,7 @@ def by_us(path: Path) -> Ends | None:
     return [[(tensor.shape, tensor.dtype) for tensor in tensors] for tensors in chosen]
 
 
-@pytest.mark.parametrize(
-    "count", [150, *(pytest.param(1000 + n, marks=[pytest.mark.slow, pytest.mark.timeout(3600)]) for n in range(5))]
-)
+@pytest.mark.parametrize("count", [80, pytest.param(3000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])])
 def test_damaged_files_are_read_alike_or_refused(tmp_path: Path, count: int) -> None:
     compared = seen = 0
     for path, ends in by_runtime(damaged(tmp_path, count)):

@@ -17,8 +17,15 @@ from tests.run_folders import images, write_run
 
 TEXTS = (*(text[:2000] for text in BROKEN), "\ud800", "%00", "%", "%zz", "..", "<script>", "\r\nX: y", "a" * 9000)
 PATHS = (
-    "?words={0}", "?sort={0}", "?state={0}", "?{0}={0}", "runs/{0}/", "compare?before={0}&after={0}", "assets/{0}", "{0}",
-)  # fmt: skip
+    "?words={0}",
+    "?sort={0}",
+    "?state={0}",
+    "?{0}={0}",
+    "runs/{0}/",
+    "compare?before={0}&after={0}",
+    "assets/{0}",
+    "{0}",
+)
 PAGES = ("", "runs/RUN/", "compare?before=RUN&after=RUN")
 DAMAGED = 3  # Every so many damages of run folders are tried
 
@@ -51,9 +58,6 @@ def _asked(runs: Path, paths: Sequence[str], body: bytes | None = None) -> None:
     access = Access(8000)
     with Client(Pages(Runs(runs), access).app(), access) as client:
         for path in paths:
-            if body is None:
-                answer = client.get(f"{access.root}/{path}")
-            else:
-                answer = client.change(f"/{path}", body)
+            answer = client.get(f"{access.root}/{path}") if body is None else client.change(f"/{path}", body)
             assert answer.status_code < 500, answer.text
             assert answer.status_code != 200 or "content-security-policy" in answer.headers
