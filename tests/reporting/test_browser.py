@@ -56,7 +56,7 @@ def screens(opened: Opened) -> Iterator[int]:
         yield width
 
 
-@pytest.mark.parametrize("view", [empty_view(), run_view(budget=Budget(latency_ms=0.2), data=False)])
+@pytest.mark.parametrize("view", [empty_view(), run_view(budget=Budget(latency_ms=0.2, size_bytes=8e6), data=False)])
 def test_a_page_without_a_pick_is_quiet_and_refuses_a_foreign_script(open_page: Open, view: RunView) -> None:
     opened = open_page(view)
     opened.assert_quiet()
