@@ -138,14 +138,15 @@ class Stoppable(Pause):
         self.stopped = False
 
 
-def test_a_measurement_stops_training_and_lets_it_go_on() -> None:
-    machine, pause, seen = Machine(2), Stoppable(), list[tuple[str, bool]]()
+@pytest.mark.parametrize("training", [True, False])
+def test_a_measurement_stops_training_and_jobs_that_can_be_paused_and_lets_them_go_on(training: bool) -> None:
+    machine, pause, seen = Machine(2 if training else 1), Stoppable(), list[tuple[str, bool]]()
     over = asyncio.Event()
 
-    async def train() -> None:
-        async with machine.trainer(pause):
+    async def work() -> None:
+        async with machine.trainer(pause) if training else machine.core(pause=pause):
             await over.wait()
-            seen.append(("trained", pause.stopped))
+            seen.append(("worked", pause.stopped))
 
     async def measure() -> None:
         await asyncio.sleep(0.01)
@@ -155,26 +156,8 @@ def test_a_measurement_stops_training_and_lets_it_go_on() -> None:
         seen.append(("after", pause.stopped))
         over.set()
 
-    run(together(train(), measure()))
-    assert seen == [("measured", True), ("after", False), ("trained", False)]
-
-
-def test_a_job_that_can_be_paused_is_not_waited_for() -> None:
-    machine, pause, seen, over = Machine(1), Stoppable(), list[tuple[str, bool]](), asyncio.Event()
-
-    async def convert() -> None:
-        async with machine.core(pause=pause):
-            await over.wait()
-            seen.append(("converted", pause.stopped))
-
-    async def measure() -> None:
-        await asyncio.sleep(0.01)
-        async with machine.alone():
-            seen.append(("measured", pause.stopped))
-        over.set()
-
-    run(together(convert(), measure()))
-    assert seen == [("measured", True), ("converted", False)]
+    run(together(work(), measure()))
+    assert seen == [("measured", True), ("after", False), ("worked", False)]
 
 
 def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
@@ -190,6 +173,7 @@ def test_jobs_go_before_training_and_training_waits_for_a_core() -> None:
 
     run(together(train(), job(), job()))
     assert order == ["job", "job", "training"]
+    assert (machine.trainings, Machine(3, separate_measurements=True).trainings) == (1, 3)
 
 
 def test_a_job_waits_for_memory_and_begins_when_there_is_some(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -236,8 +220,3 @@ def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
 
     run(together(job(), measure("first"), measure("second")))
     assert seen == ["first begins", "first ends", "second begins", "second ends", "job"]
-
-
-def test_one_training_runs_here_and_one_for_each_job_on_other_machines() -> None:
-    assert Machine(2).trainings == 1
-    assert Machine(3, separate_measurements=True).trainings == 3

@@ -98,9 +98,12 @@ limits = st.floats(0, 5)
 
 
 @given(results, limits)
-def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(
+def test_a_heavier_recipe_is_tried_where_no_lighter_one_holds_or_the_user_named_it(
     found: dict[str, float | None], limit: float
 ) -> None:
+    assert _objection("int8", found, None) == ""
+    assert lighter_recipes("qat_int8", _recipes(), {"qat_int8"}) == ()
+    assert _objection("qat_int8", found, limit, {"qat_int8"}) == ""
     for place, name in enumerate(NAMES):
         held = [before for before in NAMES[:place] if (drop := found.get(before)) is not None and drop <= limit]
         if held:
@@ -111,17 +114,6 @@ def test_a_heavier_recipe_is_never_tried_where_a_lighter_one_holds(
 def test_a_heavier_recipe_is_tried_where_every_lighter_one_missed(limit: float) -> None:
     missed: dict[str, float | None] = dict.fromkeys(NAMES, limit + 1.0)
     assert [_objection(name, missed, limit) for name in NAMES] == ["", "", ""]
-
-
-@given(results)
-def test_the_lightest_needs_no_evidence(found: dict[str, float | None]) -> None:
-    assert _objection("int8", found, None) == ""
-
-
-@given(results, st.one_of(st.none(), limits))
-def test_what_the_user_named_is_tried(found: dict[str, float | None], limit: float | None) -> None:
-    assert lighter_recipes("qat_int8", _recipes(), {"qat_int8"}) == ()
-    assert _objection("qat_int8", found, limit, {"qat_int8"}) == ""
 
 
 def test_the_lightest_recipe_of_the_search_comes_first() -> None:

@@ -192,20 +192,6 @@ def test_the_code_of_a_bundle_reads_images_as_they_were_read_for_the_figures(
         assert np.array_equal(script.pixels_of(path, bundle.model.size), expected), path.name
 
 
-def test_the_code_of_a_bundle_answers_sixteen_bit_grey_as_the_same_image_in_eight(
-    bundle: Bundle, phone_photos: Path, tmp_path: Path
-) -> None:
-    with Image.open(phone_photos / "right" / "1.jpg") as image:
-        grey = np.asarray(image.convert("L"))
-    Image.fromarray(grey).save(tmp_path / "8.png")
-    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "16.png")
-    command = [sys.executable, str(bundle.path / "python" / "classify.py"), "8.png", "16.png"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    eight, sixteen = (line.partition(": ")[2] for line in done.stdout.splitlines())
-    assert eight == sixteen != ""
-
-
 def module(path: Path) -> Any:
     """Import a script by its path."""
     spec = present(importlib.util.spec_from_file_location(path.stem, path))

@@ -164,18 +164,20 @@ def test_a_class_that_no_image_has_is_refused_with_the_nearest(option: str, tmp_
     assert refused.value.message.startswith(f"--{option.replace('_', '-')}: ")
     assert "'astronaut'" in refused.value.message
     assert refused.value.hint.startswith("classes: ")
-
-
-def test_known_classes_are_accepted() -> None:
     require_classes(Guarantees(Shares(0.9, {"a": 0.9}), Shares(None, {"b": 0.9})), ("a", "b"))
 
 
 STORED = {"schema_version": 1, **resolve({"budget": "50ms", "candidates": ["squeezenet"], "out": "own"}).written}
 
 
-def test_without_options_the_run_goes_on_as_it_was() -> None:
+def test_a_run_goes_on_as_it_was_in_its_folder() -> None:
     request = resolve_resumed(STORED, {})
     assert request.written == {key: value for key, value in STORED.items() if key != "schema_version"}
+    assert resolve_resumed(STORED, {"budget": "50ms", "candidates": ["squeezenet"]}) == request
+    assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
+    stored = {**STORED, "storage": "postgresql://me@host/db"}
+    again = resolve_resumed(stored, {"storage": "postgresql://me:secret@host/db"})
+    assert again.execution.storage == "postgresql://me:secret@host/db"
 
 
 @pytest.mark.parametrize(
@@ -210,20 +212,6 @@ def test_another_question_is_refused(option: str, value: Any, words: str) -> Non
 def test_every_option_is_either_the_question_s_or_free() -> None:
     assert set(FREE_ON_RESUME) | set(QUESTION_OPTIONS) == set(STORED) - {"schema_version"}
     assert not set(FREE_ON_RESUME) & set(QUESTION_OPTIONS)
-
-
-def test_the_run_s_own_value_may_be_given_again() -> None:
-    assert resolve_resumed(STORED, {"budget": "50ms", "candidates": ["squeezenet"]}) == resolve_resumed(STORED, {})
-
-
-def test_the_run_stays_in_its_folder() -> None:
-    assert resolve_resumed(STORED, {"out": "elsewhere"}).folder == Path("own")
-
-
-def test_a_password_of_the_same_database_may_be_given() -> None:
-    stored = {**STORED, "storage": "postgresql://me@host/db"}
-    request = resolve_resumed(stored, {"storage": "postgresql://me:secret@host/db"})
-    assert request.execution.storage == "postgresql://me:secret@host/db"
 
 
 def test_a_file_counts_less_than_an_option(tmp_path: Path) -> None:
