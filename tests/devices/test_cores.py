@@ -200,20 +200,12 @@ def releases() -> LatencyTable:
     return replace(table, columns=(*early, *late), values=np.vstack([values, values[:8] + FASTER]))
 
 
-@pytest.mark.parametrize(
-    ("one", "other", "steps"),
-    [
-        ("1.23.0+qairt2.37.1", "1.30.0+qairt2.50.0", 13),
-        ("2.17.0+qairt2.42.0", "qairt2.50.0", 8),
-        ("2.17.0", "2.17.1", 0),
-        ("1.9.0", "2.1.0", 10),
-        ("2.17.0", "", UNSTATED),
-        ("unstated", "2.17.0", UNSTATED),
-        ("", "", 0),
-    ],
-)
-def test_the_distance_is_in_minor_releases(one: str, other: str, steps: int) -> None:
-    assert distance(one, other) == distance(other, one) == steps
+def test_the_distance_is_in_minor_releases() -> None:
+    assert distance("1.23.0+qairt2.37.1", "1.30.0+qairt2.50.0") == 13
+    assert distance("2.17.0+qairt2.42.0", "qairt2.50.0") == 8
+    assert distance("2.17.0", "2.17.1") == distance("", "") == 0
+    assert distance("1.9.0", "2.1.0") == distance("2.1.0", "1.9.0") == 10
+    assert distance("2.17.0", "") == distance("unstated", "2.17.0") == UNSTATED
 
 
 def test_further_releases_change_more(releases: LatencyTable) -> None:

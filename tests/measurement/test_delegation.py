@@ -152,17 +152,11 @@ def test_a_chain_is_cut_wherever_a_run_of_taken_operators_begins(left: set[int])
     assert sorted(index for partition in found for index in partition) == [i for i in range(6) if taken[i]]
 
 
-@pytest.mark.parametrize(
-    ("text", "form"),
-    [
-        ("float32", DataTypes("float32")),
-        ("float32*int8", DataTypes("float32", "int8")),
-        ("float32->int8", DataTypes("float32", "", "int8")),
-        ("int16 * int8 -> int16", DataTypes("int16", "int8", "int16")),
-    ],
-)
-def test_forms_are_read(text: str, form: DataTypes) -> None:
-    assert DataTypes.parse(text) == form
+def test_forms_are_read() -> None:
+    assert DataTypes.parse("float32") == DataTypes("float32")
+    assert DataTypes.parse("float32*int8") == DataTypes("float32", "int8")
+    assert DataTypes.parse("float32->int8") == DataTypes("float32", "", "int8")
+    assert DataTypes.parse("int16 * int8 -> int16") == DataTypes("int16", "int8", "int16")
 
 
 @pytest.mark.parametrize("text", ["", "*int8", "int8 or uint8", "a;b"])

@@ -109,18 +109,10 @@ def test_a_custom_operator_is_left_to_the_team(monkeypatch: pytest.MonkeyPatch) 
     assert "The custom operator 'Nobody' is not included" in text
 
 
-@pytest.mark.parametrize(
-    ("operator", "name"),
-    [
-        ("CONV_2D", "AddConv2D"),
-        ("L2_POOL_2D", "AddL2Pool2D"),
-        ("RESIZE_NEAREST_NEIGHBOR", "AddResizeNearestNeighbor"),
-        ("PADV2", "AddPadV2"),
-        ("CUSTOM:TFLite_Detection_PostProcess", "AddDetectionPostprocess"),
-    ],
-)
-def test_methods_have_the_names_of_the_resolver(operator: str, name: str) -> None:
-    assert method(operator) == name
+def test_methods_have_the_names_of_the_resolver() -> None:
+    operators = ("CONV_2D", "L2_POOL_2D", "RESIZE_NEAREST_NEIGHBOR", "PADV2", "CUSTOM:TFLite_Detection_PostProcess")
+    names = ["AddConv2D", "AddL2Pool2D", "AddResizeNearestNeighbor", "AddPadV2", "AddDetectionPostprocess"]
+    assert [method(operator) for operator in operators] == names
 
 
 @pytest.mark.integration

@@ -13,7 +13,7 @@ from advisor.isolation.process import Finished
 from advisor.store import RunFolder
 from tests.builders import present
 from tests.integrations.serve.client import Client
-from tests.processes import until
+from tests.processes import free_port, until
 
 pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("starts_processes")]
 
@@ -26,7 +26,10 @@ def ended(jobs: Reevaluations, run: Path) -> ReevaluationJob:
     return job
 
 
-def test_the_bundle_is_a_zip_file(client: Client, colours: RunFolder) -> None:
+def test_the_bundle_is_a_zip_file(
+    client: Client, colours: RunFolder, own_folders: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{free_port()}/")  # no page: it is large
     answer = client.get(f"{client.access.root}/runs/{colours.path.name}/bundle.zip")
     assert answer.headers["content-disposition"] == f'attachment; filename="{colours.path.name}-bundle.zip"'
     assert {"model.tflite", "labels.txt", "README.md"} <= set(zipfile.ZipFile(io.BytesIO(answer.content)).namelist())

@@ -64,17 +64,11 @@ def test_only_this_user_may_write_calls(calls: CallFolder) -> None:
     assert stat.S_IMODE(calls.path.stat().st_mode) == 0o700
 
 
-@pytest.mark.parametrize(
-    ("state", "words"),
-    [
-        ("OUT_OF_MEMORY", "raise mem_gb"),
-        ("CANCELLED by 1000", "cancelled the job"),
-        ("BOOT_FAIL", "ended the job (state BOOT_FAIL)"),
-        ("", "ended the job (state unknown)"),
-    ],
-)
-def test_states_are_said_in_words(state: str, words: str) -> None:
-    assert words in in_words(state)
+def test_states_are_said_in_words() -> None:
+    assert "raise mem_gb" in in_words("OUT_OF_MEMORY")
+    assert "cancelled the job" in in_words("CANCELLED by 1000")
+    assert "ended the job (state BOOT_FAIL)" in in_words("BOOT_FAIL")
+    assert "ended the job (state unknown)" in in_words("")
 
 
 def test_a_job_that_is_started_again_gives_back_what_it_had_taken(calls: CallFolder) -> None:
