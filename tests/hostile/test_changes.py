@@ -16,10 +16,10 @@ from tests.run_folders import aged, images, with_artefact, write_run
 
 pytestmark = pytest.mark.integration
 
-SAMPLE = [*CHANGES][::8]
+SAMPLE = [*CHANGES][::6]
 UNDETECTED = {
     "timed today", "licence made free", "images of the request", "host of the manifest", "reason of the end",
-    "report with another figure", "half of the rows gone", "every second row gone", "last row gone", "drop made 0",
+    "report with another figure", "half of the rows gone", "last row gone", "drop made 0",
     "contended made quiet",
 }  # fmt: skip
 """What nothing in a run contradicts if all its hashes are computed again; some of it has no effect on the answer."""
@@ -64,7 +64,7 @@ def test_every_change_is_detected_and_most_of_them_too_if_all_hashes_are_compute
 ) -> None:
     words = Counter(judged(kind, finished, tmp_path / "changed").word for kind in CHANGES)
     assert (words[BELIEVED], words[RECOMPUTED]) == (0, 0)
-    assert words[DETECTED] > 70
+    assert words[DETECTED] > 40
     relinked = {kind: judged(kind, finished, tmp_path / "changed", relink=True).word for kind in CHANGES}
     assert {kind for kind, word in relinked.items() if word == BELIEVED} <= UNDETECTED
 
