@@ -6,7 +6,7 @@ from advisor.catalog.user_models.master import task_of
 from advisor.core.tasks import TASKS
 from advisor.core.training import DEFAULT, FINETUNE_ALL, FINETUNE_TOP, HEAD, choosable, recipe_of
 from advisor.tasks import CLASSIFICATION, COUNTING, DETECTION, SEGMENTATION, TASKS as OWN
-from advisor.tasks.task import Task
+from advisor.tasks.task import HeadOnMaps, Task
 from advisor.tflite.model import read
 from tests.tflite.graphs import foreign_detector, tiny_features
 
@@ -34,6 +34,13 @@ def test_all_layers_learn_by_default_where_that_was_measured(task: Task) -> None
     tuned = {name for name in task.default if recipe_of(name).tunes_backbone}
     assert tuned == (set() if task is COUNTING else {FINETUNE_ALL})
     assert bool(tuned) == (task.gain is not None)
+
+
+@pytest.mark.parametrize(("task", "epochs"), [(DETECTION, 20), (COUNTING, 14), (SEGMENTATION, 20)])
+def test_of_all_but_counters_all_layers_learn_in_another_way_than_some(task: HeadOnMaps, epochs: int) -> None:
+    some, every = (task.head.tuned(recipe_of(name).layers) for name in (FINETUNE_TOP, FINETUNE_ALL))
+    assert (some.epochs, some.batch_statistics) == (14, False)
+    assert (every.epochs, every.batch_statistics) == (epochs, task is not COUNTING)
 
 
 @pytest.mark.parametrize(

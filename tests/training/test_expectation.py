@@ -64,16 +64,6 @@ def test_an_image_of_left_out_group_is_answered_as_by_a_classifier_without_it() 
         assert (right[~seen] == (answers == labels[~seen])).all()
 
 
-def test_the_order_of_the_images_changes_nothing() -> None:
-    features, labels = visits(4, 6)
-    order = np.random.default_rng(3).permutation(len(labels))
-    first = expect(features, labels.tolist(), range(40))
-    second = expect(features[order], labels[order].tolist(), np.flatnonzero(order < 40).tolist())
-    assert first.kept == pytest.approx(second.kept)
-    assert first.silhouette == pytest.approx(second.silhouette)
-    assert first.sd == pytest.approx(second.sd)
-
-
 def test_few_classes_without_an_error_are_uncertain() -> None:
     features, labels = visits(4, 8)
     some = labels < 3

@@ -46,13 +46,6 @@ def test_steps_go_by_what_is_usual_but_never_need_more_bits(kernel: np.ndarray) 
     assert (np.abs(kernel) <= (2**7 - 1) * step * (1 + 1e-9)).all()
 
 
-@given(kernels, grids)
-def test_rounding_again_changes_nothing(kernel: np.ndarray, grid: Grid) -> None:
-    once = grid.round(kernel, axis=0)
-    if not grid.power_of_two:
-        np.testing.assert_allclose(grid.round(once, axis=0), once, rtol=1e-9, atol=1e-300)
-
-
 def _activations(data: bytes, photographs: np.ndarray) -> np.ndarray:
     """The pooled features, which stand before the head and its softmax."""
     interpreter = Interpreter(model_content=data, experimental_preserve_all_tensors=True)
@@ -181,21 +174,6 @@ def test_weights_are_multiples_of_their_steps_and_the_greatest_stays(seed: int) 
     np.testing.assert_array_equal(np.rint(np.abs(found).max(axis=0)), 7)
 
 
-def test_channels_with_inputs_of_their_own_are_rounded_as_each_alone() -> None:
-    rows, weights, steps = _problem(0)
-    moments = np.stack([rows.T @ rows / len(rows) * (1 + channel) for channel in range(5)])
-    found = spread(weights, steps, moments)
-    for channel in range(5):
-        one = slice(channel, channel + 1)
-        # Each alone goes by the size of its inputs; together they go in order.
-        order = np.argsort(-np.diag(moments[channel]), kind="stable")
-        again = spread(weights[order][:, one], steps[one], moments[channel][np.ix_(order, order)])
-        assert (
-            np.abs(rows[:, order] @ (again - weights[order][:, one])).mean()
-            < 2 * np.abs(rows @ (found - weights)[:, one]).mean() + 1e-6
-        )
-
-
 def test_inputs_that_no_image_shows_are_rounded_to_the_nearest() -> None:
     weights = np.random.default_rng(0).normal(size=(6, 2))
     np.testing.assert_allclose(spread(weights, np.full(2, 0.1), np.zeros((6, 6))), np.rint(weights / 0.1) * 0.1)
@@ -289,10 +267,3 @@ def test_pixels_do_not_fall_half_way_between_steps() -> None:
     step = (high - low) / LEVELS
     assert len(np.unique(np.rint(pixels / step))) > 250
     assert len(np.unique(np.rint((np.arange(256) - 127.5) * 1.0))) < 140
-
-
-def test_ranges_hold_what_a_single_calibration_image_reaches(float_model: bytes, photographs: np.ndarray) -> None:
-    loud = np.concatenate([photographs[:20] * 0.1, photographs[:1] * 8])
-    tensor = read(recipe("int8").apply(float_model, loud)).inputs[0]
-    reach = tensor.quantization.scales[0] * 255
-    assert reach >= 0.99 * (loud.max() - loud.min())

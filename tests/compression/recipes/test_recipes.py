@@ -15,7 +15,6 @@ from advisor.compression.recipes.mixed import (
     Mixed,
     OperatorChoice,
     answers,
-    comparison_for,
     float_work,
 )
 from advisor.core.errors import StageError, UnsupportedRecipe
@@ -213,11 +212,6 @@ def test_a_slow_machine_makes_the_same_file(
 def test_without_time_the_best_so_far_is_given(float_model: bytes, photographs: np.ndarray) -> None:
     made = recipe("mixed_int8").make(float_model, RecipeInputs(photographs[::2], max_drop_points=-1.0, seconds=0.0))
     assert made.notes["tried"] == 1
-
-
-def test_the_float_model_loses_nothing_against_itself(float_model: bytes, photographs: np.ndarray) -> None:
-    deviation = comparison_for(float_model, RecipeInputs(photographs[::2]))(float_model)
-    assert deviation == Deviation(0.0, 0.0)
 
 
 def test_labels_make_it_a_loss_of_accuracy(

@@ -75,14 +75,6 @@ def test_no_more_steps_are_begun_than_the_cores_can_use(everything: bool, most: 
     assert max(found) == most
 
 
-@pytest.mark.parametrize("cores", [1, 2])
-def test_where_everything_is_evaluated_fine_tuning_comes_after_every_head(cores: int) -> None:
-    search = Search(everything=True, cores=cores).finish()
-    place = min(spot for spot, step in enumerate(search.steps) if step.network.tuned)
-    heads = [step for step in search.steps[:place] if step.form == "float32"]
-    assert {step.network.card for step in heads} == {BEST, OTHER, WEAK}
-
-
 def test_every_thread_count_of_a_step_begins_with_it() -> None:
     search = Search(TWO_THREADS)
     search.start()

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from itertools import chain, repeat
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from optuna.storages import InMemoryStorage
@@ -212,17 +211,6 @@ def test_a_user_who_names_recipes_or_asks_never_to_stop_gets_all_of_them(tmp_pat
         assert (len(heads) == 2 * len(CARDS)) is bool(options)
 
 
-def test_a_failure_is_kept_and_the_search_goes_on(tmp_path: Path) -> None:
-    def fails(configuration: Configuration) -> Evaluation:
-        if configuration.card == BEST:
-            return Evaluation(configuration, Status.FAILED, reason="crashed", stage="convert")
-        return ok(configuration)
-
-    search = Search(tmp_path, plan())
-    assert asyncio.run(search.evaluate_all(MadeUp(fails))) == COMPLETE
-    assert [e.configuration.card for e in search.run.evaluations() if e.status is Status.FAILED] == [BEST, BEST]
-
-
 def test_an_error_of_the_evaluator_is_raised(tmp_path: Path) -> None:
     def broken(configuration: Configuration) -> Evaluation:
         raise ZeroDivisionError
@@ -249,40 +237,6 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
     search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), WaitsForTheScore()
     asyncio.run(search.evaluate_all(evaluator, evaluator))
     assert [named(e) for e in search.run.evaluations() if e.holdout_accuracy] == evaluator.scored
-
-
-def test_after_a_score_of_the_pick_so_far_the_next_one_waits_twenty_times_as_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    now = 100.0
-    monkeypatch.setattr(finalists, "time", SimpleNamespace(monotonic=lambda: now))
-
-    class Slow(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
-            nonlocal now
-            now += 1.0
-            return await super().hold_out(made)
-
-    evaluator, run = Slow(), run_of(tmp_path, "first", "second")
-    first, second = run.evaluations()
-    pick = first
-
-    async def looked() -> None:
-        nonlocal now, pick
-        so_far = PickSoFar(lambda: pick, evaluator, run)
-        so_far.look()
-        so_far.look()
-        await until(lambda: len(run.evaluations_file.read_text().splitlines()) == 3)
-        now, pick = now + 19.9, second
-        so_far.look()
-        assert evaluator.scored == ["first"]
-        now += 0.2
-        so_far.look()
-        await until(lambda: len(evaluator.scored) == 2)
-        await so_far.close()
-
-    asyncio.run(looked())
-    assert evaluator.scored == ["first", "second"]
 
 
 @pytest.mark.parametrize(("young_s", "scored"), [(60.0, ["second"]), (0.0, [])])

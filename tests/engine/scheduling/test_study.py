@@ -79,11 +79,6 @@ def test_every_configuration_is_asked_once(tmp_path: Path, plan: Plan, sampler: 
     assert sorted(found) == sorted(plan.configurations())
 
 
-def test_the_same_seed_gives_the_same_order(tmp_path: Path, plan: Plan) -> None:
-    first, second = (all_asked(study(tmp_path / name, plan)) for name in ("one", "two"))
-    assert first == second
-
-
 def test_failed_and_skipped_evaluations_are_told_too(tmp_path: Path, plan: Plan) -> None:
     asked = study(tmp_path / "journal", plan)
     for status in (Status.FAILED, Status.SKIPPED):

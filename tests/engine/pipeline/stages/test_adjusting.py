@@ -148,13 +148,6 @@ def test_a_head_that_cannot_be_written_stays_and_the_notes_say_why(made: Make) -
     assert file.read_bytes() == form(1, "weight_int8")
 
 
-@pytest.mark.integration
-def test_a_class_of_one_image_keeps_its_place(made: Make, paths: tuple[Path, ...]) -> None:
-    result, file = made(shifted(form(1, "int8")), train=8)
-    assert result["notes"]["head"] == REFITTED
-    assert right(paths, file) > right(paths, file.with_name("int8.tflite"))
-
-
 def adjusting(training: str, compression: str, workload: Workload = TRAINED) -> list[str]:
     stages = with_all_before(VariantStages(CARD, training, compression, workload).evaluation)
     return [stage.scope.purpose for stage in stages if stage.name is StageName.ADJUST]

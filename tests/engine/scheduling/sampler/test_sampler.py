@@ -59,13 +59,6 @@ def _params(study: Study) -> list[tuple[str, int]]:
     return [(t.params["model"], t.params["threads"]) for t in study.trials]
 
 
-def test_optimize_takes_every_candidate_once_and_then_returns() -> None:
-    study = _study(AdvisorSampler(_table(), OBJECTIVES))
-    study.optimize(_objective)
-    assert len(study.trials) == 12
-    assert len(set(_params(study))) == 12
-
-
 def test_optimize_on_a_finished_study_returns_without_an_evaluation() -> None:
     study = _study(AdvisorSampler(_table(), OBJECTIVES))
     study.optimize(_objective)
@@ -81,17 +74,6 @@ def test_ask_says_when_nothing_is_left() -> None:
     with pytest.raises(CandidatesExhausted):
         study.ask()
     assert [t.state for t in study.trials[12:]] == [TrialState.FAIL]
-
-
-def test_first_is_the_candidate_with_the_most_hypervolume_by_prior() -> None:
-    table = [
-        Candidate({"x": "slow, worst"}, 50.0, {"latency": 100.0}),
-        Candidate({"x": "best"}, 80.0, {"latency": 10.0}),
-        Candidate({"x": "fast"}, 55.0, {"latency": 5.0}),
-    ]
-    study = optuna.create_study(directions=DIRECTIONS, sampler=AdvisorSampler(table, OBJECTIVES))
-    first = study.ask()
-    assert first.suggest_categorical("x", ["best", "fast", "slow, worst"]) == "best"
 
 
 def test_the_same_seed_and_results_give_the_same_order_whether_resumed_or_not(tmp_path: Path) -> None:
@@ -230,24 +212,6 @@ def test_a_family_that_breaks_the_constraint_is_left_for_later() -> None:
     heavy = [t.params["x"] % 2 for t in study.trials]
     assert sum(heavy[10:40]) < 10
     assert all(t.params["x"] % 2 == 0 for t in study.best_trials)
-
-
-def test_three_objectives_two_of_them_known() -> None:
-    rng = np.random.default_rng(0)
-    table = [
-        Candidate({"x": i}, float(rng.normal(70, 5)), {"latency": float(rng.uniform(1, 9)), "size": float(i + 1)})
-        for i in range(30)
-    ]
-    objectives = [Objective("accuracy", "maximize"), Objective("latency", log=True), Objective("size", log=True)]
-    sampler = AdvisorSampler(table, objectives)
-    study = optuna.create_study(directions=["maximize", "minimize", "minimize"], sampler=sampler)
-
-    def objective(trial: Trial) -> tuple[float, float, float]:
-        entry = table[int(trial.suggest_categorical("x", list(range(30))))]
-        return entry.prior + 1.0, entry.known["latency"], entry.known["size"]
-
-    study.optimize(objective)
-    assert sorted(t.params["x"] for t in study.trials) == list(range(30))
 
 
 def test_the_expected_gain_falls_to_nothing() -> None:
