@@ -45,17 +45,12 @@ def documented(function: Callable[..., object]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_argument_is_named_and_typed(name: str) -> None:
+def test_every_argument_is_named_typed_and_documented(name: str) -> None:
+    assert list(documented(FUNCTIONS[name])) == arguments(FUNCTIONS[name])
     parameters = inspect.signature(FUNCTIONS[name]).parameters.values()
     assert not [each for each in parameters if each.kind is inspect.Parameter.VAR_KEYWORD]
     assert all(each.annotation not in (inspect.Parameter.empty, "Any") for each in parameters)
     assert not [each for each in parameters if re.search(r"\bAny\b", str(each.annotation))]
-
-
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_argument_is_documented(name: str) -> None:
-    function = FUNCTIONS[name]
-    assert list(documented(function)) == arguments(function)
 
 
 def test_search_takes_every_option_of_a_request() -> None:
@@ -83,12 +78,12 @@ def test_an_option_that_is_not_given_is_none_so_that_a_request_file_may_give_it(
 
 
 @pytest.mark.parametrize("name", ["search", "plan"])
-@pytest.mark.parametrize("option", TEXT_DEFAULTS)
-def test_the_default_of_an_option_is_stated_alike_in_help_and_docstring(name: str, option: str) -> None:
-    (declared,) = (each for each in command(name).params if each.name == option)
-    assert declared.default is None
-    assert f"Default: {OPTIONS[option]}." in (declared.help or "")  # type: ignore[attr-defined]
-    assert f"Default: ``{OPTIONS[option]}``." in documented(api.search)[option]
+def test_the_default_of_an_option_is_stated_alike_in_help_and_docstring(name: str) -> None:
+    declared = {option.name: option for option in command(name).params}
+    for option in TEXT_DEFAULTS:
+        assert declared[option].default is None
+        assert f"Default: {OPTIONS[option]}." in (declared[option].help or "")  # type: ignore[attr-defined]
+        assert f"Default: ``{OPTIONS[option]}``." in documented(api.search)[option]
 
 
 @pytest.mark.parametrize("name", ["search", "plan"])

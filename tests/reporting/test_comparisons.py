@@ -85,13 +85,10 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     assert f"{more} more images of '{CLASSES[2]}' would halve its interval." in said
 
 
-def test_a_threshold_that_was_asked_for_is_explained() -> None:
+def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
     said = explanation(confident_view(1.0, Guarantees(Shares(0.95))))
     assert "at least 91 % sure: then 97 of 100 answers are right, and 20 of 100 images go to a person." in said
     assert "sure: then" not in explanation(confident_view(1.0))
-
-
-def test_without_a_pick_within_the_budget_nothing_is_explained() -> None:
     assert explanation(empty_view()) == explanation(infeasible_view()) == ""
 
 
