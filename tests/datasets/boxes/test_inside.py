@@ -150,20 +150,10 @@ def test_what_is_no_box_or_class_is_left_out_with_its_reason(tmp_path: Path, fol
 
 def test_a_sample_without_objects_is_left_out(tmp_path: Path, folder: tuple[BoxSurvey, Data]) -> None:
     image = folder[1][0][1]
-    files = [("1.jpg", image), ("1.json", b'{"objects": [{"bbox": [2, 2, 20, 20], "category": "cat"}]}')]
-    read = survey_boxes(
-        tarred(
-            tmp_path / "a.tar",
-            [
-                *files,
-                ("2.jpg", image),
-                ("3.jpg", image),
-                ("3.json", b"[1"),
-                ("4.jpg", image),
-                ("4.json", b'{"objects": "cat"}'),
-            ],
-        )
-    )
+    files = [("1.json", b'{"objects": [{"bbox": [2, 2, 20, 20], "category": "cat"}]}')]
+    files += [("3.json", b"[1"), ("4.json", b'{"objects": "cat"}')]
+    files += [(f"{number}.jpg", image) for number in range(1, 5)]
+    read = survey_boxes(tarred(tmp_path / "a.tar", sorted(files)))
     assert [(row.path.name, row.reason) for row in read.images.dataset.rejected] == [
         (name, "no JSON file with its objects (objects or annotations)") for name in ("2.jpg", "3.jpg", "4.jpg")
     ]
