@@ -300,13 +300,6 @@ def test_rows_without_label_or_bytes_are_left_out(tmp_path: Path) -> None:
     ]
 
 
-def test_a_manifest_in_parquet_stays_a_manifest(tmp_path: Path) -> None:
-    folder = make(tmp_path / "photos", cat=2, dog=2)
-    paths = sorted(str(path.relative_to(tmp_path)) for path in folder.rglob("*.jpg"))
-    pq.write_table(pa.table({"path": paths, "label": ["cat", "cat", "dog", "dog"]}), tmp_path / "m.parquet")
-    assert [entry.path for entry in list_files(tmp_path / "m.parquet").entries] == [tmp_path / path for path in paths]
-
-
 def test_a_row_group_that_does_not_fit_into_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("advisor.datasets.sources.tables.MOST_GROUP_BYTES", 1000)
     with pytest.raises(UsageError, match="has a row group of .* kB, which must be in memory at once"):

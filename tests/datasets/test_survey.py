@@ -64,12 +64,6 @@ def test_a_file_without_extension_is_known_by_its_content(root: Path) -> None:
     assert read(root).counts == (10, 10)
 
 
-@pytest.mark.parametrize("name", ["two words", 'it\'s "quoted"', "<script>alert(1)", "Müll 垃圾"])
-def test_odd_class_names_are_kept(root: Path, name: str) -> None:
-    fill(root / name, 8, first=60)
-    assert name in read(root).classes
-
-
 def test_damaged_files_are_rejected_with_their_reasons(root: Path) -> None:
     whole = (root / "cat" / "000.jpg").read_bytes()
     (root / "cat" / "empty.jpg").touch()
