@@ -26,7 +26,7 @@ def within(left_s: float, observed: float = 1.0) -> Prices:
     return Prices(PLAN, TimeLimit(lambda: left_s, lambda: observed))
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(some, some)
 def test_a_price_is_never_negative_and_what_steps_share_is_paid_once(
     first: list[FormStep], then: list[FormStep]
@@ -36,7 +36,7 @@ def test_a_price_is_never_negative_and_what_steps_share_is_paid_once(
     assert 0.0 <= PRICES.seconds(then, first) <= PRICES.seconds(then)
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(some, some)
 def test_finished_stages_cost_nothing(done: list[FormStep], steps: list[FormStep]) -> None:
     prices = Prices(PLAN, None)
@@ -46,7 +46,7 @@ def test_finished_stages_cost_nothing(done: list[FormStep], steps: list[FormStep
     assert prices.lasts_s(tuple(done)) == 0.0
 
 
-@settings(max_examples=40)
+@settings(max_examples=15)
 @given(st.lists(st.sampled_from(STEPS), min_size=1, max_size=3), st.floats(0, 2000), st.floats(0, 2000))
 def test_more_time_never_ends_less_and_a_slower_machine_never_more(
     steps: list[FormStep], left: float, more: float

@@ -17,7 +17,7 @@ def begun(search: Search) -> list[Configuration]:
     return [each for some in search.began for each in some]
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.sampled_from([ADVISOR, TPE, NSGA2, RANDOM]), st.integers(1, 3), st.floats(40.0, 99.0), st.floats(40.0, 99.0))
 def test_where_everything_is_evaluated_each_configuration_begins_once_or_is_refused(
     sampler: str, cores: int, best: float, others: float

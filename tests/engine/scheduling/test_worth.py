@@ -46,7 +46,7 @@ def told(made: WorthRule, plan: Plan = PLAN, **accuracies: float) -> WorthRule:
     return made
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(LIMITS, ACCURACIES)
 def test_nothing_begins_twice_or_too_late_and_what_is_begun_is_finished_first(
     left_s: float | None, accuracies: dict[CardTraining, float]
@@ -63,7 +63,7 @@ def test_nothing_begins_twice_or_too_late_and_what_is_begun_is_finished_first(
             assert own[-1] - own[0] == len(own) - 1, "nothing else begins before a fine-tuned network has its forms"
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=5, deadline=None)
 @given(ACCURACIES)
 def test_beside_a_fine_tuning_nothing_begins_and_beside_a_head_no_fine_tuning(
     accuracies: dict[CardTraining, float],
