@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.budget import Budget
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation
 from advisor.core.evaluation_facts import CardFacts, DeviceFigures, ImageAnswers
@@ -122,26 +121,6 @@ def test_what_an_earlier_decision_noted_is_not_taken_for_a_figure(run: RunFolder
     assert found.device_figures == {}
 
 
-def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too(run: RunFolder) -> None:
-    rows = [{"class": name} for name in LABELS]
-    run.write_json("split.json", {"classes": ["a", "b"], "validation": rows, "holdout": rows})
-    floats, form = answered(run, "net", range(10), 20), answered(run, "net-int8", range(13), 5)
-    configuration = replace(floats.configuration, compression="int8")
-    right = np.array([int(name == "b") for name in LABELS])
-    judged = run.keep_answers("holdout-net", right.tolist())
-    worse = run.keep_answers("holdout-net-int8", np.where(np.arange(len(right)) < 20, 1 - right, right).tolist())
-    floats = replace(floats, holdout_answers=ImageAnswers(file=judged))
-    drop = Quantity(3.0, "points", Provenance.MEASURED, -1.0, 7.0, 0.95, len(LABELS))
-    form = replace(form, configuration=configuration, drop=drop, holdout_answers=ImageAnswers(file=worse))
-    question = replace(QUESTION, limits=Budget(max_drop_points=2.0))
-    assert question.limits.met_by(replace(form, holdout_answers=None))
-    found = decide_run(run, [floats, form], question)
-    assert present(found.evaluations[1].holdout_drop).value == 20
-    assert [question.limits.met_by(each) for each in found.evaluations] == [True, False]
-    assert present(found.decision.pick).configuration.compression == "float32"
-    assert decide_run(run, [floats, form], QUESTION).evaluations[1].holdout_drop is None
-
-
 UNEVEN = [0] * 50 + [1] * 10
 GROUPS = ["roof"] * 30 + ["cellar"] * 30
 COSTS = "class,a,b\na,0,1\nb,20,0\n"
@@ -207,7 +186,9 @@ def test_limits_and_ties_follow_the_metric(uneven: RunFolder, images: Images) ->
     assert decided(uneven, images, metric=BALANCED_ACCURACY).ties == ()
 
 
-def test_the_drop_on_the_hold_out_follows_the_metric(uneven: RunFolder, images: Images) -> None:
+def test_a_drop_is_held_against_the_hold_out_where_float32_ran_there_too_by_the_metric(
+    uneven: RunFolder, images: Images
+) -> None:
     question = resolve({"data": "photos", "metric": BALANCED_ACCURACY, "max_drop": "1pt"}).question
     judge, rows = question.of_task.judge(question), []
     for form, answers in (("float32", FAIR), ("int8", COMMON)):
@@ -217,9 +198,15 @@ def test_the_drop_on_the_hold_out_follows_the_metric(uneven: RunFolder, images: 
         for file, values in kept.items():
             uneven.keep_answers(Path(file).stem, values)
         rows.append(scored)
-    found = decide_run(uneven, rows, question).evaluations[1]
-    assert present(found.holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
-    assert not Budget(max_drop_points=1).met_by(found)
+    drop = Quantity(0.5, "points", Provenance.MEASURED, -1.0, 2.0, 0.95, EACH)
+    rows[1] = replace(rows[1], drop=drop)
+    assert question.limits.met_by(replace(rows[1], holdout_answers=None))
+    decided = decide_run(uneven, rows, question)
+    assert present(decided.evaluations[1].holdout_drop).value == pytest.approx(38)  # 88 % against 50 %
+    assert [question.limits.met_by(each) for each in decided.evaluations] == [True, False]
+    assert present(decided.decision.pick).configuration.compression == "float32"
+    unlimited = resolve({"data": "photos", "metric": BALANCED_ACCURACY}).question
+    assert decide_run(uneven, rows, unlimited).evaluations[1].holdout_drop is None
 
 
 FOUR = ["a", "b", "b", "a"]

@@ -1,4 +1,4 @@
-"""Searches that are killed, lack memory or time, or share their cache: the same answer as in peace.
+"""Searches that are killed or ended, lack memory or time, or share their cache: the same answer as in peace.
 
 ``kill -9`` comes at random moments, of the search, of one of its children, or of both. ``ADVISOR_KILLS`` says at how
 many (5); ``ADVISOR_KILL_SEED`` which. ``python -m benchmarks kills`` keeps a table of twenty.
@@ -6,9 +6,11 @@ many (5); ``ADVISOR_KILL_SEED`` which. ``python -m benchmarks kills`` keeps a ta
 
 import contextlib
 import os
+import re
+import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import psutil
@@ -17,7 +19,8 @@ import pytest
 from advisor.core.evaluation import Status
 from advisor.store import RunFolder
 from tests.engine.killing import Peace, disturbed, figures, hashes, options, undisturbed, using
-from tests.engine.test_interruptions import children, lines, started, until
+from tests.engine.test_interruptions import OPTIONS, children, lines, started, until
+from tests.makers.searches import search
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -113,9 +116,9 @@ def test_two_searches_on_one_cache_give_the_same_answer(
 
 
 def assert_alike(runs: Sequence[Path], searches: Sequence[subprocess.Popen[str]], peace: Peace) -> None:
-    for path, search in zip(runs, searches, strict=True):
-        _, err = search.communicate(timeout=900)
-        assert search.returncode in (0, 3), err
+    for path, process in zip(runs, searches, strict=True):
+        _, err = process.communicate(timeout=900)
+        assert process.returncode in (0, 3), err
         run = RunFolder(path.resolve())
         assert figures(run.evaluations()) == figures(peace.run.evaluations())
         assert hashes(run) == hashes(peace.run)
@@ -135,3 +138,38 @@ def test_a_kill_changes_nothing_of_the_answer(moment: int, usual: Peace, photos:
     assert killed.other_files == 0
     assert killed.left == 0
     assert killed.same_front
+
+
+IGNORED = re.compile(r"^Exception ignored in: .*?^KeyboardInterrupt: *\n", re.DOTALL | re.MULTILINE)
+"""What Python itself writes about an interrupt that hits the end of an import."""
+
+
+def interrupt_twice(process: subprocess.Popen[str]) -> None:
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)  # which does nothing to a process that has ended
+
+
+@pytest.mark.parametrize("end", [interrupt_twice, subprocess.Popen.terminate, subprocess.Popen.kill])
+def test_a_search_that_is_ended_at_any_moment_goes_on_or_was_not_begun(
+    converted: Path, tmp_path: Path, end: Callable[[subprocess.Popen[str]], None]
+) -> None:
+    for moment in range(1, 25):
+        out = tmp_path / f"runs-{moment}"
+        process = started(converted, out, *OPTIONS, "--workers", "2")
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.25 * moment)
+        end(process)
+        _, err = process.communicate(timeout=120)
+        assert "Traceback" not in IGNORED.sub("", err)
+        assert "internal error" not in err
+        if not (out / "latest").exists():
+            continue
+        run = (out / "latest").resolve()
+        again = search(converted, out, "--resume", str(run))
+        if (run / "request.yaml").exists():
+            assert again.returncode == 0, again.stderr
+            assert [e.status for e in RunFolder(run).evaluations()] == [Status.OK] * 2
+        else:
+            assert again.returncode == 2
+            assert "was ended before it began" in again.stderr

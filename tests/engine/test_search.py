@@ -8,13 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from advisor.core.decision import Decision
-from advisor.core.evaluation import Evaluation, Status, evaluation_from_json
+from advisor.core.evaluation import Evaluation, Status
 from advisor.core.quantity import Provenance
-from advisor.engine.decide import decide_run
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.question import resolve
-from advisor.engine.scheduling.stopping import finalists
 from advisor.engine.space.resolved import DEFAULT_RECIPES, HEAVIER_RECIPES
 from advisor.isolation.resources import usable_cores
 from advisor.store.run_folder import integrity_problems
@@ -87,28 +84,6 @@ def test_every_figure_is_measured_or_estimated_and_has_its_source(with_images: S
             assert present(quantity).source
         assert present(evaluation.new_conditions).provenance is Provenance.ESTIMATED
     assert "In new conditions: about" in with_images.out
-
-
-def test_finalists_and_they_alone_are_judged_on_the_hold_out(with_images: Searched) -> None:
-    """And picks so far: which files those are, and how many finalists there are, the clock says."""
-    run, question = with_images.run, load_run(with_images.run.path).question
-    rows = [evaluation_from_json(json.loads(line)) for line in run.evaluations_file.read_text().splitlines()]
-    end = max(place for place, row in enumerate(rows, 1) if row.holdout_accuracy is None)
-    images = len(run.read_json("split.json")["holdout"])
-
-    def known(count: int) -> tuple[tuple[Evaluation, ...], Decision]:
-        """The evaluations and the decision after so many rows."""
-        found = tuple({row.configuration.key: row for row in rows[:count]}.values())
-        return found, decide_run(run, found, question).decision
-
-    def chosen(count: int) -> set[str]:
-        found, decision = known(count)
-        return _files(finalists([decision], found, images, with_drop=True))
-
-    so_far, later = _judged(rows[:end]), _judged(rows[end:])
-    assert _files([present(known(len(rows))[1].pick)]) | chosen(end) <= so_far | later
-    assert later <= set().union(*(chosen(count) for count in range(end, len(rows))))
-    assert so_far - chosen(end) <= _files(pick for count in range(1, end) if (pick := known(count)[1].pick))
 
 
 def test_finalists_are_judged_as_phones_take_images(with_images: Searched) -> None:

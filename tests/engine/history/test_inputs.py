@@ -50,11 +50,15 @@ def run(started: Path) -> RunFolder:
     return run
 
 
-def test_the_images_are_found_from_every_folder(
+def test_the_images_are_found_from_every_folder_and_as_many_read_again_as_were_drawn(
     run: RunFolder, started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (started / "photos").mkdir()
+    assert load_run(run.path).question.most_images is None
+    run.write_json("dataset.json", {"folder": "photos", "most_images": 700})
+    assert load_run(run.path).question.most_images == 700
     run.write_json("dataset.json", {"folder": "photos"})
+    assert load_run(run.path).question.most_images == 0
     monkeypatch.chdir(tmp_path)
     assert images_folder(run) == started / "photos"
     run.write_json("dataset.json", {"folder": "gone"})
@@ -117,11 +121,3 @@ def test_the_copy_of_a_catalogue_has_no_password_and_the_same_cards(started: Pat
     one, other = (load_catalogue([path])["own_net"] for path in (started / "team.yaml", copy))
     assert one.weights[0].url != other.weights[0].url == "https://host/own.h5"
     assert card_hash(one) == card_hash(other)
-
-
-def test_a_run_reads_as_many_images_again_as_it_has_drawn(run: RunFolder) -> None:
-    assert load_run(run.path).question.most_images is None
-    run.write_json("dataset.json", {"folder": "photos"})
-    assert load_run(run.path).question.most_images == 0
-    run.write_json("dataset.json", {"folder": "photos", "most_images": 700})
-    assert load_run(run.path).question.most_images == 700

@@ -163,16 +163,11 @@ def test_an_unchanged_space_is_accepted_and_cards_that_are_new_since_are_left_ou
 ) -> None:
     assert same_cards(run, resolved) == resolved.cards
     same_weights(run, candidates_of_resume)
+    killed = RunFolder.create(run.path.parent, "killed before it chose")
+    assert same_cards(killed, resolved) == resolved.cards
+    same_weights(killed, candidates_of_resume)
     more = (load_catalogue().card("mobilenet_v2_1.0_224"), *reversed(resolved.cards))
     assert same_cards(run, replace(resolved, cards=more)) == resolved.cards
-
-
-def test_a_run_that_was_killed_before_it_chose_takes_what_is_there_now(
-    resolved: Resolved, candidates_of_resume: Candidates, tmp_path: Path
-) -> None:
-    folder = RunFolder.create(tmp_path / "runs", "killed")
-    assert same_cards(folder, resolved) == resolved.cards
-    same_weights(folder, candidates_of_resume)
 
 
 def _space(**entries: object) -> Edit:
@@ -202,13 +197,12 @@ def test_another_space_is_refused(run: RunFolder, resolved: Resolved, change: Ed
     assert "start a new run" in refused.value.hint
 
 
-def test_other_weights_are_refused(run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path) -> None:
+def test_weights_that_are_gone_or_others_are_refused_with_the_reason(
+    run: RunFolder, candidates_of_resume: Candidates, tmp_path: Path
+) -> None:
     other = {**candidates_of_resume.weights, NAMES[1]: _weights(tmp_path / "other", "3")}
     with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} have changed since the run began"):
         same_weights(run, replace(candidates_of_resume, weights=other))
-
-
-def test_weights_that_are_gone_are_refused_with_the_reason(run: RunFolder, candidates_of_resume: Candidates) -> None:
     left = {NAMES[0]: candidates_of_resume.weights[NAMES[0]]}
     with pytest.raises(UsageError, match=f"the weights of {NAMES[1]} are no longer available: the mirror is down"):
         same_weights(run, Candidates(candidates_of_resume.cards, left, {NAMES[1]: "the mirror is down"}))

@@ -152,6 +152,7 @@ def read(data: Path, task: str = DETECTION.name) -> Images:
 def test_images_with_boxes_are_split_and_each_part_has_its_objects(tmp_path: Path) -> None:
     images = read(write_voc(tmp_path, photos(60, "cat", "dog")))
     assert images.classes == images.boxes.classes == ("cat", "dog")
+    assert set(images.boxes.sizes) == {(64, 48)}
     resolved = replace(resolve_cards(asked(candidates=[CARD])), images=images)
     plan = resolved.plan(Candidates(resolved.cards, {CARD: None}, {}))
     assert (plan.workload.question.task, plan.workload.question.of_task) == (DETECTION.name, DETECTION)
@@ -176,9 +177,14 @@ def test_what_a_reader_of_boxes_may_not_expect_is_told_and_kept(tmp_path: Path) 
     assert note in images.notes
 
 
-def test_too_few_boxes_are_refused(tmp_path: Path) -> None:
+def test_too_few_boxes_and_a_folder_without_any_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="fewer than 8 images with a box of 'cat'"):
         read(write_table(tmp_path, photos(6, "cat")))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UsageError) as refused:
+        read(tmp_path / "empty", CLASSIFICATION.name)
+    assert refused.value.hint
+    assert "--task" not in refused.value.hint
 
 
 @pytest.mark.parametrize("writer", ["voc", "coco", "yolo"])
@@ -186,14 +192,6 @@ def test_boxes_that_are_searched_for_classes_are_refused_with_the_task_to_add(tm
     with pytest.raises(UsageError) as refused:
         read(WRITERS[writer](tmp_path, photos(40, "cat", "dog")), CLASSIFICATION.name)
     assert refused.value.hint.endswith("add --task object-detection")
-
-
-def test_a_folder_without_boxes_is_refused_with_its_own_hint(tmp_path: Path) -> None:
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(UsageError) as refused:
-        read(tmp_path / "empty", CLASSIFICATION.name)
-    assert refused.value.hint
-    assert "--task" not in refused.value.hint
 
 
 CATALOGUE = load_catalogue()

@@ -111,23 +111,13 @@ def test_every_trial_of_a_fine_tuning_is_paid_for(cards: tuple[Card, ...]) -> No
     assert 2 < thrice / once < 3
 
 
-@pytest.fixture(scope="module")
-def card() -> Card:
-    return replace(load_catalogue()["mobilenet_v2_1.0_224"], published=())
-
-
-def test_a_card_without_figures_is_expected_to_do_as_cards_of_its_size_do(card: Card) -> None:
+def test_a_card_without_figures_is_expected_to_do_as_cards_of_its_size_do() -> None:
+    card = replace(load_catalogue()["mobilenet_v2_1.0_224"], published=())
     assert prior_accuracy(card, "float32") == pytest.approx(71.8, abs=8.0)
-
-
-def test_a_smaller_card_is_expected_to_do_worse_and_one_of_unknown_size_is_middling(card: Card) -> None:
-    half = replace(card, params=card.params // 4, macs=card.macs // 4, input_size=112)
-    assert expected_top1(half) < expected_top1(card) - 5.0
-    assert expected_top1(replace(card, macs=0)) == MIDDLING
-
-
-def test_int8_without_a_figure_of_its_own_is_expected_to_lose_a_little(card: Card) -> None:
     assert 0.0 < prior_accuracy(card, "float32") - prior_accuracy(card, "int8") < 2.0
+    smaller = replace(card, params=card.params // 4, macs=card.macs // 4, input_size=112)
+    assert expected_top1(smaller) < expected_top1(card) - 5.0
+    assert expected_top1(replace(card, macs=0)) == MIDDLING, "of unknown size"
 
 
 def test_a_training_that_was_not_done_is_not_begun(
@@ -181,6 +171,8 @@ def test_a_question_is_resolved_without_spending_anything(tmp_path: Path) -> Non
     assert list(found.recipes) == ["float32", "int8"]
     assert found.images is None
     assert not (tmp_path / "runs").exists()
+    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
+        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), said.append)
 
 
 def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> None:
@@ -194,11 +186,6 @@ def test_images_inside_files_are_not_sent_to_other_machines(tmp_path: Path) -> N
     shared = resolve_parts(resolve({**asked, "shared_folder": str(tmp_path)}), lambda _: None)
     assert shared.images is not None
     assert len(shared.images.dataset.images) == 40
-
-
-def test_an_unknown_candidate_is_refused_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match=r"squeezenet_1\.1_22.*squeezenet_1\.1_227"):
-        resolve_parts(resolve({"candidates": ["squeezenet_1.1_22"]}), lambda _: None)
 
 
 @pytest.mark.parametrize("task", ["object-detection", "object-counting"])

@@ -108,14 +108,11 @@ def test_classes_are_matched_by_name_and_the_file_may_know_more(
     require_known_classes(resolved.question, resolved.cards, read(resolved.question))
 
 
-def test_a_class_that_the_file_does_not_know_is_refused_with_the_nearest_name(file: str, tmp_path: Path) -> None:
+def test_a_class_that_the_file_does_not_know_is_refused_and_so_is_another_task(file: str, tmp_path: Path) -> None:
     resolved = asked(file, data=str(make(tmp_path / "photos", ant=20, dogs=20)))
     with pytest.raises(UsageError, match=r"--candidates: net: the model has no class 'dogs'.*'dog'") as refused:
         require_known_classes(resolved.question, resolved.cards, read(resolved.question))
     assert "ant, bee, cat, dog" in refused.value.hint
-
-
-def test_a_search_for_boxes_refuses_it(file: str) -> None:
     with pytest.raises(UsageError, match=f"net is a file for {CLASSIFICATION.name}"):
         asked(file, task="object-detection", data="boxes")
 

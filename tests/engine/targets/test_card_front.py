@@ -30,16 +30,10 @@ def test_each_card_of_a_predicted_front_is_slower_and_more_accurate_than_the_one
     assert {row.latency.provenance for row in front if row.latency} <= {Provenance.PREDICTED, Provenance.PUBLISHED}
 
 
-def test_a_device_that_runs_no_float_file_has_a_front_of_int8() -> None:
+def test_a_device_without_floats_has_a_front_of_int8_and_one_like_no_other_has_none() -> None:
     assert on("coral-dev-board")
-
-
-def test_a_device_like_no_other_has_no_front() -> None:
     with pytest.raises(UsageError, match="no latency on 'hailo-8' can be predicted: no comparable device"):
         on("hailo-8")
-
-
-def test_a_runtime_of_this_machine_names_what_times_its_files() -> None:
     with pytest.raises(UsageError, match="'host:onnxruntime' runs files") as refused:
         on("host:onnxruntime")
     assert "advisor benchmark" in (refused.value.hint or "")

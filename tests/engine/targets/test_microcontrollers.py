@@ -34,24 +34,17 @@ def model(tmp_path: Path) -> Path:
 
 
 @pytest.mark.integration
-def test_the_measured_arena_is_the_memory(model: Path) -> None:
-    found = with_arena(evaluation(), DEVICE, micro.check(model))
+def test_the_measured_arena_is_the_memory_and_what_the_device_cannot_run_is_skipped(model: Path) -> None:
+    measured = micro.check(model)
+    found = with_arena(evaluation(), DEVICE, measured)
     assert found.status is Status.OK
     assert found.memory.provenance is Provenance.MEASURED
     assert "TensorFlow Lite Micro" in found.memory.source
     assert found.memory.value < 16_000
-
-
-@pytest.mark.integration
-def test_more_arena_than_the_device_has_is_skipped(model: Path) -> None:
     tight = replace(DEVICE, profile=replace(SENSOR, limits=DeviceLimits(arena_bytes=10_000)))
-    found = with_arena(evaluation(), tight, micro.check(model))
+    found = with_arena(evaluation(), tight, measured)
     assert found.status is Status.SKIPPED
     assert "its tensor arena takes 14.9 kB, sensor has room for 10.0 kB" in found.reason
-
-
-@pytest.mark.integration
-def test_an_operator_that_is_missing_skips_the_file_and_is_named(model: Path) -> None:
     model.write_bytes(small_models.unknown_operator())
     found = with_arena(evaluation(), DEVICE, micro.check(model))
     assert found.status is Status.SKIPPED
@@ -59,13 +52,10 @@ def test_an_operator_that_is_missing_skips_the_file_and_is_named(model: Path) ->
 
 
 def test_without_the_extra_arenas_are_computed_and_a_remark_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")).local is None
     monkeypatch.setattr(micro, "available", lambda: False)
     assert DEVICE.local is None
     assert "arenas are computed; pip install 'ondevice-advisor[micro]'" in remark_of(DEVICE)
-
-
-def test_another_runtime_is_not_checked() -> None:
-    assert replace(DEVICE, target=replace(TARGET, runtime="stm32cube.ai")).local is None
 
 
 @pytest.mark.slow

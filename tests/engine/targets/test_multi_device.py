@@ -50,18 +50,13 @@ def test_each_file_is_made_once_and_predicted_on_each_device(stored: LoadedRun) 
     assert {row.configuration.target.device for row in ok} == set(DEVICES)
     assert len({row.artefact_sha256 for row in ok}) == 2
     assert len(ok) == 4
+    assert len({(row.artefact_sha256, row.accuracy.value) for row in ok}) == 2, "the same wherever it runs"
+    assert all(row.file_features.form == row.configuration.compression for row in ok)
     for row in ok:
+        assert row.accuracy.provenance is Provenance.MEASURED
         assert row.latency.provenance in (Provenance.PREDICTED, Provenance.PUBLISHED)
         assert row.latency.low is not None
         assert row.memory.provenance is Provenance.PREDICTED
-
-
-def test_accuracy_is_measured_and_the_same_wherever_it_runs(stored: LoadedRun) -> None:
-    by_file: dict[str, set[float]] = {}
-    for row in made(stored):
-        assert row.accuracy.provenance is Provenance.MEASURED
-        by_file.setdefault(row.artefact_sha256, set()).add(row.accuracy.value)
-    assert all(len(values) == 1 for values in by_file.values())
 
 
 def test_one_model_for_all_and_a_pick_a_device(stored: LoadedRun) -> None:
@@ -83,11 +78,6 @@ def test_the_pick_gets_a_file_that_learns_from_all_images(stored: LoadedRun) -> 
     content = (stored.folder.path / file.file).read_bytes()
     assert f"retrained (head) on {images} images" in read_metadata(content).description
     assert sha256_file(stored.folder.path / pick.artefact) == pick.artefact_sha256 != file.sha256
-
-
-def test_what_the_file_holds_is_noted(stored: LoadedRun) -> None:
-    forms = {row.configuration.compression: row.file_features.form for row in stored.evaluations if row.file_features}
-    assert forms == {"float32": "float32", "int8": "int8"}
 
 
 def test_the_answer_is_decided_again_for_another_budget_and_confidence(stored: LoadedRun) -> None:

@@ -63,12 +63,9 @@ def made(form: bytes) -> Evaluation:
     return replace(evaluation(), file_features=features_of(read(form)))
 
 
-def test_litert_is_this_machine_itself() -> None:
+def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_target_as_it_is() -> None:
     assert resolve({"device": f"host:litert,{ONNX},host"}).question.devices == ("host", ONNX)
     assert resolve({"must_run_on": ["host:litert"]}).question.limits.must_run_on == ("host",)
-
-
-def test_a_runtime_is_measured_at_the_thread_counts_of_the_question_and_a_named_target_as_it_is() -> None:
     found = targets_of(ONNX)
     assert [(device.label, device.target.threads) for device in found] == [(ONNX, 2), (ONNX, 1)]
     assert {device.identity.runtime.partition("==")[0] for device in found} == {"onnxruntime"}
@@ -159,28 +156,19 @@ def place(**changes: object) -> TargetDevice:
 )
 def test_arena_flash_and_package_are_hard_limits(row: Evaluation, limits: DeviceLimits, reason: str) -> None:
     assert reason in rejection(row, place(limits=limits))
+    board = replace(SENSOR, kind="board", memory_bytes=1_000_000)
+    assert "of memory, sensor has 1.0 MB in total" in rejection(row, TargetDevice("sensor", board, TARGET))
     enough = DeviceLimits(arena_bytes=10**6, flash_bytes=10**6, package_bytes=10**6)
     assert rejection(row, place(limits=enough, memory_bytes=10**9)) == ""
-
-
-def test_more_than_all_of_the_memory_is_a_rejection(row: Evaluation) -> None:
-    board = replace(SENSOR, kind="board")
-    where = TargetDevice("board", replace(board, memory_bytes=1_000_000), TARGET)
-    assert "of memory, board has 1.0 MB in total" in rejection(row, where)
-    assert rejection(row, TargetDevice("board", replace(board, memory_bytes=10**9), TARGET)) == ""
 
 
 def test_a_microcontroller_s_memory_is_the_arena(row: Evaluation, graph: FileFeatures) -> None:
     memory = memory_of(row, place())
     assert memory_of(evaluation(), place()) is None, "its file was not read"
     assert (memory.value, memory.provenance) == (graph.micro_arena_bytes, Provenance.PREDICTED)
-
-
-def test_another_runtime_s_arena_holds_the_activations_alone(row: Evaluation, graph: FileFeatures) -> None:
     other = replace(TARGET, runtime="stm32cube.ai")
     where = TargetDevice("sensor", replace(SENSOR, limits=DeviceLimits(arena_bytes=100)), other)
-    memory = memory_of(row, where)
-    assert memory.value == graph.arena_bytes
+    assert memory_of(row, where).value == graph.arena_bytes, "the activations alone"
     assert "its activations take" in rejection(row, where)
 
 
