@@ -75,8 +75,8 @@ def test_a_containers_quota_is_read(text: str, cores: float | None) -> None:
 
 @pytest.mark.integration
 def test_a_busy_machine_is_seen() -> None:
-    with busy_processes(PROCESSORS):
-        assert observe(0.1).objections(1)
+    with busy_processes(2 * PROCESSORS):
+        assert observe(0.2).objections(1)
 
 
 def test_a_busy_machine_is_refused_with_the_way_out_which_is_force(monkeypatch: pytest.MonkeyPatch) -> None:

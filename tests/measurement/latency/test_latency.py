@@ -62,7 +62,7 @@ def test_quantities_carry_where_they_came_from(timing: ModelTiming) -> None:
 
 def test_a_busy_machine_is_told_and_the_cpu_clock_takes_over(starts_processes: None, float_model: Path) -> None:
     with busy_processes(os.cpu_count() or 1):
-        result = measure(float_model, [1], "load", retry=False).at(1)
+        result = measure(float_model, [1], "survey", retry=False).at(1)
     assert result.verdict is Verdict.CONTENDED
     assert result.contended
     assert result.cpu is not None
