@@ -137,39 +137,32 @@ def test_filter_for_the_budget_and_reset(opened: Opened) -> None:
 
 
 def test_pick_and_runner_up_are_compared_until_others_are_chosen(opened: Opened) -> None:
-    view = run_view()
-    rows = ranked(view)
+    rows, decision = ranked(run_view()), run_view().decision
 
-    def heads() -> list[str]:
-        return opened.page.locator("#compare-table thead th").all_inner_texts()
+    def compared() -> list[str]:
+        return opened.page.locator("#compare-table thead th").all_inner_texts()[1:3]
 
-    pick, runner_up = view.decision.pick, view.decision.runner_up
-    assert [pick.configuration.card in heads()[1], runner_up.configuration.compression in heads()[2]] == [True, True]
+    for text, row in zip(compared(), (decision.pick, decision.runner_up), strict=True):
+        assert row.configuration.card in text
     for index in (5, 9):
         opened.page.locator(f"#all tr[data-i='{index}'] input").check()
-    first, second = rows[5], rows[9]
-    assert first.configuration.card in heads()[1]
-    assert second.configuration.card in heads()[2]
     top1 = opened.page.locator("#compare-table tbody tr").first.locator("td").all_inner_texts()
-    assert top1[0].startswith(f"{first.accuracy.value:.1f}")
-    assert top1[1].startswith(f"{second.accuracy.value:.1f}")
+    for text, figure, row in zip(compared(), top1[:2], (rows[5], rows[9]), strict=True):
+        assert row.configuration.card in text
+        assert figure.startswith(f"{row.accuracy.value:.1f}")
     assert opened.page.locator("#all input:checked").count() == 2
 
 
 def test_sorting_orders_the_rows_both_ways_and_says_so(opened: Opened) -> None:
     rows = ranked(run_view())
+    known = sorted(row.size.value for row in rows if row.size is not None)
     heading = opened.page.locator("#all th[data-sort='3']")
     heading.get_by_role("button").focus()
-    opened.page.keyboard.press("Enter")
-    rising = [rows[index].size for index in shown_rows(opened)]
-    known = [size.value for size in rising if size is not None]
-    assert heading.get_attribute("aria-sort") == "ascending"
-    assert known == sorted(known)
-    assert None not in rising[: len(known)]
-    opened.page.keyboard.press("Enter")
-    falling = [size.value for index in shown_rows(opened) if (size := rows[index].size) is not None]
-    assert heading.get_attribute("aria-sort") == "descending"
-    assert falling == sorted(known, reverse=True)
+    for direction in ("ascending", "descending"):
+        opened.page.keyboard.press("Enter")
+        assert heading.get_attribute("aria-sort") == direction
+        sizes = [rows[index].size for index in shown_rows(opened)]
+        assert [size.value for size in sizes[: len(known)]] == sorted(known, reverse=direction == "descending")
 
 
 def test_page_follows_the_dark_scheme(run_page: Opened) -> None:

@@ -197,11 +197,10 @@ def test_a_thumbnail_is_small_and_carries_nothing_but_pixels(tmp_path: Path) -> 
         assert thumbnail.size == (THUMBNAIL, THUMBNAIL // 2)
 
 
-@pytest.mark.parametrize("mode", ["P", "LA", "I;16", "CMYK", "1"])
+@pytest.mark.parametrize("mode", ["P", "LA", "CMYK", "1"])
 def test_every_mode_gives_a_thumbnail(tmp_path: Path, mode: str) -> None:
     path = tmp_path / ("a.jpg" if mode == "CMYK" else "a.png")
-    plain = image(3)
-    (plain.convert("I").convert("I;16") if mode == "I;16" else plain.convert(mode)).save(path)
+    image(3).convert(mode).save(path)
     assert data_uri(path, THUMBNAIL)
 
 
