@@ -69,10 +69,8 @@ def completed(words: str, option: str, given: str) -> list[str]:
         ("candidates", "squeezenet_1.1_227,mobilenet_v2_1.0_22", "squeezenet_1.1_227,mobilenet_v2_1.0_224"),
         ("device", "host,raspberry-pi-4", "host,raspberry-pi-4"),
         ("compressions", "weight", "weight_int8"),
-        ("training", "finetune_c", "finetune_cached"),
         ("metric", "bal", "balanced-accuracy"),
         ("prefer", "lat", "latency"),
-        ("sampler", "ns", "nsga2"),
         ("task", "object-c", "object-counting"),
     ],
 )
@@ -105,7 +103,6 @@ def test_runs_are_completed_in_the_folder_that_is_named(tmp_path: Path, monkeypa
         ("compress", "recipe", "float32,weight", "float32,weight_int8"),
         ("catalog show", "name", "mobilenet_v2_1.0_22", "mobilenet_v2_1.0_224"),
         ("catalog fetch", "names", "mobilenet_v", "mobilenet_v2"),
-        ("data check", "card", "mobilenet_v2_1.0_22", "mobilenet_v2_1.0_224"),
         ("data check", "task", "object-c", "object-counting"),
         ("explain", "term", "p9", "p90"),
     ],

@@ -174,14 +174,6 @@ def test_a_changed_pick_ends_with_four(advisor: Advisor, runs: tuple[str, str, s
         assert problems("comparison", said.document) == []
 
 
-def test_a_half_written_run_is_compared_and_said(advisor: Advisor, runs: tuple[str, str, str], tmp_path: Path) -> None:
-    evaluations = tmp_path / runs[1] / "evaluations.jsonl"
-    evaluations.write_text(evaluations.read_text()[:-30])
-    said = ended(advisor("compare", runs[0], runs[1]))
-    assert "has 1 unreadable line" in said.err
-    assert "small: candidate -> not a candidate in the second run" in said.out
-
-
 @pytest.fixture
 def run_of_reevaluate(tmp_path: Path) -> Path:
     own_profile(tmp_path / "devices")
