@@ -405,23 +405,6 @@ def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_pat
     assert judged.holdout_accuracy is not None
 
 
-@pytest.mark.parametrize("captures", [True, False])
-def test_finalists_run_under_capture_conditions_where_the_task_has_them(tmp_path: Path, captures: bool) -> None:
-    class Capturing(MadeUp):
-        async def capture(self, made: Evaluation) -> Evaluation:
-            tried.append(named(made))
-            return made
-
-    tried: list[str] = []
-    search, evaluator = Search(tmp_path, plan(), data=str(tmp_path)), Capturing()
-    evaluator.captures = captures
-    for row in map(ok, search.plan.configurations()):
-        search.run.append(row)
-    asyncio.run(search.loop().judge(evaluator))
-    assert evaluator.scored
-    assert bool(tried) is captures
-
-
 def test_only_the_pick_gets_a_class_for_unknown_things_and_once(tmp_path: Path) -> None:
     class Telling(MadeUp):
         def tells_unknown(self, _in_time: bool) -> bool:
