@@ -28,6 +28,11 @@ SMALLEST = "mobilenet_v1_0.25_224"
 FORMS = "float32,dynamic_int8"
 """What is searched without images: an accuracy that is published, and one that is estimated."""
 
+REGIONS = ("left", "middle", "right")
+
+ORIENTATION, UPRIGHT, TURNED = 0x0112, 1, 6
+"""An entry of EXIF and two of its values."""
+
 IMAGES = {"astronaut": data.astronaut, "cat & <b>coffee": data.chelsea, "rocket 'é'": data.rocket}
 
 
@@ -58,12 +63,13 @@ def search(cache: Path, out: Path, *arguments: str) -> subprocess.CompletedProce
 Search = Callable[..., subprocess.CompletedProcess[str]]
 
 
-def three_lines(cache: Path, out: Path, *photos: str) -> subprocess.CompletedProcess[str]:
-    """Run a program of three lines that searches two forms of the smallest card."""
+def three_lines(cache: Path, out: Path, photos: str, costs: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of three lines that searches two forms of the smallest card by balanced accuracy."""
     program = (
         "from advisor import search\n"
-        f"run = search(budget='50ms', data={photos[0]!r}, candidates={SMALLEST!r}, training='head', threads=[1], "
-        f"compressions=['float32', 'float16'], workers=1, out={str(out)!r})\n"
+        f"run = search(data={photos!r}, candidates={SMALLEST!r}, training='head', compressions=['float32', 'int8'], "
+        f"metric='balanced-accuracy', costs={costs!r}, min_accuracy='10%,top1=10%', threads=[1], workers=1, "
+        f"out={str(out)!r})\n"
         "print(run.pick.configuration.card, run.report)\n"
     )
     asked = [sys.executable, "-c", program]
@@ -140,10 +146,35 @@ def without_images(shared_folder: Path, warm_cache: Path) -> Searched:
 
 
 @pytest.fixture(scope="session")
-def few_with_images(shared_folder: Path, warm_cache: Path, photos: Path, with_images: Searched) -> Searched:
-    """A search by the Python API on two forms of the smallest card, which the cache holds: for what repeats a run."""
-    assert with_images.code == 0, with_images.err
-    found = searched_once(shared_folder / "few-with-images", warm_cache, str(photos), how=three_lines)
+def phone_photos(shared_folder: Path) -> Path:
+    """JPEG files of three classes, larger than an input; some are turned by EXIF, and some are hard to tell apart."""
+    return make_once(shared_folder / "phone-photos", write_phone_photos)
+
+
+def write_phone_photos(folder: Path) -> None:
+    """Write regions of one photograph, with noise. They overlap, so that some of the answers are wrong."""
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 40, (600, 450, 3))
+    pixels = data.chelsea()
+    for place, name in enumerate(REGIONS):
+        (folder / name).mkdir(parents=True)
+        for count in range(12):
+            left = 60 * place + int(rng.integers(0, 100))
+            crop = Image.fromarray(pixels[:, left : left + 200]).resize((450, 600))
+            noisy = np.asarray(crop) + np.roll(noise, int(rng.integers(0, 600)), axis=0)
+            exif = Image.Exif()
+            exif[ORIENTATION] = TURNED if count % 3 == 0 else UPRIGHT
+            image = Image.fromarray(np.clip(noisy, 0, 255).astype(np.uint8))
+            image.save(folder / name / f"{count}.jpg", quality=80, exif=exif)
+
+
+@pytest.fixture(scope="session")
+def by_metric(shared_folder: Path, warm_cache: Path, phone_photos: Path, with_images: Searched) -> Searched:
+    """A search by the Python API and another metric, on a float and an integer form of the smallest card."""
+    assert with_images.code == 0, with_images.err  # the cache holds the network
+    costs = shared_folder / "costs.csv"
+    costs.write_text("class,left,middle,right\nleft,0,2,2\nmiddle,2,0,2\nright,2,2,0\n", encoding="utf-8")
+    found = searched_once(shared_folder / "by-metric", warm_cache, str(phone_photos), str(costs), how=three_lines)
     assert found.code == 0, found.err
     return found
 

@@ -166,9 +166,9 @@ def edited(run: RunFolder, **changes: Any) -> None:
 
 
 @pytest.fixture
-def searched(few_with_images: Searched, tmp_path: Path) -> RunFolder:
+def searched(by_metric: Searched, tmp_path: Path) -> RunFolder:
     """A copy of a real run on pictures."""
-    shutil.copytree(few_with_images.run.path, tmp_path / "runs" / "20260101-000000-photos")
+    shutil.copytree(by_metric.run.path, tmp_path / "runs" / "20260101-000000-photos")
     return RunFolder.open(tmp_path / "runs" / "20260101-000000-photos")
 
 
@@ -210,7 +210,7 @@ def test_images_that_are_gone_are_said_and_the_accuracy_kept(searched: RunFolder
     edited(searched, versions={"ai-edge-litert": "2.2.0"})
     searched.write_request({**searched.read_request(), "data": str(tmp_path / "gone")})
     searched.reseal("request.yaml")
-    lost = next(e for e in searched.evaluations() if e.configuration.compression == "float16")
+    lost = next(e for e in searched.evaluations() if e.configuration.compression == "int8")
     (searched.path / lost.artefact).unlink()
     (found,) = reevaluate(searched.path, Devices())
     assert "not scored again" in found.remarks[0]
