@@ -16,7 +16,7 @@ from advisor.engine.space.plan import Plan
 from tests.builders import RUNTIME
 from tests.engine.plans import changed, planned
 
-CARDS = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224", "efficientnet_lite0_224")
+CARDS = ("squeezenet_1.1_227", "mobilenet_v1_0.25_224", "mobilenet_v2_1.0_224")
 HEADS = planned(
     load_catalogue().select(list(CARDS)), ("float32", "float16", "int8"), (1, 2), ("head",), RUNTIME,
     images=400, validation=80, holdout=100, cores=2,

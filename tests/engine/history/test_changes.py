@@ -181,7 +181,7 @@ def no_search(_request: Request) -> RunFolder:
     raise AssertionError("nothing is searched")
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 def test_a_runtime_that_is_added_measures_the_files(run: RunFolder) -> None:
     require_onnx()
     session = Session(Devices.chosen([ONNX], []), no_search)
