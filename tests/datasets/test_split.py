@@ -3,7 +3,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 from advisor.core.errors import UsageError
 from advisor.datasets.dataset import Dataset, LabelledImage, fingerprint
@@ -30,6 +30,7 @@ def _hashes(dataset: Dataset, seed: int) -> list[set[str]]:
     return [{dataset.images[index].sha256 for index in part} for part in _parts(split(dataset, seed))]
 
 
+few = settings(max_examples=30)
 counts = st.lists(st.integers(3, 15), min_size=2, max_size=4)
 seeds = st.integers(0, 2**32)
 
@@ -44,6 +45,7 @@ def test_sides_are_disjoint_and_complete_and_have_every_class(sizes: list[int], 
         assert {dataset.images[index].label for index in part} == set(range(len(sizes)))
 
 
+@few
 @given(st.lists(st.integers(5, 25), min_size=2, max_size=4), seeds, st.floats(0.05, 0.6))
 def test_each_class_gives_its_share_and_that_of_the_rest_to_validation(
     sizes: list[int], seed: int, share: float
@@ -71,6 +73,7 @@ def test_halves_share_no_group_and_leave_nothing_out(sizes: list[int], seed: int
         assert abs(shares[0] - shares[1]) <= 3
 
 
+@few
 @given(counts, seeds, st.randoms(use_true_random=False))
 def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random: object) -> None:
     dataset = _plain(sizes)
@@ -81,6 +84,7 @@ def test_the_order_of_files_does_not_matter(sizes: list[int], seed: int, random:
         assert one == two
 
 
+@few
 @given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 12)), min_size=1, max_size=30), seeds)
 def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]], seed: int) -> None:
     plenty = [(label, f"own {label} {number}") for label in (0, 1) for number in range(20)]
@@ -89,6 +93,7 @@ def test_copies_stay_on_one_side_even_across_classes(rows: list[tuple[int, int]]
     assert not train & holdout | train & validation | validation & holdout
 
 
+@few
 @given(st.lists(st.lists(st.integers(0, 39), min_size=2, max_size=4), max_size=8), seeds)
 def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed: int) -> None:
     dataset = _plain([30, 30])
@@ -96,6 +101,7 @@ def test_what_belongs_together_stays_on_one_side(together: list[list[int]], seed
         assert all(len({index in part for index in group}) == 1 for group in together)
 
 
+@few
 @given(st.lists(st.lists(st.integers(0, 19), min_size=2, max_size=4), max_size=8))
 def test_images_share_a_number_if_a_chain_of_groups_connects_them(together: list[list[int]]) -> None:
     numbers = group_numbers(_plain([10, 10]), together)
@@ -140,6 +146,7 @@ def test_what_cannot_be_split_is_refused_by_name(
 parts = st.sampled_from((TRAIN, VALIDATION, HOLDOUT))
 
 
+@few
 @given(st.lists(parts, min_size=40, max_size=40), seeds)
 def test_a_split_of_the_users_own_is_taken_as_it_is(named: list[str], seed: int) -> None:
     given = [TRAIN, VALIDATION, HOLDOUT] * 2 + named
@@ -198,6 +205,7 @@ def _parts(result: Split) -> tuple[set[int], ...]:
     return set(result.train), set(result.validation), set(result.holdout)
 
 
+@few
 @given(sizes, sizes, seeds, st.sampled_from([Source.MANIFEST, Source.APPEARANCE]))
 def test_a_group_is_in_one_part_and_every_class_in_each_if_it_has_three_groups(
     one: list[int], other: list[int], seed: int, source: Source
@@ -211,6 +219,7 @@ def test_a_group_is_in_one_part_and_every_class_in_each_if_it_has_three_groups(
         assert {dataset.images[index].label for index in part} == {0, 1}
 
 
+@few
 @given(st.lists(st.integers(1, 4), min_size=10, max_size=20), seeds)
 def test_the_shares_are_close_to_those_of_single_images(counts: list[int], seed: int) -> None:
     dataset, of = _dataset_of_whole_groups([(label, count) for label in (0, 1) for count in counts])
@@ -252,6 +261,7 @@ def test_a_group_of_several_classes_stays_whole(seed: int) -> None:
         assert all({j for j in range(36) if of[j] == of[index]} <= part for index in part)
 
 
+@few
 @given(sizes, seeds, st.lists(st.integers(0, 30), min_size=2, max_size=3, unique=True))
 def test_near_duplicates_join_the_groups_they_connect(counts: list[int], seed: int, pair: list[int]) -> None:
     dataset, of = _dataset_of_whole_groups([(label, count) for label in (0, 1) for count in (*counts, 1, 1, 1)])
