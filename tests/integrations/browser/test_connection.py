@@ -107,10 +107,9 @@ def test_a_process_of_the_browser_that_has_ended_is_left_out(opened: Opened, end
     assert page.waited_ns() is not None
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_float_outputs_are_those_of_litert(opened: Opened, model: Path, threads: int) -> None:
+def test_float_outputs_of_two_threads_are_those_of_litert(opened: Opened, model: Path) -> None:
     inputs = np.random.default_rng(0).uniform(-1, 1, (8, SIDE, SIDE, 3)).astype(np.float32)
-    assert np.allclose(opened.outputs(model, inputs, threads), litert_outputs(model, inputs), atol=1e-5)
+    assert np.allclose(opened.outputs(model, inputs, threads=2), litert_outputs(model, inputs), atol=1e-5)
 
 
 def test_integer_inputs_which_the_packages_own_classes_lack_give_the_outputs_of_litert(
@@ -132,11 +131,10 @@ def test_webgpu_by_software_gives_the_outputs_of_litert(chrome: BrowserConnectio
     ("content", "message"),
     [
         (small_models.unknown_operator(), "unresolved custom op: Nobody"),
-        (small_models.of_a_newer_runtime(small_models.classifier()), "'CONV_2D' version '99'"),
         (b"not a flatbuffer at all", "Failed to load model"),
         (small_models.crashing(), "the runtime crashed"),
     ],
-    ids=["operator", "version", "no model", "crash"],
+    ids=["operator", "no model", "crash"],
 )
 def test_a_file_that_cannot_run_is_refused_with_the_reason(
     opened: Opened, tmp_path: Path, content: bytes, message: str

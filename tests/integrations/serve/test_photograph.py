@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -193,6 +194,8 @@ def test_answers_are_bars_with_escaped_names_or_objects_over_the_photograph_with
     assert boxes.count("2 found from a score of 0.60 on") == 2
     assert "All files find the same numbers of objects." in boxes
     assert boxes.count(">red ") == 4
+    centres = re.findall(r'<circle cx="(\S+)" cy="(\S+)"', said(counters, two_cells()))
+    assert sorted({(float(x), float(y)) for x, y in centres}) == [(16.0, 8.0), (80.0, 40.0)]
     nothing = said(counters, photograph((20, 20, 20)))
     assert nothing.count("0 found from a score of 0.60 on") == 2
     assert "<circle" not in nothing
