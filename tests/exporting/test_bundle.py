@@ -147,7 +147,10 @@ def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are
         export(trained.path, tmp_path / "other", targets=("andriod",))
 
 
-def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) -> None:
+def test_the_edge_tpu_gets_the_integer_file_and_takes_no_float_model(trained: RunFolder, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="fully quantized models only"):
+        export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
+    assert not (tmp_path / "b").exists()
     made = export_form(trained, "int8", tmp_path / "b", targets=("edgetpu",))
     code, said = ran(made.path / "check.py")
     assert code == 0, said
@@ -156,12 +159,6 @@ def test_the_edge_tpu_gets_the_integer_file(trained: RunFolder, tmp_path: Path) 
     text = (made.path / "edgetpu" / "classify_edgetpu.py").read_text()
     assert "edgetpu_compiler --show_operations model_measured.tflite" in text
     compile(text, "classify_edgetpu.py", "exec")
-
-
-def test_the_edge_tpu_takes_no_float_model(trained: RunFolder, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="fully quantized models only"):
-        export_form(trained, "float16", tmp_path / "b", targets=("edgetpu",))
-    assert not (tmp_path / "b").exists()
 
 
 def test_an_artefact_that_was_changed_or_is_gone_is_refused_and_others_can_be_shipped(

@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import tree_sitter
-import tree_sitter_kotlin
-import tree_sitter_swift
 
 from advisor.fleet.selector import TierSelector, plain
 from advisor.fleet.tiers import RULES, core_macs
-from tests.exporting.test_model import faults
+from tests.exporting.test_model import parsed
 from tests.makers.browsers import new_context
 from tests.requirements import skip_or_fail
 
@@ -64,92 +61,63 @@ def document() -> dict[str, Any]:
 
 SAME = "the state of before"
 
+
+def start(*names: str, **facts: Any) -> list[Any]:
+    """Return the step of an app that starts for the first time on a phone."""
+    return ["start", {"names": list(names), **facts} if names else facts, ""]
+
+
+FAST, MIDDLE = start("fast"), start("middle")
+AGAIN = ["restart", {"names": ["fast"]}, SAME]
+SMALL_CORES = {"part": "0xd05", "mhz": 2000}
+OTHER_STATE = '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}'
+
 SCENARIOS: dict[str, tuple[list[list[Any]], list[Any]]] = {
     # The steps of an app, and the tier after each of them; -1 is no file.
     "rules by name, gpu, cores, nothing": (
         [
-            ["start", {"names": ["SM6225"]}, ""],
-            ["start", {"names": ["iPhone14,5"]}, ""],
-            ["start", {"gpu": "Adreno (TM) 610"}, ""],
-            ["start", {"cores": [{"part": "0xd0b", "mhz": 2200}] * 2 + [{"part": "0xd05", "mhz": 2000}] * 6}, ""],
-            ["start", {"cores": [{"part": "0xd0b", "mhz": 2600}] * 4 + [{"part": "0xd05", "mhz": 2000}] * 4}, ""],
-            ["start", {"names": ["nobody's"], "gpu": "unheard of"}, ""],
+            start("SM6225"),
+            start("iPhone14,5"),
+            start(gpu="Adreno (TM) 610"),
+            start(cores=[{"part": "0xd0b", "mhz": 2200}] * 2 + [SMALL_CORES] * 6),
+            start(cores=[{"part": "0xd0b", "mhz": 2600}] * 4 + [SMALL_CORES] * 4),
+            start("nobody's", gpu="unheard of"),
         ],
         [1, 2, 1, 0, 1, 0],
     ),
     "memory and old systems": (
         [
-            ["start", {"names": ["fast"], "memory_bytes": 450e6}, ""],
-            ["start", {"names": ["fast"], "memory_bytes": 100e6}, ""],
-            ["start", {"names": ["fast"], "system": "android_api", "version": 19}, ""],
+            start("fast", memory_bytes=450e6),
+            start("fast", memory_bytes=100e6),
+            start("fast", system="android_api", version=19),
         ],
         [1, 0, 0],
     ),
     "a measurement raises with a margin and lowers without": (
-        [
-            ["start", {"names": ["middle"]}, ""],
-            ["place", 4.3, False],
-            ["place", 2.0, False],
-            ["place", 5.2, False],
-            ["place", 30.0, False],
-        ],
+        [MIDDLE, ["place", 4.3, False], ["place", 2.0, False], ["place", 5.2, False], ["place", 30.0, False]],
         [1, 1, 2, 2, 0],
     ),
     "an unknown phone is placed by its time": (
-        [["start", {}, ""], ["place", 1.1, False], ["restart", {}, SAME], ["place", 14.0, False]],
+        [start(), ["place", 1.1, False], ["restart", {}, SAME], ["place", 14.0, False]],
         [0, 2, 2, 0],
     ),
     "late runs lower for good": (
-        [
-            ["start", {"names": ["fast"]}, ""],
-            ["ran", 60.0, 5, False],
-            ["ran", 10.0, 50, False],
-            ["place", 0.5, False],
-            ["restart", {"names": ["fast"]}, SAME],
-        ],
+        [FAST, ["ran", 60.0, 5, False], ["ran", 10.0, 50, False], ["place", 0.5, False], AGAIN],
         [2, 1, 1, 1, 1],
     ),
     "one late run in ten changes nothing": (
-        [["start", {"names": ["fast"]}, ""], ["ran", 54.0, 20, False], ["ran", 99.0, 4, False], ["ran", 9.0, 1, False]],
+        [FAST, ["ran", 54.0, 20, False], ["ran", 99.0, 4, False], ["ran", 9.0, 1, False]],
         [2, 2, 2, 1],
     ),
-    "heat lowers until the next start": (
-        [
-            ["start", {"names": ["fast"]}, ""],
-            ["place", 1.0, False],
-            ["ran", 90.0, 5, True],
-            ["restart", {"names": ["fast"]}, SAME],
-        ],
-        [2, 2, 1, 2],
-    ),
-    "a measurement of a hot phone is not remembered": (
-        [["start", {"names": ["fast"]}, ""], ["place", 30.0, True], ["restart", {"names": ["fast"]}, SAME]],
-        [2, 0, 2],
-    ),
+    "heat lowers until the next start": ([FAST, ["place", 1.0, False], ["ran", 90.0, 5, True], AGAIN], [2, 2, 1, 2]),
+    "a measurement of a hot phone is not remembered": ([FAST, ["place", 30.0, True], AGAIN], [2, 0, 2]),
     "a file that computes something else is left for the next": (
-        [
-            ["start", {"names": ["fast"]}, ""],
-            ["test", [2]],
-            ["restart", {"names": ["fast"]}, SAME],
-            ["test", [0, 1, 2]],
-            ["restart", {"names": ["fast"]}, SAME],
-        ],
+        [FAST, ["test", [2]], AGAIN, ["test", [0, 1, 2]], AGAIN],
         [2, 1, 1, -1, -1],
     ),
-    "a floor that computes something else is left for a better file": (
-        [["start", {"names": ["slow"]}, ""], ["test", [0]]],
-        [0, 1],
-    ),
+    "a floor that computes something else is left for a better file": ([start("slow"), ["test", [0]]], [0, 1]),
     "what other files or damage left is ignored": (
-        [
-            [
-                "start",
-                {"names": ["fast"]},
-                '{"id": "other", "ratio": 9, "highest": 0, "failed": [], "tier": 0, "placed": ""}',
-            ],
-            ["start", {"names": ["fast"]}, '{"id": "first"'],
-            ["start", {"names": ["fast"]}, '{"id": "first"}'],
-        ],
+        [["start", {"names": ["fast"]}, state] for state in (OTHER_STATE, '{"id": "first"', '{"id": "first"}')],
         [2, 2, 2],
     ),
 }
@@ -274,13 +242,9 @@ def test_javascript_chooses_the_same_in_chromium(browser: Browser) -> None:
     assert page.evaluate(MEASURE, [document()]) == [16, pytest.approx(selector.ratio), selector.file]
 
 
-@pytest.mark.parametrize(
-    ("file", "grammar"), [("TierSelector.kt", tree_sitter_kotlin), ("TierSelector.swift", tree_sitter_swift)]
-)
-def test_kotlin_and_swift_are_valid(file: str, grammar: Any) -> None:
-    parser = tree_sitter.Parser(tree_sitter.Language(grammar.language()))
-    source = (PACKAGE / "selectors" / file).read_bytes()
-    assert list(faults(parser.parse(source).root_node)) == []
+@pytest.mark.parametrize(("file", "platform"), [("TierSelector.kt", "android"), ("TierSelector.swift", "ios")])
+def test_kotlin_and_swift_are_valid(file: str, platform: str) -> None:
+    assert parsed(platform, (PACKAGE / "selectors" / file).read_text(encoding="utf-8")) == []
 
 
 BASE64 = """package android.util
