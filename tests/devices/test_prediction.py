@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -253,3 +254,10 @@ def test_forms_with_an_onnx_export_are_taken_and_others_are_not() -> None:
         assert target.incompatibility(form).endswith(f"not {form}")
     for form in ("float32", "float16", "weight_int8", "int8", "pruned_50"):
         assert target.incompatibility(form) == ""
+
+
+def test_a_browser_that_is_missing_is_refused_before_any_work(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="chromium cannot run here: no browser is installed") as refused:
+        require_runtime(show("chromium"))
+    assert "apt-get install chromium" in refused.value.hint
