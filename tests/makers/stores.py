@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -88,8 +88,18 @@ def s3_server() -> Iterator[S3]:
                 region.reset()
 
 
+@pytest.fixture(scope="session")
+def remembered_descriptions() -> Iterator[None]:
+    """The process reads each file that describes the services once; clients would read all of them again."""
+    loaders = pytest.importorskip("botocore.loaders", reason="s3fs is an extra")
+    load = cache(loaders.JSONFileLoader().load_file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(loaders.JSONFileLoader, "load_file", lambda _, path: load(path))
+        yield
+
+
 @pytest.fixture
-def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[S3]:
+def s3(monkeypatch: pytest.MonkeyPatch, remembered_descriptions: None) -> Iterator[S3]:
     """An S3 that this process and its children reach by the usual variables."""
     pytest.importorskip("s3fs", reason="s3fs is an extra")
     with s3_server() as store:
