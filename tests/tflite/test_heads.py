@@ -54,7 +54,7 @@ def test_the_operators_the_backbone_and_the_signatures_stay(parts: int, name: st
     assert with_probe(made, logits=False) == with_probe(data, logits=False)
 
 
-@pytest.mark.parametrize(("parts", "name"), WHOLE_BYTES)
+@pytest.mark.parametrize(("parts", "name"), WHOLE_BYTES[:8])
 def test_a_head_that_is_read_and_written_answers_alike(parts: int, name: str) -> None:
     weights, bias = read_head(form(parts, name))
     assert (weights.shape, bias.shape) == ((WIDTHS[parts], CLASSES), (CLASSES,))
