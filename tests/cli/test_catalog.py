@@ -221,7 +221,6 @@ def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_i
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--json",), "give --labels and --mean and --std"),
         ((), "give --labels and --mean and --std"),
         (("--mean", "half"), "--mean: 'half' is not one number or three"),
     ],

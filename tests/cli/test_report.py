@@ -140,12 +140,12 @@ def test_the_next_command_keeps_the_other_limits(advisor: Advisor, tmp_path: Pat
     assert advisor(*arguments).code == 0
 
 
-def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(starts_processes: None, run: Path) -> None:
-    command = [sys.executable, "-m", "advisor", "report", str(run), "--json", "--budget", "1ms"]
+def test_a_reader_that_closes_the_pipe_does_not_change_the_exit_code(starts_processes: None) -> None:
+    command = [sys.executable, "-m", "advisor", "explain", "--json"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         present(process.stdout).close()
         complaint = present(process.stderr).read()
-    assert process.returncode == 3
+    assert process.returncode == 0
     assert b"Broken pipe" not in complaint
 
 
