@@ -126,20 +126,16 @@ def test_adb_measures_each_model_and_thread_count_and_cleans_up(
     assert not list((phone.root / "data" / "local" / "tmp").iterdir())
 
 
-def test_cores_are_pinned_where_asked(connection: AdbConnection, phone: Phone, model: Path) -> None:
-    replace(connection, cores="1").measure(MeasurementJob((model,)))
-    assert any(command.startswith("taskset 1 /data/local/tmp/") for command in phone.daemon.commands)
-
-
-def test_hostile_names_and_arguments_reach_no_shell(
+def test_hostile_names_and_arguments_reach_no_shell_and_cores_are_pinned(
     connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path
 ) -> None:
     trap = tmp_path / "trap"
     hostile = tmp_path / f"-s x $(touch {trap.name}) ; touch t & `touch t` 'x'.tflite"
     hostile.write_bytes(model.read_bytes())
     arguments = (f"--x=$(touch {trap})", f"; touch {trap} #")
-    (timing,) = replace(connection, arguments=arguments).measure(MeasurementJob((hostile,)))
+    (timing,) = replace(connection, arguments=arguments, cores="1").measure(MeasurementJob((hostile,)))
     assert timing.model == hostile
+    assert any(command.startswith("taskset 1 /data/local/tmp/") for command in phone.daemon.commands)
     assert f"--x=$(touch {trap}) ; touch {trap} #" in (tmp_path / "called").read_text()
     assert not trap.exists()
 

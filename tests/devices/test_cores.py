@@ -14,7 +14,6 @@ from advisor.devices.connections.protocol import MeasurementJob
 from advisor.devices.latency.base import fit_base
 from advisor.devices.latency.features import features_of
 from advisor.devices.latency.model import estimate, queries_of_known
-from advisor.devices.latency.placement import change
 from advisor.devices.latency.posterior import posterior_of
 from advisor.devices.latency.table import UNSTATED, LatencyTable, arithmetic, distance, running_cores, target_vector
 from advisor.devices.prediction import RUNTIME_BYTES, predicted_memory
@@ -206,11 +205,6 @@ def test_the_distance_is_in_minor_releases() -> None:
     assert distance("2.17.0", "2.17.1") == distance("", "") == 0
     assert distance("1.9.0", "2.1.0") == distance("2.1.0", "1.9.0") == 10
     assert distance("2.17.0", "") == distance("unstated", "2.17.0") == UNSTATED
-
-
-def test_further_releases_change_more(releases: LatencyTable) -> None:
-    assert 0 < change(releases, "tflite", 1) < change(releases, "tflite", 5) < change(releases, "tflite", 20)
-    assert change(releases, "tflite", 0) == 0
 
 
 def test_the_next_release_is_predicted_network_by_network(releases: LatencyTable) -> None:

@@ -17,7 +17,7 @@ from advisor.devices.connections.adb import parse_output
 from advisor.devices.connections.agent import rising, slowdown, throttling, timings_of_agent
 from advisor.devices.latency.base import agreeing, fit_base, student
 from advisor.devices.latency.model import contradicting, estimate, queries_of_known
-from advisor.devices.latency.operator_times import OPERATORS_FILE, NetworkTimes, OperatorTimes, model_operators
+from advisor.devices.latency.operator_times import OPERATORS_FILE, OperatorTimes, model_operators
 from advisor.devices.latency.posterior import LatencyPosterior, posterior_of
 from advisor.devices.latency.table import LatencyTable
 from advisor.isolation import ChildPool
@@ -129,19 +129,6 @@ def test_errors_of_different_kinds_cancel(times: OperatorTimes) -> None:
     assert times.network([(add, 1), (swish, 1)])[1] < alone
 
 
-def test_measured_networks_correct_the_level_and_narrow_the_interval(times: OperatorTimes) -> None:
-    known = model_operators()
-    names = ("mobilenet_v1_1.0_224", "mobilenet_v2_0.35_96", "resnet_18_224", "squeezenet_1.1_227")
-    measured = [(known[name], 1.3 * times.network(known[name])[0]) for name in names]
-    works = known["mobilenet_v2_1.0_224"]
-    plain, corrected = NetworkTimes.of(times, ()), NetworkTimes.of(times, measured)
-    truth = math.log(1.3 * times.network(works)[0])
-    assert abs(corrected.predict(works)[0] - truth) < 0.06
-    assert abs(plain.predict(works)[0] - truth) > 0.15
-    assert corrected.predict(works)[1] < plain.predict(works)[1]
-    assert (plain.measured, corrected.measured) == (0, 4)
-
-
 def test_noise_is_what_neither_device_nor_network_explains(table: LatencyTable) -> None:
     from benchmarks.latency_protocols.protocols import noise
 
@@ -208,12 +195,6 @@ def test_a_wrong_row_is_named_and_hardly_moves_the_others(complete: LatencyTable
     rest = np.arange(6, 24)
     errors = estimate(posterior, queries_of_known(posterior.base, rest)).mean - complete.values[0, rest]
     assert np.median(np.abs(errors)) < 0.05
-
-
-def test_right_rows_are_not_doubted(complete: LatencyTable) -> None:
-    posterior, values = with_error(complete, 1.0)
-    assert contradicting(posterior, values) == {}
-    assert posterior.doubts.max() < 0.05
 
 
 def test_two_measurements_cannot_tell_which_one_is_wrong(complete: LatencyTable) -> None:

@@ -10,7 +10,7 @@ import pytest
 import advisor
 from advisor.core.errors import StageError, UsageError
 from advisor.core.quantity import Provenance
-from advisor.devices.connections.agent import HostConnection, SshConnection
+from advisor.devices.connections.agent import HostConnection
 from advisor.devices.connections.protocol import Connection, MeasurementJob, Timing
 from advisor.devices.prediction import Predictor
 from advisor.devices.profiles import DeviceTarget, Profiles
@@ -19,7 +19,6 @@ from advisor.measurement.on_device import DeviceBenchmark
 from advisor.measurement.on_device.benchmark import benchmark_on_device
 from tests.builders import interval
 from tests.documents import problems
-from tests.makers.phones import SshServer
 from tests.measurement import small_models
 
 TARGET = DeviceTarget("litert-cpu-x1", "ai-edge-litert", "cpu")
@@ -32,18 +31,6 @@ def none() -> Predictor:
 def measured(profiles: Profiles, connection: Connection, *models: Path, **options: object) -> DeviceBenchmark:
     board = replace(profiles["raspberry-pi-4"], targets=(TARGET,), default_target=TARGET.name)
     return benchmark_on_device(models, board, TARGET, connection, none, effort="load", **options)  # type: ignore[arg-type]
-
-
-def test_files_are_interleaved_over_ssh(ssh_server: SshServer, model: Path, tmp_path: Path, profiles: Profiles) -> None:
-    other = tmp_path / "larger.tflite"
-    other.write_bytes(small_models.swish_net())
-    connection = SshConnection("device", python=sys.executable, program=ssh_server.client)
-    found = measured(profiles, connection, model, other)
-    assert [row.model for row in found.rows] == [str(model), str(other)]
-    assert {row.latency.provenance for row in found.rows} == {Provenance.MEASURED}
-    (ratio,) = found.ratios
-    assert ratio.low <= ratio.ratio <= ratio.high
-    assert found.connection == "device"
 
 
 @pytest.mark.integration

@@ -8,7 +8,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Target
 from advisor.core.forms import FORMS, form_of
 from advisor.devices.prediction import similar_form
-from advisor.devices.profiles import HOST, Profiles, load_profiles, read_profile
+from advisor.devices.profiles import Profiles, load_profiles, read_profile
 from advisor.devices.profiles.loading import checked_profile
 from advisor.devices.profiles.runtimes import installed_version
 
@@ -99,13 +99,6 @@ def test_no_shipped_profile_is_refused_as_a_users(profiles: Profiles) -> None:
         path = profiles[name].origin
         assert path is not None
         assert checked_profile(path) == profiles[name]
-
-
-def test_the_host_is_always_there(profiles: Profiles) -> None:
-    host = profiles[HOST]
-    assert host.memory_bytes
-    assert host.cores[0].count >= 1
-    assert host.target().accelerator == "cpu"
 
 
 def test_a_selector_names_device_and_target(profiles: Profiles) -> None:

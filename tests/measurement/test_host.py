@@ -88,12 +88,6 @@ def test_a_busy_machine_is_refused_with_the_way_out_which_is_force(monkeypatch: 
     assert require_quiet([1], force=True) is busy
 
 
-def test_observing_sees_this_machine() -> None:
-    found = observe(0.05)
-    assert found.cores == PROCESSORS
-    assert found.others_cores is None or found.others_cores >= 0
-
-
 def children() -> list[psutil.Process]:
     return children_with("range(100_000)")
 

@@ -110,16 +110,12 @@ def test_sizes_are_rounded_up_to_the_alignment() -> None:
     assert activation_arena_bytes(read(chain(OPERATORS.RELU, size=1))) == 2 * ALIGNMENT
 
 
-@pytest.mark.parametrize(
-    ("blocks", "size"),
-    [
-        pytest.param([(100, 0, 1), (200, 2, 3), (50, 4, 4)], 200, id="one after the other"),
-        pytest.param([(640, 0, 9), (320, 0, 2), (256, 2, 9), (64, 3, 9)], 640 + 320 + 256, id="the smallest gap"),
-        pytest.param([], 0, id="none"),
-    ],
-)
-def test_blocks_share_places(blocks: list[tuple[int, int, int]], size: int) -> None:
-    assert plan([Lifetime(*block) for block in blocks]) == size
+def test_blocks_share_places() -> None:
+    one_after_the_other = [Lifetime(100, 0, 1), Lifetime(200, 2, 3), Lifetime(50, 4, 4)]
+    into_the_smallest_gap = [Lifetime(640, 0, 9), Lifetime(320, 0, 2), Lifetime(256, 2, 9), Lifetime(64, 3, 9)]
+    assert plan(one_after_the_other) == 200
+    assert plan(into_the_smallest_gap) == 640 + 320 + 256
+    assert plan([]) == 0
 
 
 @settings(max_examples=40)
