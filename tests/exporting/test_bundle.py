@@ -138,7 +138,7 @@ def test_snippets_carry_what_was_measured_best(bundle: Bundle) -> None:
 def test_of_the_pick_where_nothing_else_is_said_only_the_platforms_asked_for_are_written(
     trained: RunFolder, tmp_path: Path
 ) -> None:
-    made = export(trained.path, tmp_path / "b", targets=("ios",))
+    made = export(trained.path, tmp_path / "b", targets=("ios",), web=False)
     assert made.evaluation == load_run(trained.path).decision.pick
     assert json.loads((made.path / "bundle.json").read_text(encoding="utf-8"))["is_the_pick"] is True
     assert "ios/Classifier.swift" in made.files
