@@ -12,13 +12,6 @@ from advisor.core.errors import UsageError, nearest
 
 Name = TypeVar("Name", bound=Hashable)
 
-PARTS = {
-    "train": "train", "training": "train",
-    "val": "validation", "valid": "validation", "validation": "validation", "dev": "validation",
-    "test": "holdout", "testing": "holdout", "holdout": "holdout", "hold-out": "holdout",
-}  # fmt: skip
-"""Usual names of the parts of a split, and their names here."""
-
 
 @dataclass(frozen=True, slots=True)
 class LabelledImage:
@@ -59,6 +52,7 @@ class Listing:
     entries: Sequence[Entry]  # the files
     classes: Sequence[str] = ()  # class names that exist even without a file
     rejected: Sequence[Rejected] = ()  # entries without an image or a label
+    notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the reading
 
 
 @dataclass(frozen=True)
@@ -73,6 +67,7 @@ class Dataset:
     spellings: tuple[tuple[str, ...], ...] = ()  # of each class that is written in several ways (case, blanks)
     listed: int = 0  # files in the listing, of which some were drawn
     most: int = 0  # most files that were drawn, 0 for all
+    notes: tuple[str, ...] = ()  # sentences of the listing
 
     @property
     def labels(self) -> tuple[int, ...]:

@@ -116,7 +116,9 @@ class Division:
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
-        found = [_on_groups(self, dataset)] if self.grouping.of else []
+        found = list(dataset.notes)
+        if self.grouping.of:
+            found.append(_on_groups(self, dataset))
         read = len(dataset.images) + len(dataset.rejected)
         if read < dataset.listed:
             found.append(

@@ -8,15 +8,17 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.names import without_password
 from advisor.core.units import plain as plain_text
-from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
+from advisor.datasets.dataset import Entry, Listing, Rejected
+from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, some_of
 from advisor.datasets.images import is_candidate
+from advisor.datasets.parts import PARTS, UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import NEEDS_PYARROW, holds_images
 from advisor.store.yamlfile import open_file
@@ -24,126 +26,84 @@ from advisor.store.yamlfile import open_file
 if TYPE_CHECKING:
     from fastparquet import ParquetFile
 
-UPPER, DEEPEST = "*", "**"  # Last names of a path: each folder in it is a class, or each that directly holds images
-NESTED = 0.5  # Above this share of images in deeper folders it is not clear which folders are the classes
-
 MAX_TABLE_BYTES = 2**30
 
-HINT = (
-    "a data set is a folder with one sub-folder a class (DIR/cat/1.jpg, DIR/dog/2.jpg), such folders inside train/, "
-    "val/ and test/, a CSV or Parquet manifest with the columns path and label, or files that hold images (.zip, .tar, "
-    ".parquet, .arrow, .tfrecord)"
-)
 
-
-def list_class_folders(path: Path, depth: str = "") -> Listing:
-    """List ``DIR/cat/1.jpg``: one sub-folder a class; images may be in deeper folders.
+def list_folder(path: Path, depth: str = "") -> Listing:
+    """List a folder of class folders, or of parts of a split with class folders; images may be in deeper folders.
 
     ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
     UsageError if there are no images, only one class, or it is not clear which folders are the classes.
     """
-    folders = folders_in(path)
-    _refuse_mixed(path, folders)
-    found = [(file, folder) for folder in folders for file in images_in(folder)]
-    if not found and (archives := archives_in(path)):
-        return list_archives(path, archives)
-    if not found:
-        loose = any(is_candidate(entry) for entry in path.iterdir() if entry.is_file())
+    scan = scan_folder(path)
+    if not any(len(names) > 1 for names in scan.images):
+        if archives := archives_in(path):
+            return list_archives(path, archives)
         tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
-        what = "has images but no class folders" if loose else "holds no images"
+        what = "has images but no class folders" if scan.images else "holds no images"
         raise UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {tables[0]}" if tables else HINT)
-    return Listing(path, *_labelled(path, found, folders, depth))
+    reading = read_folders(path, scan.images, scan.folders, depth)
+    entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
+    _refuse_undecodable(reading.classes)
+    return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
 
 
-def is_split(path: Path) -> bool:
-    """Return whether all sub-folders of a folder have names of parts of a split."""
-    folders = folders_in(path)
-    return bool(folders) and all(folder.name.casefold() in PARTS for folder in folders)
+@dataclass(frozen=True)
+class FolderScan:
+    """What is below a folder."""
+
+    images: Sequence[Names]  # files that look like images, sorted
+    folders: Sequence[Names]  # folders
+    system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A sentence about the folders that were left out."""
+        if not self.system_folders:
+            return ()
+        which = "folder is" if len(self.system_folders) == 1 else "folders are"
+        return (f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.",)
 
 
-def list_split_folders(path: Path, depth: str = "") -> Listing:
-    """List ``DIR/train/cat/1.jpg``, ``DIR/val/...``, ``DIR/test/...``: the user's own split.
+def scan_folder(root: Path) -> FolderScan:
+    """Return the files below a folder that look like images, and the folders, without hidden and system ones.
 
-    Validation or test may be missing; a single part is no split. ``depth`` and errors as of :func:`list_class_folders`.
+    Links are followed, but for those to a folder that they are in. Raises UsageError if a folder cannot be read.
     """
-    folders = folders_in(path)
-    inner = [(one, folder) for folder in folders for one in folders_in(folder)]
-    found = [(file, one) for one, _ in inner for file in images_in(one)]
-    if not found and (archives := archives_in(path)):
-        return list_archives(path, archives)
-    if not found:
-        raise UsageError(f"--data: the parts {_names(folders)} of '{path}' hold no class folders", HINT)
-    entries, classes = _labelled(path, found, [one for one, _ in inner], depth)
-    if len(folders) > 1:
-        part_of = {one: PARTS[folder.name.casefold()] for one, folder in inner}
-        entries = [replace(entry, part=part_of[one]) for entry, (_, one) in zip(entries, found, strict=True)]
-    return Listing(path, entries, classes)
+
+    def refuse(error: OSError) -> None:
+        raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
+
+    images: list[Names] = []
+    folders: list[Names] = []
+    system: set[str] = set()
+    for place, inner, files in os.walk(root, onerror=refuse, followlinks=True):
+        above = Path(place).relative_to(root).parts
+        system |= {name for name in inner if is_system_name(name) and _holds_images(Path(place, name))}
+        inner[:] = [name for name in inner if not is_system_name(name) and not _turns_back(Path(place, name))]
+        folders += [(*above, name) for name in inner]
+        images += [(*above, name) for name in files if not is_system_name(name) and is_candidate(Path(place, name))]
+    return FolderScan(sorted(images), folders, system)
 
 
-def _labelled(
-    path: Path, found: Sequence[tuple[Path, Path]], folders: Sequence[Path], depth: str
-) -> tuple[list[Entry], list[str]]:
-    """Return the entries of files with their class folders, and the sorted names of the classes."""
-    if not depth:
-        _refuse_nested(path, found)
-    if depth == DEEPEST:
-        _refuse_homonyms(found)
-        entries = [Entry(file, file.parent.name) for file, _ in found]
-        classes = sorted({entry.label for entry in entries})
-    else:
-        entries, classes = [Entry(file, folder.name) for file, folder in found], sorted({each.name for each in folders})
-    if len(classes) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{classes[0]}'", "add a second class's folder")
-    return entries, classes
+def _holds_images(folder: Path) -> bool:
+    """Return whether a folder directly holds a file that looks like an image, or is a system folder by its name."""
+    if not folder.name.startswith("."):
+        return True
+    try:
+        return any(is_candidate(entry) for entry in folder.iterdir() if entry.is_file())
+    except OSError:
+        return False
 
 
-def _refuse_nested(path: Path, found: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse ``DIR/Fruit/Apple/1.jpg``, unless the names of deeper folders, such as ``images``, recur in several."""
-    upper = {folder.name for _, folder in found}
-    places = {file.parent for file, folder in found if file.parent != folder}
-    names = {place.name for place in places}
-    nested = sum(file.parent != folder for file, folder in found)
-    recur = len({(file.parent.name, folder.name) for file, folder in found if file.parent != folder}) - len(names)
-    if nested <= NESTED * len(found) or len(names) <= len(upper) or recur > len(names) / 2:
-        return
-    raise UsageError(
-        f"--data: are the classes of '{path}' {_some(upper)}, or the {len(names)} deeper folders {_some(names)}?",
-        f"write --data '{path / DEEPEST}' for the deeper folders, or --data '{path / UPPER}' for the upper ones, "
-        "both with the quotes; or list the images in a manifest",
-    )
-
-
-def _refuse_homonyms(found: Sequence[tuple[Path, Path]]) -> None:
-    """Refuse deepest folders of one name in several places: ``Fruit/Other`` and ``Packages/Other`` are two classes."""
-    places: dict[str, set[str]] = {}
-    for file, folder in found:
-        places.setdefault(file.parent.name, set()).add(str(file.parent.relative_to(folder.parent)))
-    if homonyms := sorted(name for name, several in places.items() if len(several) > 1):
-        raise UsageError(
-            f"--data: the class '{homonyms[0]}' would be several folders: {_some(places[homonyms[0]])}",
-            "rename them, or list the images in a manifest",
-        )
-
-
-def _refuse_mixed(path: Path, folders: Sequence[Path]) -> None:
-    """Refuse two parts or more of a split beside other folders: a model would learn to tell the parts."""
-    parts = [folder for folder in folders if folder.name.casefold() in PARTS and folders_in(folder)]
-    if len({PARTS[folder.name.casefold()] for folder in parts}) < 2:
-        return
-    others = [folder for folder in folders if folder not in parts]
-    trained = min(parts, key=lambda folder: PARTS[folder.name.casefold()] != "train")
-    raise UsageError(
-        f"--data: '{path}' has the parts {_names(parts)} of a split beside {_names(others)}",
-        f"move {_names(others)} away, or use one part alone: --data {trained}; or list the images in a manifest",
-    )
-
-
-def _names(folders: Sequence[Path]) -> str:
-    return ", ".join(f"'{folder.name}'" for folder in folders)
-
-
-def _some(names: Collection[str]) -> str:
-    return ", ".join(f"'{name}'" for name in sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+def _refuse_undecodable(labels: Collection[str]) -> None:
+    """Refuse the name of a class folder that is not valid UTF-8."""
+    for label in labels:
+        try:
+            label.encode()
+        except UnicodeEncodeError:
+            message = f"--data: the class folder {os.fsencode(label)!r} has a name that is not valid UTF-8"
+            raise UsageError(message, "rename it") from None
 
 
 def folders_in(root: Path) -> list[Path]:
@@ -152,7 +112,7 @@ def folders_in(root: Path) -> list[Path]:
     Raises UsageError if the folder cannot be read, or a name in it is not valid UTF-8.
     """
     try:
-        folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not _ignored(entry.name))
+        folders = sorted(entry for entry in root.iterdir() if entry.is_dir() and not is_system_name(entry.name))
     except OSError as error:
         raise UsageError(f"--data: '{root}' cannot be read: {error.strerror}", "check its permissions") from error
     for folder in folders:
@@ -169,24 +129,12 @@ def images_in(folder: Path) -> list[Path]:
 
     Links are followed, but for those to a folder that they are in.
     """
-
-    def refuse(error: OSError) -> None:
-        raise UsageError(f"--data: '{error.filename}' cannot be read: {error.strerror}", "check its permissions")
-
-    found = []
-    for place, inner, names in os.walk(folder, onerror=refuse, followlinks=True):
-        inner[:] = [name for name in inner if not _ignored(name) and not _turns_back(Path(place, name))]
-        found += [Path(place, name) for name in names if not _ignored(name)]
-    return sorted(file for file in found if is_candidate(file))
+    return [folder.joinpath(*names) for names in scan_folder(folder).images]
 
 
 def _turns_back(folder: Path) -> bool:
     """Return whether a folder is a link to one that it is in."""
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
-
-
-def _ignored(name: str) -> bool:
-    return name.startswith(".") or name == "__MACOSX"
 
 
 PARQUET = frozenset({".parquet", ".pq"})
@@ -286,13 +234,14 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
             "write another name of the class",
         )
-    if written and written.casefold() not in PARTS:
+    part = part_of(written)
+    if written and part in ("", UNLABELLED):
         raise UsageError(
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
             "write train, validation or test, or leave it empty",
         )
     path = Path(os.path.normpath(os.path.join(manifest.parent, name)))  # noqa: PTH118 -- a third of the time of paths
-    return Entry(path, row["label"], PARTS.get(written.casefold(), ""), row.get("group", "").strip())
+    return Entry(path, row["label"], part, row.get("group", "").strip())
 
 
 @contextmanager
@@ -372,7 +321,7 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
             )
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
     if path.is_dir():
-        return list_split_folders(path, depth) if is_split(path) else list_class_folders(path, depth)
+        return list_folder(path, depth)
     if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
         return list_archives(path, [path], listed)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
@@ -384,8 +333,8 @@ def archives_in(folder: Path) -> list[Path]:
     """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests."""
     found = []
     for place, inner, names in os.walk(folder):
-        inner[:] = [name for name in inner if not _ignored(name)]
-        found += [Path(place, name) for name in names if not _ignored(name) and kind_of(Path(name)) in SOURCES]
+        inner[:] = [name for name in inner if not is_system_name(name)]
+        found += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
     return sorted(file for file in found if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
@@ -397,10 +346,11 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
     """
     sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
     if len(sets) > 1:
-        shown = _some([str(each.relative_to(path)) for each in sets])
+        shown = some_of([str(each.relative_to(path)) for each in sets])
         raise UsageError(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", f"name one: --data {sets[-1]}")
     entries: list[Entry] = []
     rejected: list[Rejected] = []
+    notes: list[str] = []
     several = len({part for file in files if (part := part_in_name(file, path))}) > 1
     for file in files:
         part, in_folders = part_in_name(file, path) if several else "", list[str]()
@@ -413,14 +363,16 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
                 entries.append(Entry(file / member.name, member.label, part))
             elif is_candidate(Path(member.name)):
                 in_folders.append(member.name)
-        entries += _by_folder(file, in_folders, part)
+        inside = _read_members(file, in_folders, part)
+        entries += inside.entries
+        notes += inside.notes
     labels = {entry.label for entry in entries}
     if not labels:
         why = f"; the first: {rejected[0].reason}" if rejected else ""
         raise UsageError(f"--data: '{path}' holds no image with a label{why}", HINT)
     if len(labels) == 1:
         raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
-    return Listing(path, entries, (), rejected)
+    return Listing(path, entries, (), rejected, tuple(dict.fromkeys(notes)))
 
 
 def _is_record(file: Path) -> bool:
@@ -432,31 +384,18 @@ def part_in_name(file: Path, root: Path) -> str:
     first, *others = _WORD.split(file.stem)
     last = [word for word in others if word and _is_record(file)]  # ``animals-train`` of TFDS
     words = [*last[-1:], first, *(file.relative_to(root).parts[:-1] if file != root else ())]
-    return next((PARTS[word.casefold()] for word in words if word.casefold() in PARTS), "")
+    parts = (part_of(word) for word in words)
+    return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 
-def _by_folder(file: Path, names: Sequence[str], part: str) -> list[Entry]:
+def _read_members(file: Path, members: Sequence[str], part: str) -> Listing:
     """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
-    found = [PurePosixPath(name).parts for name in names]
-    while found and len({parts[0] for parts in found}) == 1 and all(len(parts) > 2 for parts in found):
-        found = [parts[1:] for parts in found]
-    own = {parts[0].casefold() for parts in found if len(parts) > 2}
-    split = bool(own) and own <= PARTS.keys() and all(len(parts) > 2 for parts in found)
-    places = [file / name for name in names]
-    if not split:
-        _refuse_nested(
-            file,
-            [
-                (place, Path(*place.parts[: len(place.parts) - len(parts) + 1]))
-                for place, parts in zip(places, found, strict=True)
-                if len(parts) > 1
-            ],
-        )
-    return [
-        Entry(place, parts[1] if split else parts[0], PARTS[parts[0].casefold()] if split and len(own) > 1 else part)
-        for place, parts in zip(places, found, strict=True)
-        if len(parts) > 1
-    ]
+    names = [PurePosixPath(member).parts for member in members]
+    if not any(len(image) > 1 for image in names):
+        return Listing(file, [])
+    reading = read_folders(file, names)
+    entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
+    return Listing(file, entries, notes=tuple(reading.notes))
 
 
 def missing_hint(path: Path, layouts: str) -> str:

@@ -216,6 +216,7 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
         spellings=variants(names),
         listed=listed,
         most=most or 0,
+        notes=listing.notes,
     )
     count = len(images)
     return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))

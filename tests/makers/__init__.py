@@ -9,8 +9,6 @@ A ``conftest.py`` holds only what the tests of its own folder use. No file impor
 
 import pytest
 
-pytest.register_assert_rewrite("tests.makers")  # Before one of the modules is imported
-
 MAKERS = (
     "tests.makers.once",
     "tests.makers.browsers",
@@ -24,3 +22,5 @@ MAKERS = (
     "tests.makers.weights",
 )
 """Modules with fixtures; one that imports another comes after it."""
+
+pytest.register_assert_rewrite(*MAKERS)  # Before one of them is imported

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from advisor.core.errors import UsageError
-from advisor.datasets.dataset import PARTS, Entry, Listing, Rejected
+from advisor.datasets import parts
+from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import SPLIT, ManifestColumns, entry_of, folders_in, read_rows
 from advisor.store.yamlfile import read_text
 
@@ -211,13 +211,10 @@ def _within_one(box: Box) -> bool:
     return all(0 <= edge <= 1 for edge in box.edges)
 
 
-_YEAR = re.compile(r"[_-]?\d+$")
-
-
 def part_of(name: str) -> str:
     """Return the part of a split that a name means, such as ``train2017`` or ``instances_val``; empty for none."""
-    plain = _YEAR.sub("", name.casefold()).removeprefix("instances_")
-    return PARTS.get(plain, "")
+    part = parts.part_of(name)
+    return "" if part == parts.UNLABELLED else part
 
 
 def part_folders(root: Path) -> list[tuple[Path, str]]:

@@ -24,9 +24,10 @@ from advisor.datasets.boxes.values import (
     stated_size,
     text_of,
 )
-from advisor.datasets.dataset import PARTS, Rejected
+from advisor.datasets.dataset import Rejected
 from advisor.datasets.images import SUFFIXES
 from advisor.datasets.layouts import images_in
+from advisor.datasets.parts import PARTS
 from advisor.store.yamlfile import read_bytes
 
 MAX_BYTES = 2**24

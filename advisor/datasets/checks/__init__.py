@@ -7,11 +7,12 @@ from advisor.core.errors import UsageError
 from advisor.core.units import listed
 from advisor.datasets.checks.findings import Finding, Kind, counted, paths_of
 from advisor.datasets.checks.image_quality import captured, sizes
-from advisor.datasets.dataset import PARTS, Dataset, members_of
+from advisor.datasets.dataset import Dataset, members_of
 from advisor.datasets.duplicates import Pair, groups, near_duplicates
+from advisor.datasets.split import PARTS
 from advisor.datasets.survey import Survey
 
-_KEPT_LONGEST = tuple(dict.fromkeys(PARTS.values()))
+_KEPT_LONGEST = PARTS
 """Parts in the order of use. Of copies in several parts, the one in the last part is kept to preserve the test set."""
 
 Group = tuple[int, ...]
@@ -149,7 +150,7 @@ def spellings(written: Sequence[Sequence[str]]) -> Iterator[Finding]:
 def _parts(dataset: Dataset) -> Iterator[Finding]:
     """Yield classes without an image in a part of the user's split."""
     present = Counter((image.part, image.label) for image in dataset.images)
-    for part in dict.fromkeys(PARTS.values()):
+    for part in PARTS:
         missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if not present[part, label]]
         if missing and any(found == part for found, _ in present):
             yield Finding(

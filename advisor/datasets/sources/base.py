@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Protocol, runtime_checkable
 
 from advisor.core.errors import UsageError
+from advisor.datasets.folders import is_system_name
 
 MAX_IMAGE_BYTES = 256 * 2**20
 """Largest image that is read, as a file or from one."""
@@ -67,8 +68,8 @@ def name_fault(name: str) -> str:
 
 
 def is_hidden(name: str) -> bool:
-    """Return whether a part of a path is hidden, or belongs to macOS."""
-    return any((part[0] == "." and part != "..") or part == "__MACOSX" for part in PurePosixPath(name).parts)
+    """Return whether a part of a path is hidden, or one that an operating system made."""
+    return any(is_system_name(part) and part != ".." for part in PurePosixPath(name).parts)
 
 
 def plain_name(name: str) -> str:

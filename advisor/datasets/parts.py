@@ -1,0 +1,135 @@
+"""Tell from names which part of a split a folder, a file or a column means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+
+TRAIN, VALIDATION, HOLDOUT, UNLABELLED = "train", "validation", "holdout", "unlabelled"
+
+PARTS = {
+    "train": TRAIN,
+    "training": TRAIN,
+    "val": VALIDATION,
+    "valid": VALIDATION,
+    "validation": VALIDATION,
+    "validate": VALIDATION,
+    "dev": VALIDATION,
+    "test": HOLDOUT,
+    "testing": HOLDOUT,
+    "holdout": HOLDOUT,
+    "hold-out": HOLDOUT,
+    "unseen": HOLDOUT,
+    "eval": HOLDOUT,
+    "evaluation": HOLDOUT,
+}
+"""Words for the parts of a split, and the names of the parts here."""
+
+TRAIN_AND_VALIDATION = {"trainval": ("train", "val")}
+"""A word for two parts."""
+
+UNLABELLED_WORDS = frozenset({"pred", "predict", "prediction", "predictions", "inference", "submission", "unlabeled"})
+"""Words for images without classes, which competitions ask an answer for."""
+
+EVALUATION_WORDS = frozenset({"eval", "evaluation"})
+"""Words for the validation part where another folder is the test part."""
+
+_NEUTRAL = """
+set sets data dataset datasets ds image images img imgs jpg jpeg jpegs png photo photos picture pictures pics folder
+folders dir split part subset sample samples instances annotations final full raw all labeled labelled the my new
+"""
+NEUTRAL_WORDS = frozenset(_NEUTRAL.split())
+"""Words beside that of a part which say nothing of a class."""
+
+_LETTERS = re.compile(r"[^\W\d_]+")
+_CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_PART_STEM = "|".join(sorted(map(re.escape, PARTS.keys() | UNLABELLED_WORDS), key=len, reverse=True))
+_JOINED = re.compile(rf"({_PART_STEM})(sets?|data|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder|dir|split)")
+
+_PART_WORD = re.compile(rf"(?<![^\W\d_])({_PART_STEM})(?![^\W\d_])", re.IGNORECASE)
+SEPARATORS = " _-."
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words of a name in lower case, without digits: ``TrainSet_2`` has ``train`` and ``set``.
+
+    A word of a part that is written together with a neutral word, such as ``testdata``, counts as two.
+    """
+    plain = name.casefold()
+    if plain in PARTS:
+        return (plain,)
+    words: list[str] = []
+    for letters in _LETTERS.findall(_CAMEL_CASE.sub(" ", name)):
+        word = letters.casefold()
+        joined = _JOINED.fullmatch(word)
+        words += joined.groups() if joined else TRAIN_AND_VALIDATION.get(word, (word,))
+    if len(words) > 1 and "hold" in words and words[-1] == "out":
+        words = [*words[: words.index("hold")], "holdout"]
+    return tuple(words)
+
+
+def part_of(name: str, shared_words: Collection[str] = ()) -> str:
+    """Return the part of a split that a name means, empty for none.
+
+    It is one of the values of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name must be neutral or
+    among ``shared_words``, so ``training_set`` is a part and ``test tube`` is none. ``train_val`` is the training part.
+    """
+    words = words_of(name)
+    rest = [word for word in words if not _part_of_word(word)]
+    if any(word not in NEUTRAL_WORDS and word not in shared_words for word in rest):
+        return ""
+    return _part_among(words)
+
+
+def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
+    """Return the part that each of several folders means; folders that mean none are left out.
+
+    Words that all names of parts share say nothing, so ``seg_train``, ``seg_test`` and ``seg_pred`` are parts. ``eval``
+    is the validation part beside a test part if nothing else is.
+    """
+    candidates = [set(words_of(name)) for name in names if any(map(_part_of_word, words_of(name)))]
+    shared = set.intersection(*candidates) if len(candidates) > 1 else set()
+    parts = {name: part for name in names if (part := part_of(name, shared))}
+    if HOLDOUT in _certain(parts) and VALIDATION not in parts.values():
+        for name in parts:
+            if EVALUATION_WORDS & set(words_of(name)):
+                parts[name] = VALIDATION
+    return parts
+
+
+def classes_with_parts(names: Collection[str]) -> Mapping[str, tuple[str, str]]:
+    """Return class and part of folders that name both, such as ``train_cats`` and ``test_cats``; empty if not all do.
+
+    Each class must be in two parts or more, and there must be two classes: ``test tube`` beside ``train station`` are
+    classes.
+    """
+    pairs: dict[str, tuple[str, str]] = {}
+    parts_of_class: dict[str, set[str]] = {}
+    for name in names:
+        match = _PART_WORD.search(name)
+        if match is None:
+            return {}
+        label = (name[: match.start()] + name[match.end() :]).strip(SEPARATORS)
+        part = _part_of_word(match[0].casefold())
+        if not label or _PART_WORD.search(label):
+            return {}
+        pairs[name] = (label, part)
+        parts_of_class.setdefault(label.casefold(), set()).add(part)
+    several = all(len(parts) > 1 for parts in parts_of_class.values())
+    return pairs if several and len(parts_of_class) > 1 else {}
+
+
+def _certain(parts: Mapping[str, str]) -> set[str]:
+    """Return the parts that names state by another word than that of an evaluation."""
+    return {part for name, part in parts.items() if not EVALUATION_WORDS & set(words_of(name))}
+
+
+def _part_of_word(word: str) -> str:
+    return UNLABELLED if word in UNLABELLED_WORDS else PARTS.get(word, "")
+
+
+def _part_among(words: Collection[str]) -> str:
+    parts = {part for word in words if (part := _part_of_word(word))}
+    if parts == {TRAIN, VALIDATION}:
+        return TRAIN
+    return parts.pop() if len(parts) == 1 else ""
