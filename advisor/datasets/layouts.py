@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import unicodedata
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from advisor.datasets.images import is_candidate
 from advisor.datasets.parts import PARTS, UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import NEEDS_PYARROW, holds_images
-from advisor.store.yamlfile import open_file
+from advisor.store.yamlfile import encoding_of, open_file
 
 if TYPE_CHECKING:
     from fastparquet import ParquetFile
@@ -144,6 +145,7 @@ SUFFIXES = CSV | PARQUET
 LONGEST_LABEL = 1000
 SHOWN = 80  # Characters of a column's name in an error
 _DELIMITERS = ",;\t"
+_DELIMITER_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?', re.IGNORECASE)
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
@@ -234,26 +236,53 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
             "write another name of the class",
         )
-    part = part_of(written)
+    part = part_of(written) if written else ""
     if written and part in ("", UNLABELLED):
         raise UsageError(
             f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
             "write train, validation or test, or leave it empty",
         )
-    path = Path(os.path.normpath(os.path.join(manifest.parent, name)))  # noqa: PTH118 -- a third of the time of paths
-    return Entry(path, row["label"], part, row.get("group", "").strip())
+    return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
+
+
+def locate(folder: Path, name: str) -> Path:
+    """Return the file that a table or an annotation names, relative to a folder.
+
+    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
+    (NFD), or the other way.
+    """
+    if "\\" in name and "/" not in name:
+        name = name.replace("\\", "/")
+    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
+    if name.isascii() or os.path.exists(path):  # noqa: PTH110
+        return Path(path)
+    forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
+    return next((form for form in forms if form.exists()), Path(path))
 
 
 @contextmanager
 def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
-    """Open a table; the delimiter is the most frequent one of the header, or a comma."""
+    """Open a table; the delimiter is the most frequent one of the header, or a comma.
+
+    A first line ``sep=;``, as Excel writes it, names the delimiter.
+    """
     try:
-        with io.TextIOWrapper(open_file(path, MAX_TABLE_BYTES), "utf-8-sig", newline="") as file:
-            delimiter = max(_DELIMITERS, key=file.readline().count)
-            file.seek(0)
-            yield csv.DictReader(file, delimiter=delimiter, restval="")
+        with open_file(path, MAX_TABLE_BYTES) as content:
+            encoding = encoding_of(content.read(2))
+            content.seek(0)
+            with io.TextIOWrapper(content, encoding, newline="") as file:
+                yield _dict_reader(file)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise _unreadable(path, error) from None
+
+
+def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
+    header = file.readline()
+    named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
+    if named is not None:
+        return csv.DictReader(file, delimiter=named[1], restval="")
+    file.seek(0)
+    return csv.DictReader(file, delimiter=max(_DELIMITERS, key=header.count), restval="")
 
 
 def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 TRAIN, VALIDATION, HOLDOUT, UNLABELLED = "train", "validation", "holdout", "unlabelled"
 
@@ -68,7 +69,8 @@ def words_of(name: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def part_of(name: str, shared_words: Collection[str] = ()) -> str:
+@lru_cache(maxsize=4096)
+def part_of(name: str, shared_words: frozenset[str] = frozenset()) -> str:
     """Return the part of a split that a name means, empty for none.
 
     It is one of the values of :data:`PARTS`, or :data:`UNLABELLED`. The other words of the name must be neutral or
@@ -88,7 +90,7 @@ def parts_of_siblings(names: Collection[str]) -> Mapping[str, str]:
     is the validation part beside a test part if nothing else is.
     """
     candidates = [set(words_of(name)) for name in names if any(map(_part_of_word, words_of(name)))]
-    shared = set.intersection(*candidates) if len(candidates) > 1 else set()
+    shared = frozenset(set.intersection(*candidates)) if len(candidates) > 1 else frozenset()
     parts = {name: part for name in names if (part := part_of(name, shared))}
     if HOLDOUT in _certain(parts) and VALIDATION not in parts.values():
         for name in parts:

@@ -1,5 +1,6 @@
 """Read untrusted YAML with a safe loader and limits; errors can name the line of every value."""
 
+import codecs
 import os
 import stat
 from collections.abc import Sequence
@@ -60,14 +61,16 @@ class YamlDocument:
         return f"{self.path}:{self.line(location)}"
 
 
-def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False) -> YamlDocument:
-    """Parse ``path`` as plain data; with ``number_keys``, whole numbers as keys become text.
+def read_yaml(path: Path, max_bytes: int = MAX_BYTES, as_text: bool = False) -> YamlDocument:
+    """Parse ``path`` as plain data; with ``as_text``, keys and values stay as they are written.
+
+    Names of people need that: YAML 1.1 takes ``yes``, ``no`` and ``on`` for true and false, and ``02`` for 2.
 
     UsageError if the file is missing, too large or not YAML, has a tag, repeats a key, or its aliases are too large.
     """
     text = read_text(path, max_bytes)
     try:
-        return YamlDocument(path, _Reading(path, _Loader(text), number_keys).document(), text)
+        return YamlDocument(path, _Reading(path, _Loader(text), as_text).document(), text)
     except (yaml.YAMLError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark is not None else str(path)
@@ -76,11 +79,20 @@ def read_yaml(path: Path, max_bytes: int = MAX_BYTES, number_keys: bool = False)
 
 
 def read_text(path: Path, max_bytes: int = MAX_BYTES, errors: str = "strict") -> str:
-    """Return the text of a file; ``errors`` is what :meth:`bytes.decode` does where it is not UTF-8."""
+    """Return the text of a file without a byte-order mark; UTF-16 is known by its mark.
+
+    ``errors`` is what :meth:`bytes.decode` does where the text is not UTF-8.
+    """
+    data = read_bytes(path, max_bytes)
     try:
-        return read_bytes(path, max_bytes).decode("utf-8", errors)
+        return data.decode(encoding_of(data), errors)
     except ValueError as error:
         raise UsageError(f"{path}: cannot be read ({error})", "give the path of a text file in UTF-8") from error
+
+
+def encoding_of(beginning: bytes) -> str:
+    """Return the encoding of a text by its first two bytes: UTF-16 if they are its byte-order mark, else UTF-8."""
+    return "utf-16" if beginning[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "utf-8-sig"
 
 
 def read_bytes(path: Path, max_bytes: int = MAX_BYTES) -> bytes:
@@ -116,8 +128,11 @@ class _Reading:
     Every value has a size: the number of values in it with all aliases expanded.
     """
 
-    def __init__(self, path: Path, loader: Any, number_keys: bool) -> None:
-        self._path, self._loader, self._number_keys, self._next = path, loader, number_keys, loader.get_event
+    def __init__(self, path: Path, loader: Any, as_text: bool) -> None:
+        self._path = path
+        self._loader = loader
+        self._as_text = as_text
+        self._next = loader.get_event
         self._anchors: dict[str, tuple[Any, int]] = {}
         self._plain: dict[str, Any] = {}
 
@@ -174,8 +189,6 @@ class _Reading:
             if not isinstance(event, yaml.ScalarEvent):
                 raise self._refused(event, "a key that is not plain text")
             key, _ = self._value(event, depth)
-            if self._number_keys and type(key) is int:
-                key = str(key)
             if not isinstance(key, str):
                 raise self._refused(event, f"the key {key!r} is not text: quote it")
             if key in values:
@@ -192,7 +205,7 @@ class _Reading:
             tag = self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
             if tag == _MERGE:
                 raise self._refused(event, "a merge of mappings ('<<'), which is not supported")
-            self._plain[event.value] = self._constructed(event, tag)
+            self._plain[event.value] = self._constructed(event, _STRING if self._as_text else tag)
         return self._plain[event.value]
 
     def _constructed(self, event: Any, tag: str) -> Any:

@@ -297,11 +297,11 @@ def test_device_profiles_and_requests_are_read_the_same_way(tmp_path: Path, text
 
 def test_keys_that_are_numbers_become_text_if_they_are_accepted(tmp_path: Path) -> None:
     path = file(tmp_path, "names: {0: cat, 1: dog}")
-    assert read_yaml(path, number_keys=True).values == {"names": {"0": "cat", "1": "dog"}}
+    assert read_yaml(path, as_text=True).values == {"names": {"0": "cat", "1": "dog"}}
     with pytest.raises(UsageError, match="the key 0 is not text"):
         read_yaml(path)
 
 
 def test_a_number_and_its_text_are_the_same_key(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the key '0' is there twice"):
-        read_yaml(file(tmp_path, '{0: cat, "0": dog}'), number_keys=True)
+        read_yaml(file(tmp_path, '{0: cat, "0": dog}'), as_text=True)

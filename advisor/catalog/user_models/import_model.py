@@ -20,7 +20,7 @@ from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Children, Scr
 from advisor.store import cache_root
 from advisor.store.cache import import_path, is_installed
 from advisor.store.files import sha256_file, write_atomically
-from advisor.store.yamlfile import read_text
+from advisor.store.labelfile import read_labels
 from advisor.tflite.metadata import Metadata
 
 if TYPE_CHECKING:
@@ -137,10 +137,9 @@ def _labels(given: str, classes: int) -> tuple[str, ...]:
         names = imagenet_labels()
         return (BACKGROUND, *names) if classes == len(names) + 1 else names
     try:
-        lines = read_text(Path(given), MAX_LABELS_BYTES).splitlines()
+        return read_labels(Path(given), MAX_LABELS_BYTES)
     except UsageError as error:
         raise UsageError(f"--labels: {error.message}", "name a file with one label a line, in UTF-8") from None
-    return tuple(line.strip() for line in lines if line.strip())
 
 
 @contextmanager

@@ -8,6 +8,7 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,17 +36,25 @@ from advisor.datasets.boxes.values import (
 )
 from advisor.datasets.boxes.voc import is_voc, list_voc
 from advisor.datasets.dataset import Rejected
-from advisor.datasets.layouts import SUFFIXES, images_in, missing_hint
+from advisor.datasets.layouts import SUFFIXES, images_in, locate, missing_hint
 from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.labelfile import labels_in
 from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
+_WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
 _CATEGORY = {"id": object, "name": str}
-_ANNOTATION = {"image_id": object, "category_id": object, "bbox": tuple[float, ...], "iscrowd": int}
+_ANNOTATION = {
+    "image_id": object,
+    "category_id": object,
+    "bbox": tuple[float, ...],
+    "iscrowd": int,
+    "segmentation": object,
+}
 
 
 def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
@@ -73,7 +82,7 @@ def list_coco(path: Path) -> BoxListing:
         classes |= dict.fromkeys(names.values())
         images = images_of(file, content["images"], rejected)
         base = base_of(file, part, root, [one["file_name"] for one in images.values()])
-        paths = {key: base / one["file_name"] for key, one in images.items()}
+        paths = {key: locate(base, one["file_name"]) for key, one in images.items()}
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
         for key, one in images.items():
             size = stated_size(one.get("width"), one.get("height"))
@@ -101,6 +110,8 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
     for place, one in enumerate(_known(_IMAGE, listed), start=1):
         key = key_of(one.get("id"))
         fault = "no id" if not key else "no file_name" if not one.get("file_name") else ""
+        if not fault and "/" not in one["file_name"]:
+            one["file_name"] = one["file_name"].replace("\\", "/")
         if fault or found.setdefault(key, one) is not one:
             rejected.append(Rejected(file, f"image {place} has {fault or f'the id {key} of an image before it'}"))
     return found
@@ -112,7 +123,7 @@ def _coco_boxes(
     """Return the boxes of each image; those that cannot be assigned are left out."""
     found: dict[str, list[Box]] = {}
     for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
-        image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), one.get("bbox", ())
+        image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), _edges_of(one)
         faults_of_one = {
             "its image_id is not in 'images'": image not in images,
             "its category_id is not in 'categories'": category not in names,
@@ -128,13 +139,33 @@ def _coco_boxes(
     return found
 
 
+def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
+    """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
+    if annotation.get("bbox"):
+        edges: Sequence[float] = annotation["bbox"]
+        return edges
+    polygons = annotation.get("segmentation")
+    points: list[float] = []
+    for polygon in polygons if isinstance(polygons, list) else ():
+        if isinstance(polygon, list):
+            points += map(number, polygon)
+    if len(points) < 6 or len(points) % 2:
+        return ()
+    across, down = points[::2], points[1::2]
+    return min(across), min(down), max(across) - min(across), max(down) - min(down)
+
+
 def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
     return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
 
 
 def key_of(written: object) -> str:
-    """Return an identifier as text: some tools write a number as text in one of the lists."""
-    return str(written) if isinstance(written, int | str) else ""
+    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
+    if isinstance(written, float) and written.is_integer():
+        return str(int(written))
+    if isinstance(written, str):
+        return _WHOLE.sub("", written.strip())
+    return str(written) if isinstance(written, int) else ""
 
 
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
@@ -162,11 +193,12 @@ def list_yolo(path: Path) -> BoxListing:
     if file is None:
         raise UsageError(f"--data: '{root}' has YOLO labels, but no names of their classes", YOLO_HINT)
     names = _names(file)
+    key_points = _has_key_points(file)
     entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
     labels_of = {image: _labels_of(image, root) for image in images_in(root)}
     for image, labels in labels_of.items():
         try:
-            boxes = _yolo_boxes(image, labels, names, faults) if labels.exists() else ()
+            boxes = _yolo_boxes(image, labels, names, key_points, faults) if labels.exists() else ()
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
         else:
@@ -179,11 +211,13 @@ def list_yolo(path: Path) -> BoxListing:
     return BoxListing(root, entries, tuple(names.values()), rejected, faults, relative=True)
 
 
-def _yolo_boxes(image: Path, labels: Path, names: Mapping[str, str], faults: list[BoxFault]) -> tuple[Box, ...]:
+def _yolo_boxes(
+    image: Path, labels: Path, names: Mapping[str, str], key_points: bool, faults: list[BoxFault]
+) -> tuple[Box, ...]:
     found = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         if text.strip():
-            row = _row(text.split(), line, names)
+            row = _row(text.split(), line, names, key_points)
             if isinstance(row, Box):
                 found.append(row)
             else:
@@ -191,13 +225,16 @@ def _yolo_boxes(image: Path, labels: Path, names: Mapping[str, str], faults: lis
     return tuple(found)
 
 
-def _row(words: Sequence[str], line: int, names: Mapping[str, str]) -> Box | str:
-    """Return the box of a row, or why it is none; of a polygon, the box around it."""
+def _row(words: Sequence[str], line: int, names: Mapping[str, str], key_points: bool) -> Box | str:
+    """Return the box of a row, or why it is none; of a polygon, the box around it.
+
+    The first four values are the box if one value, a confidence, is behind them, or if key points are.
+    """
     values = [number(word) for word in words[1:]]
     if words[0] not in names:
         return f"class number {words[0][:20]}, but the names are for 0 to {len(names) - 1}"
-    if len(values) == 4:
-        across, down, width, height = values
+    if len(values) in (4, 5) or (key_points and len(values) > 4):
+        across, down, width, height = values[:4]
         edges = across - width / 2, down - height / 2, across + width / 2, down + height / 2
     elif len(values) >= 6 and len(values) % 2 == 0:
         edges = min(values[::2]), min(values[1::2]), max(values[::2]), max(values[1::2])
@@ -227,14 +264,27 @@ def _names_file(root: Path) -> Path | None:
 def _names(file: Path) -> dict[str, str]:
     """Return the name of each class number."""
     if file.suffix.lower() not in YAML:
-        lines = text_of(file).strip().splitlines()
-        return {str(place): line.strip() for place, line in enumerate(lines)}
-    values = read_yaml(file, number_keys=True).values
-    names = values.get("names") if isinstance(values, dict) else None
+        text = text_of(file).strip()
+        lines = [line.strip() for line in text.splitlines()]
+        # An empty line in the middle counts as a class.
+        labels = lines if "" in lines else labels_in(text)
+        return {str(place): name for place, name in enumerate(labels)}
+    names = _values_of(file).get("names")
     rows = dict(enumerate(names)) if isinstance(names, list) else names
     if not isinstance(rows, dict) or not rows:
         raise UsageError(f"--data: '{file}' has no list 'names' of the classes", YOLO_HINT)
     return {str(place): str(name) for place, name in rows.items()}
+
+
+def _values_of(file: Path) -> Mapping[str, Any]:
+    """Return the values of a YAML file as they are written."""
+    values = read_yaml(file, as_text=True).values
+    return values if isinstance(values, dict) else {}
+
+
+def _has_key_points(file: Path) -> bool:
+    """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
+    return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)
 
 
 HINT = (

@@ -240,7 +240,7 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 
 def text_of(path: Path, max_bytes: int = 2**24) -> str:
     """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
-    return read_text(path, max_bytes).removeprefix("\ufeff")
+    return read_text(path, max_bytes)
 
 
 def is_there(path: Path) -> bool:

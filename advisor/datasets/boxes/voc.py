@@ -142,7 +142,8 @@ def _entry(file: Path, images: Path, part: str) -> BoxEntry | Rejected:
     named = root.first("filename").text
     other = Path(named.replace("\\", "/")).name
     suffixes = dict.fromkeys((Path(other).suffix, *sorted(SUFFIXES), ".JPG", ".PNG"))
-    names = [*(file.stem + suffix for suffix in suffixes if suffix), other]
+    stems = dict.fromkeys((file.stem, Path(other).stem))
+    names = [*(stem + suffix for stem in stems if stem for suffix in suffixes if suffix), other]
     image = next((images / name for name in names if name and is_there(images / name)), None)
     if image is None:
         return Rejected(file, f"its image '{named or file.stem}' is missing")

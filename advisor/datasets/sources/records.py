@@ -22,8 +22,8 @@ from advisor.core.errors import UsageError, require_extra
 from advisor.core.units import listed, plural
 from advisor.datasets.sources.base import ImageObjects, Member, class_name, unreadable, within_limit
 from advisor.store.jsonfile import read_json
+from advisor.store.labelfile import read_labels
 from advisor.store.protobuf import message_type
-from advisor.store.yamlfile import read_text
 
 IMAGES = ("image", "image/encoded", "image_raw", "img", "jpg", "png")
 LABELS = ("label", "labels", "image/class/text", "image/class/label", "class", "cls")
@@ -131,7 +131,7 @@ class RecordFile:
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
         place = self._file.with_name(f"{feature.replace('/', '-')}.labels.txt")
-        return read_text(place).splitlines() if place.is_file() else ()
+        return read_labels(place) if place.is_file() else ()
 
     @property
     def _end(self) -> list[Member]:

@@ -27,6 +27,7 @@ from advisor.datasets.survey import Progress, Survey, survey
 from advisor.isolation.resources import usable_cores
 from advisor.measurement.average_precision import require_coco
 from advisor.store.files import sha256_json
+from advisor.store.labelfile import labels_in
 
 Classes = NDArray[np.uint8]
 IGNORED = 255  # Value of pixels that are neither learnt nor judged
@@ -199,7 +200,7 @@ def _names(root: Path) -> dict[int, str]:
         return {}
     lines = [line.strip() for line in text_of(file).splitlines() if line.strip() and not line.startswith("#")]
     if file.name != "labelmap.txt":
-        return dict(enumerate(lines))
+        return dict(enumerate(labels_in("\n".join(lines))))
     found = {}
     for line in lines:
         name, colour, *_ = [*line.split(":"), ""]
