@@ -5,6 +5,7 @@ be at the border.
 """
 
 import hashlib
+import math
 import stat
 import struct
 import warnings
@@ -15,6 +16,7 @@ from functools import cache, lru_cache
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,6 +168,11 @@ def _stamp(path: Path) -> Stamp | None:
         return None
 
 
+WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
+EIGHT_BITS = 255.0
+SIXTEEN_BITS = 65_535.0
+FLOAT_RANGES = (1.0, EIGHT_BITS, SIXTEEN_BITS)
+INTEGER_RANGES = (EIGHT_BITS, 4_095.0, SIXTEEN_BITS)
 _DRAFT_FACTOR = 2  # A JPEG is decoded at a reduced scale that is at least this many times the input
 KEPT_BYTES = 120_000_000  # Decoded images that a process keeps for the next file, at most: 797 of 224 pixels a side
 
@@ -205,14 +212,14 @@ class InputSpec:
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     """Decode an image, turn it upright and resize it with Pillow's bilinear filter: uint8 (size, size, 3), RGB.
 
-    Grey, palette, CMYK and 16-bit images become RGB. Transparent pixels become white. The first frame of an animation
-    is used. Raises StageError if the file is missing or cannot be decoded.
+    Grey, palette, CMYK, 16-bit and float images become RGB. Transparent pixels become white. The first frame of an
+    animation is used. Raises StageError if the file is missing or cannot be decoded.
     """
     try:
         with open_image(Path(path)) as image:
             image.draft(None, (_DRAFT_FACTOR * size, _DRAFT_FACTOR * size))
             image.load()
-            small = _to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
+            small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
@@ -232,10 +239,33 @@ def _kept(images: tuple[Path, ...], size: int, _stamps: tuple[Stamp | None, ...]
     return [load(path, size) for path in images]
 
 
-def _to_rgb(image: Image.Image) -> Image.Image:
-    if image.mode.startswith("I"):  # 16-bit grey is scaled to 8 bits; Pillow's own conversion clips
-        values = np.asarray(image).astype(np.float32) / 257.0
-        return Image.fromarray(np.clip(np.rint(values), 0, 255).astype(np.uint8)).convert("RGB")
+def value_range(image: Image.Image) -> float:
+    """Return the largest value that the pixels of a decoded image can have: 255 for 8 bits.
+
+    Of wider grey values it is the smallest usual range that holds them: floats of 0 to 1, 0 to 255 or 0 to 65,535, and
+    integers of 8, 12 or 16 bits. Cameras and scanners store 12 bits in 16.
+
+    Raises:
+        ValueError: values below zero, above 65,535, or not finite.
+    """
+    if image.mode[0] not in WIDE_MODES:
+        return EIGHT_BITS
+    extrema: Any = image.getextrema()
+    low, high = extrema
+    ranges = FLOAT_RANGES if image.mode[0] == "F" else INTEGER_RANGES
+    if not (math.isfinite(low) and math.isfinite(high)) or low < 0 or high > ranges[-1]:
+        raise ValueError(f"its values go from {low:g} to {high:g}; save it with 8 bits, from 0 to 255")
+    return next(largest for largest in ranges if high <= largest)
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return a decoded image in RGB with 8 bits: wide values are scaled, transparent pixels become white.
+
+    Raises ValueError as :func:`value_range`.
+    """
+    if image.mode[0] in WIDE_MODES:  # Pillow's own conversion clips
+        values = np.asarray(image).astype(np.float32) * (EIGHT_BITS / value_range(image))
+        return Image.fromarray(np.rint(values).astype(np.uint8)).convert("RGB")
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
         layer = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer).convert("RGB")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
@@ -17,9 +17,22 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from advisor.core.units import plural
 from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
-from advisor.datasets.images import READ_ERRORS, open_image, orientation, quiet, read_bytes, reason
+from advisor.datasets.images import (
+    EIGHT_BITS,
+    READ_ERRORS,
+    SIXTEEN_BITS,
+    WIDE_MODES,
+    open_image,
+    orientation,
+    quiet,
+    read_bytes,
+    reason,
+    to_rgb,
+    value_range,
+)
 from advisor.datasets.layouts import list_files
 from advisor.isolation.resources import usable_cores
 
@@ -57,6 +70,7 @@ class Shot:
     taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
+    largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -80,10 +94,12 @@ def measure(data: bytes) -> Measured:
         quality = _jpeg_quality(getattr(image, "quantization", None))
         image.draft(None, (SIDE, SIDE))
         image.load()
-        grey = _grey(image).resize((SIDE, SIDE), Image.Resampling.BILINEAR)
-        colour = (_grey(image) if image.mode[0] == "I" else image).convert("RGB")
+        largest = value_range(image)
+        shown = to_rgb(image) if image.mode[0] in WIDE_MODES else image
+        grey = shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        colour = shown.convert("RGB")
         small = colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
-        shot = _shot(image)
+        shot = replace(_shot(image), largest_value=largest)
     values = np.asarray(grey, dtype=np.float32)
     contrast, quarter = float(values.std()), SIDE // 4
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
@@ -106,12 +122,6 @@ def measure(data: bytes) -> Measured:
         histogram=_histogram(np.asarray(small, dtype=np.uint16)),
         shot=shot,
     )
-
-
-def _grey(image: Image.Image) -> Image.Image:
-    """Convert to grey; 16-bit grey is scaled, as Pillow would clip it."""
-    scaled = image.convert("F").point(lambda value: value / 257.0) if image.mode[0] == "I" else image
-    return scaled.convert("L")
 
 
 def _histogram(pixels: NDArray[np.uint16]) -> NDArray[np.uint8]:
@@ -216,10 +226,17 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
         spellings=variants(names),
         listed=listed,
         most=most or 0,
-        notes=listing.notes,
+        notes=(*listing.notes, *_scaled_notes(shots)),
     )
     count = len(images)
     return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
+
+
+def _scaled_notes(shots: Sequence[Shot]) -> Iterator[str]:
+    """Yield a sentence about images whose values were scaled to those of 8 bits."""
+    for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
+        if largest not in (EIGHT_BITS, SIXTEEN_BITS):
+            yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."
 
 
 def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:

@@ -26,7 +26,7 @@ from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box
-from advisor.datasets.images import READ_ERRORS, open_image, quiet, read_bytes
+from advisor.datasets.images import READ_ERRORS, WIDE_MODES, open_image, quiet, read_bytes, to_rgb
 from advisor.reporting import text
 from advisor.reporting.blocks import Block
 
@@ -149,7 +149,12 @@ def data_uri(source: Path | BytesIO, side: int) -> str:
     try:
         with quiet(), open_image(source) as image:
             image.draft("RGB", (2 * side, 2 * side))
-            small = ImageOps.exif_transpose(image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB"))
+            if image.mode[0] in WIDE_MODES:
+                pixels = to_rgb(image)
+                pixels.info = dict(image.info)  # With the orientation
+            else:
+                pixels = image.convert("RGBA" if image.mode in {"P", "LA", "PA"} else "RGB")
+            small = ImageOps.exif_transpose(pixels)
             small.thumbnail((side, side), Image.Resampling.BILINEAR)
             small = small.convert("RGB")
             for quality in QUALITIES:
