@@ -168,6 +168,8 @@ def _stamp(path: Path) -> Stamp | None:
         return None
 
 
+END_MARKER = b"\xff\xd9"  # The last two bytes of a JPEG
+FOREIGN_BITS = b"\x35\xa9\x5c" * 100  # What no pixel is made of, if all are there
 WIDE_MODES = "IF"  # First letters of Pillow's modes for grey values of more than 8 bits
 EIGHT_BITS = 255.0
 SIXTEEN_BITS = 65_535.0
@@ -209,6 +211,47 @@ class InputSpec:
         return result
 
 
+@contextmanager
+def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Image, bool]]:
+    """Open and decode an image, a large JPEG at a reduced scale of at least ``side`` pixels.
+
+    A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image, and whether it was
+    completed; raises one of :data:`READ_ERRORS`.
+    """
+    with open_image(source) as image:
+        image.draft(None, (side, side))
+        try:
+            image.load()
+        except OSError:
+            if image.format != "JPEG":
+                raise
+        else:
+            yield image, False
+            return
+    data = read_bytes(source)[0] if isinstance(source, Path) else source.getvalue()
+    with open_image(BytesIO(complete_jpeg(data))) as image:
+        image.draft(None, (side, side))
+        image.load()
+        yield image, True
+
+
+def complete_jpeg(data: bytes) -> bytes:
+    """Return a JPEG with an end marker; OSError if pixels are missing.
+
+    A decoder takes what follows the last pixel for nothing. So two different tails give equal images if and only if no
+    pixel is missing.
+    """
+    whole = data.removesuffix(END_MARKER).removesuffix(END_MARKER[:1])
+    images = []
+    for tail in (b"", FOREIGN_BITS):
+        with open_image(BytesIO(whole + tail + END_MARKER)) as image:
+            image.load()
+            images.append(np.asarray(image))
+    if not np.array_equal(images[0], images[1]):
+        raise OSError("image file is truncated")
+    return whole + END_MARKER
+
+
 def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     """Decode an image, turn it upright and resize it with Pillow's bilinear filter: uint8 (size, size, 3), RGB.
 
@@ -216,9 +259,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     animation is used. Raises StageError if the file is missing or cannot be decoded.
     """
     try:
-        with open_image(Path(path)) as image:
-            image.draft(None, (_DRAFT_FACTOR * size, _DRAFT_FACTOR * size))
-            image.load()
+        with decoded_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
             small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
             return np.asarray(_upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:

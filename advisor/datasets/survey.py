@@ -25,6 +25,8 @@ from advisor.datasets.images import (
     READ_ERRORS,
     SIXTEEN_BITS,
     WIDE_MODES,
+    complete_jpeg,
+    decoded_image,
     open_image,
     orientation,
     quiet,
@@ -40,6 +42,8 @@ SIDE = 128  # Images are measured at this size, as sharpness depends on it
 COLOURS = 8  # Side of the small colour version
 LEVELS = 6  # Levels of each channel in the colour histogram
 
+FLAT_ROWS = 5  # Rows at the end of an image of ``SIDE`` pixels that may be filled because pixels are missing
+FLAT_LEVELS = 2  # Most difference of grey values in them
 _COLOUR_SIDE = 64
 _EXIF, _ORIGINAL, _DIGITIZED, _MAKE, _MODEL = 0x8769, 0x9003, 0x9004, 0x010F, 0x0110
 _TIME = "%Y:%m:%d %H:%M:%S"
@@ -70,6 +74,7 @@ class Shot:
     taken_s: float | None = None  # seconds since 1970 by the camera's clock, without its zone; None if not recorded
     camera: str = ""  # maker and model, empty if they are not recorded
     orientation: int = 1  # how the stored image is turned upright, 1 (it is upright) to 8
+    completed: bool = False  # whether the file lacked its end, and all pixels were there
     largest_value: float = EIGHT_BITS  # largest value that its pixels can have, see :func:`.images.value_range`
 
 
@@ -92,15 +97,16 @@ def measure(data: bytes) -> Measured:
     with open_image(BytesIO(data)) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
-        image.draft(None, (SIDE, SIDE))
-        image.load()
+    with decoded_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         shown = to_rgb(image) if image.mode[0] in WIDE_MODES else image
         grey = shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
         colour = shown.convert("RGB")
         small = colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
-        shot = replace(_shot(image), largest_value=largest)
+        shot = replace(_shot(image), largest_value=largest, completed=completed)
     values = np.asarray(grey, dtype=np.float32)
+    if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:
+        complete_jpeg(data)  # The decoder fills missing rows with one colour, and does not say so
     contrast, quarter = float(values.std()), SIDE // 4
     laplacian = 4 * values[1:-1, 1:-1] - values[:-2, 1:-1] - values[2:, 1:-1] - values[1:-1, :-2] - values[1:-1, 2:]
     energy = (values[1:, 1:] - values[:-1, 1:]) ** 2 + (values[1:, 1:] - values[1:, :-1]) ** 2
@@ -226,14 +232,17 @@ def survey(source: Path | str | Listing, progress: Progress | None = None, most:
         spellings=variants(names),
         listed=listed,
         most=most or 0,
-        notes=(*listing.notes, *_scaled_notes(shots)),
+        notes=(*listing.notes, *_image_notes(shots)),
     )
     count = len(images)
     return Survey(dataset, stats[:count], thumbnails[:count], colours[:count], histograms[:count], tuple(shots))
 
 
-def _scaled_notes(shots: Sequence[Shot]) -> Iterator[str]:
-    """Yield a sentence about images whose values were scaled to those of 8 bits."""
+def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
+    """Yield a sentence about files without their end, and about images whose values were scaled to those of 8 bits."""
+    completed = sum(shot.completed for shot in shots)
+    if completed:
+        yield f"{plural(completed, 'JPEG file lacks its', 'JPEG files lack their')} end marker; all pixels are there."
     for largest, count in sorted(Counter(shot.largest_value for shot in shots).items()):
         if largest not in (EIGHT_BITS, SIXTEEN_BITS):
             yield f"{plural(count, 'image has', 'images have')} values from 0 to {largest:,.0f}, scaled to 0 to 255."

@@ -26,7 +26,7 @@ from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Quantity
 from advisor.core.units import plural
 from advisor.datasets.boxes.values import Box
-from advisor.datasets.images import READ_ERRORS, WIDE_MODES, open_image, quiet, read_bytes, to_rgb
+from advisor.datasets.images import READ_ERRORS, WIDE_MODES, decoded_image, quiet, read_bytes, to_rgb
 from advisor.reporting import text
 from advisor.reporting.blocks import Block
 
@@ -147,8 +147,7 @@ def data_uri(source: Path | BytesIO, side: int) -> str:
     from PIL import Image, ImageOps
 
     try:
-        with quiet(), open_image(source) as image:
-            image.draft("RGB", (2 * side, 2 * side))
+        with quiet(), decoded_image(source, 2 * side) as (image, _completed):
             if image.mode[0] in WIDE_MODES:
                 pixels = to_rgb(image)
                 pixels.info = dict(image.info)  # With the orientation

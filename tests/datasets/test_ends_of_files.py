@@ -1,0 +1,69 @@
+"""JPEG files that end too early: those with all pixels are used, the others are left out."""
+
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from advisor.core.errors import StageError
+from advisor.datasets.images import load
+from advisor.datasets.survey import survey
+from tests.datasets.folders import make
+from tests.places import SHARED
+
+SIDE = 64
+
+
+def jpeg(**options: bool) -> bytes:
+    """Return a photograph of noise, so that each pixel has bits of its own up to the last one."""
+    stored = BytesIO()
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 96, 3), dtype=np.uint8)
+    Image.fromarray(pixels).save(stored, "JPEG", quality=90, **options)
+    return stored.getvalue()
+
+
+@pytest.mark.parametrize("missing", [1, 2])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_file_without_its_end_marker_is_the_whole_image(tmp_path: Path, missing: int, progressive: bool) -> None:
+    data = jpeg(progressive=progressive)
+    (tmp_path / "whole.jpg").write_bytes(data)
+    (tmp_path / "short.jpg").write_bytes(data[:-missing])
+    np.testing.assert_array_equal(load(tmp_path / "short.jpg", SIDE), load(tmp_path / "whole.jpg", SIDE))
+
+
+@pytest.mark.parametrize("missing", [40, 3000])
+@pytest.mark.parametrize("progressive", [False, True])
+def test_a_file_without_its_last_pixels_is_refused(tmp_path: Path, missing: int, progressive: bool) -> None:
+    (tmp_path / "short.jpg").write_bytes(jpeg(progressive=progressive)[:-missing])
+    with pytest.raises(StageError, match="image file is truncated"):
+        load(tmp_path / "short.jpg", SIDE)
+
+
+def test_a_set_says_how_many_files_lack_their_end(tmp_path: Path) -> None:
+    root = make(tmp_path, cat=3, dog=3)
+    (root / "cat" / "short.jpg").write_bytes(jpeg()[:-2])
+    (root / "cat" / "half.jpg").write_bytes(jpeg()[:-3000])
+    dataset = survey(root).dataset
+    assert dataset.notes == ("1 JPEG file lacks its end marker; all pixels are there.",)
+    assert [row.path.name for row in dataset.rejected] == ["half.jpg"]
+
+
+def test_an_image_whose_lower_part_the_decoder_filled_is_left_out(tmp_path: Path) -> None:
+    root = make(tmp_path, cat=3, dog=3)
+    (root / "cat" / "filled.jpg").write_bytes(jpeg()[:-3000] + b"\xff\xd9")
+    Image.new("RGB", (96, 80), "grey").save(root / "dog" / "flat.jpg")
+    (row,) = survey(root).dataset.rejected
+    assert (row.path.name, row.reason) == ("filled.jpg", "damaged: image file is truncated")
+
+
+def test_all_images_of_a_real_set_without_end_markers_are_used(tmp_path: Path) -> None:
+    case = SHARED / "data" / "cases" / "jpeg_without_end_marker.zip"
+    if not case.is_file():
+        pytest.skip("../shared/data/cases is not here")
+    zipfile.ZipFile(case).extractall(tmp_path)
+    dataset = survey(tmp_path).dataset
+    assert not dataset.rejected
+    assert any("lack their end marker" in note for note in dataset.notes)
