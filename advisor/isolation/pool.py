@@ -168,7 +168,7 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess,
     try:
         process = ChildProcess(
             [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
-            environment={**os.environ, **environment},
+            environment={**without_settings(os.environ), **environment},
             output=sys.stderr.fileno() if output is None else output,
             descriptors=[theirs.fileno()],
         )
@@ -202,8 +202,28 @@ QUIET_ONE_THREAD = {
     "PYTHONWARNINGS": "ignore",
     "CUDA_VISIBLE_DEVICES": "-1",
     "KERAS_BACKEND": "tensorflow",
+    "KERAS_HOME": os.devnull,  # No folder: Keras reads no keras.json there, and writes none
 }
 """Environment that limits a child to one core. A pool runs one child per core, and more threads would mostly wait."""
+
+
+SETTINGS = ("TF_", "KERAS_", "XLA_", "TFHUB_", "CUDA_VISIBLE_DEVICES")
+"""Beginnings of variables by which people set up TensorFlow and Keras for their own work."""
+
+SETTINGS_OF_GPUS = ("TF_GPU_", "TF_FORCE_GPU_", "TF_CUDA_")
+"""Beginnings of those that say how a GPU is used; training keeps them."""
+
+
+def without_settings(variables: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment without what would change the results of a child.
+
+    For example, ``TF_USE_LEGACY_KERAS=1`` is another Keras, and ``keras.json`` may say that channels come first.
+    """
+    return {
+        name: value
+        for name, value in variables.items()
+        if name.startswith(SETTINGS_OF_GPUS) or not name.startswith(SETTINGS)
+    }
 
 
 class Children(Protocol):

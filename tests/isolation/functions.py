@@ -124,3 +124,10 @@ def loaded_with_keras(names: frozenset[str]) -> set[str]:
 
 def can_be_imported(module: str) -> bool:
     return importlib.util.find_spec(module) is not None
+
+
+def keras_settings() -> tuple[str, str, str]:
+    """Return what Keras is set to."""
+    import keras
+
+    return keras.config.image_data_format(), keras.config.floatx(), keras.config.backend()

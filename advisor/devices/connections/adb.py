@@ -22,6 +22,7 @@ _FOOTPRINT = re.compile(
 )
 _DELEGATED = re.compile(r"Replacing (\d+) out of (\d+) node\(s\) with delegate")
 STEADY = 1.1
+_REMARK = re.compile(r"\s*[(;\[]|\s+\w+:")  # What may follow the state of a device: an explanation, or its model
 _COLUMN = re.compile(r"\[([^\]]+)\]")
 
 
@@ -121,6 +122,24 @@ def check_serial(serial: str) -> None:
         raise UsageError(f"{serial!r} is not a valid serial", "adb devices lists the serials")
 
 
+_STATES = {
+    "no permissions": (
+        "may not be used by this user: 'no permissions'",
+        "add a udev rule for it, or install the package android-sdk-platform-tools-common, and plug it in again",
+    ),
+    "unauthorized": ("does not allow debugging", "unlock it, and allow debugging on its screen"),
+    "authorizing": ("is being asked for permission", "unlock it, and allow debugging on its screen"),
+    "offline": ("does not answer: 'offline'", "plug it in again, or type: adb reconnect offline"),
+    "recovery": ("runs its recovery system", "start it normally: adb reboot"),
+    "sideload": ("waits for an update: 'sideload'", "start it normally: adb reboot"),
+    "bootloader": ("runs its boot loader", "start it normally: fastboot reboot"),
+    "rescue": ("runs its rescue system", "start it normally: adb reboot"),
+    "connecting": ("is being connected", "try again in some seconds"),
+    "host": ("is not in the state of a phone: 'host'", "unplug it, and plug it in again"),
+}
+"""What is said of a device in each state of ``adb devices``, and what to do."""
+
+
 @dataclass(frozen=True)
 class AdbConnection:
     """Measures on one attached phone."""
@@ -189,13 +208,13 @@ class AdbConnection:
         finished = run_program(["adb", "devices"], timeout_s=_QUICK_S, hint=_INSTALL)
         if finished.status:
             raise StageError(f"adb devices failed: {finished.complaint}")
-        rows = [line.split() for line in finished.stdout.splitlines() if not line.startswith(("List of", "*"))]
-        states = {row[0]: row[1] for row in rows if len(row) >= 2}
+        states = states_of(finished.stdout)
         state = states.get(self.serial)
         if state is None:
             raise UsageError(f"no device {self.serial} is attached", f"attached: {', '.join(states) or 'none'}")
         if state != "device":
-            raise UsageError(f"the device {self.serial} is {state}", "unlock it and allow debugging on its screen")
+            message, hint = _STATES.get(state, ("is in the state '{state}'", "unplug it, and plug it in again"))
+            raise UsageError(f"the device {self.serial} {message.format(state=state)}", hint)
 
     def _push(self, path: Path, remote: str) -> None:
         # adb reads a local path that begins with a dash as an option; an absolute path never begins with one.
@@ -214,6 +233,19 @@ class AdbConnection:
             hint = "check the cable, and that the phone is awake"
             raise StageError(f"{self.label} disconnected: {found.complaint}", hint)
         raise StageError(f"{self.label} {what}: {found.complaint}")
+
+
+def states_of(listing: str) -> dict[str, str]:
+    """Return the state of each device that ``adb devices`` lists, by its serial number.
+
+    A state may have several words, such as ``no permissions``; what stands behind them in brackets is left out.
+    """
+    states = {}
+    for line in listing.splitlines():
+        serial, _, rest = line.partition("\t")
+        if rest and not line.startswith(("List of", "*")):
+            states[serial.strip()] = _REMARK.split(rest.strip())[0]
+    return states
 
 
 def _key(binary: Path, job: MeasurementJob) -> str:

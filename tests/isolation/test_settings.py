@@ -1,0 +1,32 @@
+"""What people set for TensorFlow and Keras does not reach the children."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from advisor.isolation.pool import ChildPool, without_settings
+
+
+def test_variables_of_tensorflow_and_keras_stay_outside() -> None:
+    given = {
+        "TF_USE_LEGACY_KERAS": "1",
+        "KERAS_BACKEND": "jax",
+        "XLA_FLAGS": "-x",
+        "TF_GPU_ALLOCATOR": "a",
+        "HOME": "h",
+    }
+    assert without_settings(given) == {"TF_GPU_ALLOCATOR": "a", "HOME": "h"}
+
+
+def test_keras_reads_no_settings_of_people(
+    starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / ".keras").mkdir()
+    settings = {"floatx": "float16", "image_data_format": "channels_first", "backend": "torch", "epsilon": 1e-7}
+    (tmp_path / ".keras" / "keras.json").write_text(json.dumps(settings))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("KERAS_BACKEND", "jax")
+    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
+    with ChildPool() as pool:
+        assert pool.call("tests.isolation.functions:keras_settings") == ("channels_last", "float32", "tensorflow")
