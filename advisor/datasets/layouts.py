@@ -2,32 +2,28 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import re
-import unicodedata
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
 
-from advisor.core.errors import UsageError, nearest, require_extra
+from advisor.core.errors import UsageError, nearest
 from advisor.core.names import without_password
-from advisor.core.units import plain as plain_text
+from advisor.core.units import plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, some_of
+from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets.images import is_candidate
-from advisor.datasets.parts import PARTS, UNLABELLED, part_of
+from advisor.datasets.manifests import LISTED_EVERY, PARQUET, PROBED, SUFFIXES, Listed, fits, labels_of, list_manifest
+from advisor.datasets.parts import UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
-from advisor.datasets.sources.tables import NEEDS_PYARROW, holds_images
-from advisor.store.yamlfile import encoding_of, open_file
+from advisor.datasets.sources.tables import holds_images
 
-if TYPE_CHECKING:
-    from fastparquet import ParquetFile
-
-MAX_TABLE_BYTES = 2**30
+METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
+RECORDS = frozenset({".tfrecord", ".array_record"})
+_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
+_STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
 
 def list_folder(path: Path, depth: str = "") -> Listing:
@@ -37,16 +33,88 @@ def list_folder(path: Path, depth: str = "") -> Listing:
     UsageError if there are no images, only one class, or it is not clear which folders are the classes.
     """
     scan = scan_folder(path)
+    tables = [] if depth else tables_beside(path, scan)
+    if any(table.stem.casefold() == METADATA for table in tables):
+        return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
         if archives := archives_in(path):
             return list_archives(path, archives)
-        tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
-        what = "has images but no class folders" if scan.images else "holds no images"
-        raise UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {tables[0]}" if tables else HINT)
-    reading = read_folders(path, scan.images, scan.folders, depth)
+        if tables and scan.images:
+            return list_tables(path, tables)
+        raise _without_classes(path, scan)
+    try:
+        reading = read_folders(path, scan.images, scan.folders, depth)
+    except UsageError as error:
+        if not tables:
+            raise _with_names(error, path, scan) from None
+        return list_tables(path, tables)
+    if tables and not set(reading.classes) & labels_of(tables):
+        listing = list_tables(path, tables)
+        if any(entry.path.exists() for entry in listing.entries[:PROBED]):
+            return listing
     entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
     _refuse_undecodable(reading.classes)
     return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
+
+
+def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
+    """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
+
+    If some are named as parts of a split, such as ``train.csv``, the others do not count.
+    """
+    tops = {names[0] for names in scan.images if len(names) > 1 and part_of(names[0])}
+    folders = [path, *(path / top for top in sorted(tops))]
+    tables = [
+        entry
+        for folder in folders
+        for entry in sorted(folder.iterdir())
+        if entry.suffix.lower() in SUFFIXES and entry.is_file() and fits(entry)
+    ]
+    named = [table for table in tables if _part_of_table(table, path)]
+    return named or tables
+
+
+def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
+    """List the images that the tables in a folder name; the name of a table, or its folder, may say the part.
+
+    Raises UsageError as :func:`.manifests.list_manifest`, or if several tables do not say their parts.
+    """
+    parts = {table: _part_of_table(table, path) for table in tables}
+    if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
+        shown = some_of([str(table.relative_to(path)) for table in tables])
+        raise UsageError(f"--data: which table has the classes of '{path}': {shown}?", f"name it: --data {tables[0]}")
+    entries: list[Entry] = []
+    rejected: list[Rejected] = []
+    notes: list[str] = []
+    for table in tables:
+        listing = list_manifest(table, root=path)
+        part = parts[table] if len(tables) > 1 else ""
+        entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
+        rejected += listing.rejected
+        notes += [f"The classes are those of '{table.relative_to(path)}'.", *listing.notes]
+    return Listing(path, entries, (), rejected, tuple(notes))
+
+
+def _part_of_table(table: Path, root: Path) -> str:
+    part = part_of(table.stem) or (part_of(table.parent.name) if table.parent != root else "")
+    return "" if part == UNLABELLED else part
+
+
+def _without_classes(path: Path, scan: FolderScan) -> UsageError:
+    """Return the error of a folder without class folders and without a table that fits."""
+    tables = [entry for entry in sorted(path.iterdir()) if entry.suffix.lower() in SUFFIXES]
+    what = "has images but no class folders" if scan.images else "holds no images"
+    error = UsageError(f"--data: '{path}' {what}", f"give its manifest: --data {tables[0]}" if tables else HINT)
+    return _with_names(error, path, scan)
+
+
+def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
+    """Return an error with the hint that the names of the images may have the classes."""
+    folder, pattern, labels = pattern_of_names(scan.images)
+    if not pattern:
+        return error
+    place = path.joinpath(*folder, pattern)
+    return UsageError(error.message, f"if the names of the images say the classes {some_of(labels)}: --data '{place}'")
 
 
 @dataclass(frozen=True)
@@ -138,209 +206,21 @@ def _turns_back(folder: Path) -> bool:
     return folder.is_symlink() and folder.parent.resolve().is_relative_to(folder.resolve())
 
 
-PARQUET = frozenset({".parquet", ".pq"})
-RECORDS = frozenset({".tfrecord", ".array_record"})
-CSV = frozenset({".csv", ".tsv"})
-SUFFIXES = CSV | PARQUET
-LONGEST_LABEL = 1000
-SHOWN = 80  # Characters of a column's name in an error
-_DELIMITERS = ",;\t"
-_DELIMITER_LINE = re.compile(rf'"?sep=([{_DELIMITERS}])"?', re.IGNORECASE)
-_WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
-_STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
-LISTED_EVERY = 10_000  # Images between two reports of a listing: a manifest has about as many rows in 0.2 s
-Listed = Callable[[int], None]
-Row = dict[str, str]  # The cells of a row by the names of the columns here
-
-
-@dataclass(frozen=True)
-class ManifestColumns:
-    """The columns of a kind of table."""
-
-    names: Mapping[str, tuple[str, ...]]  # the columns and their accepted names, in any case
-    needed: tuple[str, ...]  # the columns that a table must have
-    hint: str  # what a table should look like, for errors
-
-
-SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}  # Columns that each kind of table may have
-
-LABELLED = ManifestColumns(
-    {"path": ("path", "file", "filename", "image"), "label": ("label", "class"), **SPLIT},
-    ("path", "label"),
-    "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
-)
-
-
-def list_manifest(path: Path, listed: Listed = lambda _count: None) -> Listing:
-    """List the files of a CSV or Parquet table. Rows without a label and repeated rows are rejected.
-
-    ``listed`` is called now and then with the number of rows so far.
-    """
-    entries: dict[tuple[Path, str], Entry] = {}
-    rejected: list[Rejected] = []
-    for number, row in read_rows(path, LABELLED):
-        entry = entry_of(path, number, row, LABELLED)
-        if number % LISTED_EVERY == 0:
-            listed(number)
-        fault = "" if entry.label.strip() else "no label"
-        if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
-            rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
-    labels = {entry.label for entry in entries.values()}
-    if not labels:
-        raise UsageError(f"--data: '{path}' names no image with a label", LABELLED.hint)
-    if len(labels) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
-    return Listing(path.parent, list(entries.values()), (), rejected)
-
-
-def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
-    """Return the columns that a table has of those wanted, each with its name in the table."""
-    if path.suffix.lower() in PARQUET:
-        found = [str(name) for name in _parquet(path).columns]
-    else:
-        with _csv_reader(path) as reader:
-            found = list(reader.fieldnames or [])
-    if path.suffix.lower() in PARQUET and any(name.endswith(".bytes") for name in found):
-        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
-    plain = {name.strip().casefold(): name for name in found}
-    known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
-    for name in wanted.needed:
-        if name not in known:
-            names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in found[:12]) or "nothing"
-            close = nearest(name, map(plain_text, plain))
-            raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {names}", wanted.hint)
-    return known
-
-
-def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
-    """Yield (line or row number from 1, cells by column); cells are text, missing ones are empty.
-
-    Raises UsageError if the file cannot be read as the format of its extension, or a needed column is missing.
-    """
-    known = _known_columns(path, wanted)
-    read = _parquet_rows if path.suffix.lower() in PARQUET else _csv_rows
-    for number, row in read(path, list(known.values())):
-        yield number, {name: row[column] for name, column in known.items()}
-
-
-def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
-    """Return the image that a row names, with its label, part and group.
-
-    Raises UsageError if the row names no image or an unknown part, or its label is too long.
-    """
-    name, written = row["path"].strip(), row.get("split", "").strip()
-    if not name or "\0" in name:
-        raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
-    if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
-        raise UsageError(
-            f"--data: row {number} of '{manifest}' has a label with NUL or of more than {LONGEST_LABEL} characters",
-            "write another name of the class",
-        )
-    part = part_of(written) if written else ""
-    if written and part in ("", UNLABELLED):
-        raise UsageError(
-            f"--data: row {number} of '{manifest}' has the split '{written}'{nearest(written.casefold(), PARTS)}",
-            "write train, validation or test, or leave it empty",
-        )
-    return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
-
-
-def locate(folder: Path, name: str) -> Path:
-    """Return the file that a table or an annotation names, relative to a folder.
-
-    Windows separates names by backslashes. A name with accents may be composed in the table (NFC) and not on the disk
-    (NFD), or the other way.
-    """
-    if "\\" in name and "/" not in name:
-        name = name.replace("\\", "/")
-    path = os.path.normpath(os.path.join(folder, name))  # noqa: PTH118 -- a third of the time of paths
-    if name.isascii() or os.path.exists(path):  # noqa: PTH110
-        return Path(path)
-    forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
-    return next((form for form in forms if form.exists()), Path(path))
-
-
-@contextmanager
-def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
-    """Open a table; the delimiter is the most frequent one of the header, or a comma.
-
-    A first line ``sep=;``, as Excel writes it, names the delimiter.
-    """
-    try:
-        with open_file(path, MAX_TABLE_BYTES) as content:
-            encoding = encoding_of(content.read(2))
-            content.seek(0)
-            with io.TextIOWrapper(content, encoding, newline="") as file:
-                yield _dict_reader(file)
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise _unreadable(path, error) from None
-
-
-def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
-    header = file.readline()
-    named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
-    if named is not None:
-        return csv.DictReader(file, delimiter=named[1], restval="")
-    file.seek(0)
-    return csv.DictReader(file, delimiter=max(_DELIMITERS, key=header.count), restval="")
-
-
-def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    with _csv_reader(path) as reader:
-        for row in reader:
-            yield reader.line_num, {str(key): value for key, value in row.items() if key is not None}
-
-
-def _parquet(path: Path) -> ParquetFile:
-    message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
-    require_extra("fastparquet", "parquet", message)
-    from fastparquet import ParquetFile
-
-    try:
-        return ParquetFile(str(path))
-    except Exception as error:  # a damaged file fails in many ways
-        raise _unreadable(path, error) from None
-
-
-def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
-    number = 0
-    try:
-        for frame in _parquet(path).iter_row_groups(columns=list(columns)):
-            for values in zip(*(frame[name] for name in columns), strict=True):
-                number += 1
-                yield number, dict(zip(columns, map(_text, values), strict=True))
-    except UsageError:
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from None
-
-
-def _text(value: object) -> str:
-    """Return a cell as text; whole floats, from nullable integer columns, become integers."""
-    if value is None or value != value:
-        return ""
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def _unreadable(path: Path, error: Exception) -> UsageError:
-    kind = "Parquet" if path.suffix.lower() in PARQUET else "CSV in UTF-8"
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
-    return UsageError(f"--data: '{path}' cannot be read as {kind}: {why}", "write the manifest again")
-
-
 def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     """List the labelled files of a manifest or a folder, whatever its layout.
 
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 
     ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
-    one. Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
+    one, and ``DIR/{class}_#.jpg`` that the names of the images say it.
+
+    Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
     depth = path.name if path.name in {UPPER, DEEPEST} else ""
     if depth:
         path = path.parent
+    if LABEL_IN_NAME in path.name:
+        return list_named_images(path)
     if not path.exists():
         if _STORE.match(str(path)):
             hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"
@@ -356,6 +236,31 @@ def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return list_manifest(path, listed)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
+
+
+def list_named_images(pattern: Path) -> Listing:
+    """List the images of a folder whose names have the class, by a pattern such as ``DIR/{class}_#.jpg``.
+
+    ``#`` is a number, and ``*`` any text. Raises UsageError if no name fits, or all have one class.
+    """
+    folder = pattern.parent
+    if not folder.is_dir():
+        raise UsageError(f"--data: '{folder}' is no folder", missing_hint(folder, HINT))
+    expression = compile_pattern(pattern.name)
+    entries: list[Entry] = []
+    others = 0
+    for names in scan_folder(folder).images:
+        match = expression.fullmatch(names[-1])
+        if match is None:
+            others += 1
+        else:
+            entries.append(Entry(folder.joinpath(*names), match["label"]))
+    labels = {entry.label for entry in entries}
+    if len(labels) < 2:
+        what = f"gives one class only, '{labels.pop()}'" if labels else "fits the name of no image"
+        raise UsageError(f"--data: the pattern '{pattern.name}' {what}", "write for example 'photos/{class}_#.jpg'")
+    note = f"{plural(others, 'image does', 'images do')} not fit '{pattern.name}', and {'is' if others == 1 else 'are'}"
+    return Listing(folder, entries, notes=(f"{note} not used.",) if others else ())
 
 
 def archives_in(folder: Path) -> list[Path]:

@@ -159,7 +159,7 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_of_loose_images_with_a_manifest_points_at_it(tmp_path: Path) -> None:
     make(tmp_path, data=9)
-    _manifest(tmp_path / "data" / "set.csv", [{"path": "000.jpg", "label": "cat"}])
+    _manifest(tmp_path / "data" / "set.csv", [{"picture": "000.jpg", "kind": "cat"}])
     assert str(tmp_path / "data" / "set.csv") in refusal(list_files, tmp_path / "data").hint
 
 

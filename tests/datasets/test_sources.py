@@ -15,7 +15,7 @@ import pytest
 
 from advisor.core import errors
 from advisor.core.errors import StageError, UsageError
-from advisor.datasets import layouts
+from advisor.datasets import layouts, manifests
 from advisor.datasets.checks.findings import Kind, write_manifest
 from advisor.datasets.dataset import Listing
 from advisor.datasets.images import load, open_image, require_unchanged, sha256_of
@@ -357,7 +357,7 @@ def test_a_listing_says_how_far_it_is(
 
 
 def test_a_manifest_says_how_far_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "LISTED_EVERY", 10)
+    monkeypatch.setattr(manifests, "LISTED_EVERY", 10)
     told: list[int] = []
     (tmp_path / "m.csv").write_text("path,label\n" + "".join(f"{row}.jpg,{row % 2}\n" for row in range(25)))
     list_files(tmp_path / "m.csv", told.append)

@@ -28,7 +28,7 @@ from advisor.core.errors import AdvisorError
 from advisor.core.metrics import parse_preference
 from advisor.datasets.boxes import list_boxes
 from advisor.datasets.images import load
-from advisor.datasets.layouts import list_manifest
+from advisor.datasets.manifests import list_manifest
 from advisor.devices.connections.adb import parse_output
 from advisor.devices.connections.agent import read_document, timings_of_agent
 from advisor.devices.connections.protocol import Timing

@@ -7,7 +7,8 @@ from pathlib import Path
 from advisor.core.errors import UsageError
 from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
 from advisor.datasets.dataset import Rejected
-from advisor.datasets.layouts import PARQUET, RECORDS, archives_in, part_in_name
+from advisor.datasets.layouts import RECORDS, archives_in, part_in_name
+from advisor.datasets.manifests import PARQUET
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.base import BoxedArchive
 from advisor.datasets.sources.tables import holds_images

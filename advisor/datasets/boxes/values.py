@@ -11,7 +11,8 @@ from typing import Any
 from advisor.core.errors import UsageError
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
-from advisor.datasets.layouts import SPLIT, ManifestColumns, entry_of, folders_in, read_rows
+from advisor.datasets.layouts import folders_in
+from advisor.datasets.manifests import SPLIT, ManifestColumns, entry_of, read_rows
 from advisor.store.yamlfile import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes

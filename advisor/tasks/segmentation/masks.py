@@ -22,7 +22,8 @@ from advisor.datasets.boxes import base_of, coco_files, images_of, key_of, lists
 from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.images import open_image, quiet, read_bytes, reason
-from advisor.datasets.layouts import SPLIT, SUFFIXES, ManifestColumns, entry_of, images_in, read_rows
+from advisor.datasets.layouts import images_in
+from advisor.datasets.manifests import SPLIT, SUFFIXES, ManifestColumns, entry_of, read_rows
 from advisor.datasets.survey import Progress, Survey, survey
 from advisor.isolation.resources import usable_cores
 from advisor.measurement.average_precision import require_coco
