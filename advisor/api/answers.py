@@ -147,7 +147,7 @@ def predict(
 
     Args:
         run: the run folder.
-        photographs: files of photographs.
+        photographs: files of photographs, or folders of them.
         to: folder for copies on which the found objects are drawn; None for none.
 
     Raises:

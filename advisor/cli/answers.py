@@ -188,7 +188,7 @@ def _show_exportable(run: str, sort: str, only: list[str] | None, as_json: bool)
 
 def predict(
     run: options.RunArgument,
-    photographs: Annotated[list[str], argument("PHOTO...", "Files of photographs.")],
+    photographs: Annotated[list[str], argument("PHOTO...", "Files of photographs, or folders of them.")],
     to: Annotated[
         str | None, option("DIR", "Folder for copies on which the objects that were found are drawn.")
     ] = None,

@@ -193,7 +193,7 @@ def check(
 ) -> None:
     """Find faults in images and boxes: unreadable, repeated, wrong labels, unlike a phone's. No image is changed.
 
-    Prints a table and writes a contact sheet of the suspects.
+    Prints a table and writes a contact sheet of the suspects. Exit code 2: no image can be read.
 
     Example: advisor data check photos/ --fix cleaned.csv
     """
@@ -213,3 +213,5 @@ def check(
         print_json(replace(checked, findings=shown).to_json())
     else:
         print_checked(checked, sheet, Path(given["fix"]) if given["fix"] else None, shown=shown)
+    if not checked.survey.dataset.images:
+        raise typer.Exit(ExitCode.USAGE)

@@ -26,6 +26,8 @@ MOST_WHOLE = 2**31 - 1
 
 _NUMBER = re.compile(r"^\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?)\s*([^\s\d]*)\s*$", re.IGNORECASE)
 
+_FRAME_RATE = re.compile(r"(\d+(?:\.\d+)?)\s*(?:fps|hz)", re.IGNORECASE)
+
 
 def parse(text: str, units: Mapping[str, float], option: str, example: str) -> float:
     """Parse a positive number with its unit, such as ``50ms``; ``units`` has the factor of each in the base unit.
@@ -50,7 +52,10 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
 
 
 def milliseconds(text: str, option: str) -> float:
-    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds."""
+    """Parse a latency such as ``50ms`` or ``0.2s`` into milliseconds; ``30fps`` is the time of one of 30 frames."""
+    rate = _FRAME_RATE.fullmatch(str(text).strip())
+    if rate is not None and float(rate[1]) > 0:
+        return 1000.0 / float(rate[1])
     return parse(text, MILLISECONDS, option, "50ms")
 
 

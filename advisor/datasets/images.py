@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, UnidentifiedImageError, features
 
 from advisor.core.errors import StageError, UsageError, install_extra
 from advisor.datasets.sources import Stamp, address_of, stamp_of
@@ -28,10 +28,11 @@ from advisor.datasets.sources.base import MAX_IMAGE_BYTES
 
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF")
 HEIC_SUFFIXES = frozenset({".heic", ".heif"})
-SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"}
-FOREIGN_SUFFIXES = frozenset({".avif", ".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
+SUFFIXES = HEIC_SUFFIXES | {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".avif"}
+FOREIGN_SUFFIXES = frozenset({".jp2", ".dng", ".cr2", ".nef", ".arw", ".psd"})
 MAX_FILE_BYTES = MAX_IMAGE_BYTES
 MAX_PIXELS = 80_000_000
+MAX_JPEG_PIXELS = 250_000_000  # Of a JPEG that is decoded at a reduced scale: phones take photographs of 200 megapixels
 MIN_SIDE = 8
 _ORIENTATION_TAG = 0x0112
 _MAGIC = (b"\xff\xd8\xff", b"\x89PNG", b"BM", b"GIF8", b"II*\0", b"MM\0*")
@@ -60,7 +61,7 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
     """
     if path.suffix.lower() in FOREIGN_SUFFIXES:
         raise ValueError(f"{path.suffix.lower()} is not supported; convert it to JPEG or PNG")
-    if path.suffix.lower() in HEIC_SUFFIXES and formats() == FORMATS:
+    if path.suffix.lower() in HEIC_SUFFIXES and "HEIF" not in formats():
         raise ValueError(f"{path.suffix.lower()} needs a reader that is not installed: {install_extra('heic')}")
     if (inside := address_of(path)) is not None:
         try:
@@ -82,16 +83,19 @@ def read_bytes(path: Path) -> tuple[bytes, Stamp]:
 @cache
 def formats() -> tuple[str, ...]:
     """Return the formats that are read, as Pillow names them: what iPhones write, too, if its reader is installed."""
+    known = (*FORMATS, "AVIF") if features.check("avif") else FORMATS
     if find_spec("pi_heif") is None:
-        return FORMATS
+        return known
     from pi_heif import register_heif_opener
 
     register_heif_opener()
-    return (*FORMATS, "HEIF")
+    return (*known, "HEIF")
 
 
-def open_image(source: Path | BytesIO) -> Image.Image:
+def open_image(source: Path | BytesIO, reduced: bool = False) -> Image.Image:
     """Open an image and read its header; pixels are decoded later.
+
+    ``reduced``: a JPEG will be decoded at a reduced scale, so it may have ``MAX_JPEG_PIXELS`` pixels.
 
     Raises ValueError if the image has more than ``MAX_PIXELS`` pixels or a side below ``MIN_SIDE``, and OSError if the
     file is not an image in one of :func:`formats`.
@@ -100,13 +104,17 @@ def open_image(source: Path | BytesIO) -> Image.Image:
         source = BytesIO(read_bytes(source)[0])
     if isinstance(source, Path) and source.exists() and not source.is_file():
         raise ValueError("not a regular file")
+    Image.MAX_IMAGE_PIXELS = MAX_JPEG_PIXELS  # Pillow warns from it on, and refuses twice as many
     try:
         image = Image.open(source, formats=formats())
     except Image.DecompressionBombError as error:
         raise ValueError(f"more than {MAX_PIXELS / 1e6:.0f} megapixels (a decompression bomb?)") from error
     width, height = image.size
-    if width * height > MAX_PIXELS:
-        raise ValueError(f"{width}x{height} pixels are above the limit of {MAX_PIXELS / 1e6:.0f} megapixels")
+    # A progressive JPEG is held in memory at its full size.
+    reducible = reduced and image.format == "JPEG" and not image.info.get("progressive")
+    limit = MAX_JPEG_PIXELS if reducible else MAX_PIXELS
+    if width * height > limit:
+        raise ValueError(f"{width}x{height} pixels are above the limit of {limit / 1e6:.0f} megapixels")
     if min(width, height) < MIN_SIDE:
         raise ValueError(f"{width}x{height} pixels are too few (at least {MIN_SIDE} a side)")
     return image
@@ -135,7 +143,7 @@ def quiet() -> Iterator[None]:
 def reason(error: Exception) -> str:
     """Return why an image cannot be used, from the error on reading it (one of :data:`READ_ERRORS`)."""
     if isinstance(error, UnidentifiedImageError):
-        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF or HEIC image"
+        return "not a JPEG, PNG, WebP, BMP, GIF, TIFF, AVIF or HEIC image"
     if isinstance(error, OSError) and error.strerror:
         return f"cannot be read: {error.strerror}"
     return f"damaged: {error}" if isinstance(error, OSError | SyntaxError) else str(error) or type(error).__name__
@@ -218,7 +226,7 @@ def decoded_image(source: Path | BytesIO, side: int) -> Iterator[tuple[Image.Ima
     A JPEG that lacks its end marker is completed if all of its pixels are there. Yields the image, and whether it was
     completed; raises one of :data:`READ_ERRORS`.
     """
-    with open_image(source) as image:
+    with open_image(source, reduced=True) as image:
         image.draft(None, (side, side))
         try:
             image.load()

@@ -94,7 +94,7 @@ def measure(data: bytes) -> Measured:
 
     JPEGs are decoded at the smallest sufficient scale, which still reads every coded block.
     """
-    with open_image(BytesIO(data)) as image:
+    with open_image(BytesIO(data), reduced=True) as image:
         width, height = image.size
         quality = _jpeg_quality(getattr(image, "quantization", None))
     with decoded_image(BytesIO(data), SIDE) as (image, completed):

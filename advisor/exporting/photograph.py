@@ -68,11 +68,16 @@ class PhotographAnswer(Written):
 def predict(run: Path, photographs: Sequence[Path], to: Path | None = None) -> tuple[PhotographAnswer, ...]:
     """Return the answers of the pick, each photograph with its own error; see :class:`PhotographAnswer`.
 
+    Of a folder, all images below it are answered.
+
     Photographs are copied to the folder ``to``, if one is given, with the objects that were found drawn on them.
 
     Raises UsageError: the run has no file, it does not find objects although ``to`` is given, or ``to`` has files.
     StageError: the work exceeded a limit, or the file cannot run.
     """
+    from advisor.datasets.layouts import images_in
+
+    photographs = [file for path in photographs for file in (images_in(path) if path.is_dir() else [path])]
     if to is not None:
         ensure_output_dir(to, [_drawn(*each) for each in enumerate(map(str, photographs))], force=False)
     scratch, limits = Scratch(), replace(LIMITS, seconds=LIMITS.seconds + EACH_S * len(photographs))

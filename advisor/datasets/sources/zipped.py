@@ -18,14 +18,17 @@ class ZipFile:
             self._zip = zipfile.ZipFile(file)
         except UNREADABLE_ZIP as error:
             raise unreadable(file, "a zip file", error) from None
-        self._infos = {plain_name(info.filename): info for info in self._zip.infolist()}
+        # Some programs on Windows separate the names of folders by backslashes.
+        self._infos = {plain_name(info.filename.replace("\\", "/")): info for info in self._zip.infolist()}
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
-            if not info.is_dir() and not is_hidden(info.filename) and kind in (0, 8):
-                fault = name_fault(info.filename) or ("it is encrypted" if info.flag_bits & 1 else "")
+            if not info.is_dir() and not is_hidden(name) and kind in (0, 8):
+                fault = name_fault(info.filename.replace("\\", "/")) or (
+                    "it is encrypted" if info.flag_bits & 1 else ""
+                )
                 yield Member(name, fault=fault)
 
     def read(self, name: str) -> bytes:

@@ -1,0 +1,61 @@
+"""Photographs of large sensors, AVIF files, and archives of Windows."""
+
+import zipfile
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, features
+
+from advisor.core.errors import StageError, UsageError
+from advisor.datasets.images import load, open_image
+from advisor.datasets.layouts import list_files
+from tests.datasets.folders import fill, image, make
+
+SIDE = 32
+
+
+def test_a_jpeg_of_108_megapixels_is_read_at_a_reduced_scale(tmp_path: Path) -> None:
+    Image.new("L", (12_000, 9_000), 90).save(tmp_path / "large.jpg")
+    assert (load(tmp_path / "large.jpg", SIDE) == 90).all()
+    with pytest.raises(ValueError, match="above the limit of 80 megapixels"):
+        open_image(tmp_path / "large.jpg")
+
+
+def test_other_large_images_are_refused(tmp_path: Path) -> None:
+    Image.new("1", (12_000, 9_000)).save(tmp_path / "large.png")
+    Image.new("L", (12_000, 9_000)).save(tmp_path / "progressive.jpg", progressive=True)
+    for name in ("large.png", "progressive.jpg"):
+        with pytest.raises(StageError, match="above the limit of 80 megapixels"):
+            load(tmp_path / name, SIDE)
+
+
+def test_avif_is_read(tmp_path: Path) -> None:
+    if not features.check("avif"):
+        pytest.skip("this Pillow has no AVIF")
+    image(1).save(tmp_path / "a.avif", quality=90)
+    image(1).save(tmp_path / "a.png")
+    difference = load(tmp_path / "a.avif", SIDE).astype(int) - load(tmp_path / "a.png", SIDE)
+    assert np.abs(difference).mean() < 4
+
+
+def test_backslashes_in_a_zip_separate_folders(tmp_path: Path) -> None:
+    root = make(tmp_path / "photos", cat=2, dog=2)
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        for file in sorted(root.rglob("*.jpg")):
+            info = zipfile.ZipInfo("photos")
+            info.filename = f"photos\\{file.parent.name}\\{file.name}"  # Its constructor would exchange them
+            archive.writestr(info, file.read_bytes())
+    listing = list_files(tmp_path / "photos.zip")
+    assert Counter(entry.label for entry in listing.entries) == {"cat": 2, "dog": 2}
+
+
+def test_backslashes_do_not_lead_out_of_a_zip(tmp_path: Path) -> None:
+    (file,) = fill(tmp_path / "cat", 1)
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as archive:
+        info = zipfile.ZipInfo("x")
+        info.filename = "..\\..\\etc\\1.jpg"
+        archive.writestr(info, file.read_bytes())
+    with pytest.raises(UsageError, match="its name leads out of the archive"):
+        list_files(tmp_path / "photos.zip")
