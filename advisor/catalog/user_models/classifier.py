@@ -15,7 +15,16 @@ from advisor.catalog.cards import Preprocessing
 from advisor.core.errors import UsageError
 from advisor.tflite.model import LITERT_CUSTOM, Model, Operator, Tensor, custom_operators, read
 from advisor.tflite.quantization import quantize
-from advisor.tflite.rewrite import add_tensor, append_operator, pack, sign, unpack
+from advisor.tflite.rewrite import (
+    add_buffer,
+    add_tensor,
+    append_operator,
+    content_of,
+    new_operator,
+    pack,
+    sign,
+    unpack,
+)
 
 INPUT, PROBABILITIES, FEATURES = "image", "probabilities", "features"
 MAX_INPUT_SIZE = 2048
@@ -114,6 +123,41 @@ def with_features(data: bytes, name: str) -> tuple[bytes, bool]:
     features = _shaped(model, graph, found, (1, width))
     sign(model, graph, INPUT, {PROBABILITIES: probabilities, FEATURES: features})
     return pack(model), True
+
+
+def with_two_classes(data: bytes, name: str) -> bytes:
+    """Return a float file that ends in one sigmoid as one that ends in a softmax over two classes, else the file.
+
+    A sigmoid of a logit z is the second probability of the softmax of (0, z). So the last linear layer gets a row of
+    zeros before its only row, and still is the linear layer that is trained on images.
+    """
+    model = read(data, name)
+    output = model.subgraphs[0].outputs[0] if len(model.outputs) == 1 else -1
+    sigmoid = _producer(model, output)
+    if sigmoid is None or sigmoid.name != "LOGISTIC" or model.tensors[output].elements != 1:
+        return data
+    linear = _producer(model, sigmoid.inputs[0])
+    if linear is None or linear.name != "FULLY_CONNECTED" or not model.tensors[linear.inputs[1]].is_constant:
+        return data
+    edited = unpack(data, name)
+    graph = edited.subgraphs[0]
+    for constant in (index for index in linear.inputs[1:] if index >= 0):
+        _put_zeros_first(edited, graph.tensors[constant])
+    for scores in (sigmoid.inputs[0], output):
+        graph.tensors[scores].shape = np.asarray((1, 2), np.int32)
+        graph.tensors[scores].shapeSignature = None
+    place = model.operators.index(sigmoid)
+    softmax = schema.SoftmaxOptionsT(beta=1.0)
+    graph.operators[place] = new_operator(edited, schema.BuiltinOperator.SOFTMAX, [sigmoid.inputs[0]], output, softmax)
+    return pack(edited)
+
+
+def _put_zeros_first(model: schema.ModelT, tensor: schema.TensorT) -> None:
+    """Put a row of zeros before the only row of a float32 constant, or a zero before its only value."""
+    content = np.asarray(content_of(model, tensor), np.uint8).tobytes()
+    tensor.buffer = add_buffer(model, bytes(len(content)) + content)
+    shape = [int(side) for side in tensor.shape]
+    tensor.shape = np.asarray([2, *shape[1:]], np.int32)
 
 
 def scores_tensor(model: Model, name: str) -> int:

@@ -116,6 +116,7 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     model = read(data, name)
     if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
         data = without_transposes(data, name)
+        data = classifier.with_two_classes(data, name)
     own = TASKS[task_of(read(data, name))].own_files()
     return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
 
