@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
@@ -13,8 +14,9 @@ from advisor.core.decision import Decision
 from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.evaluation import Evaluation, Status, evaluation_to_json, latency_of
 from advisor.core.names import integration, registered, require_known
-from advisor.core.units import whole_number
+from advisor.core.units import listed, whole_number
 from advisor.engine.history.loaded_run import LoadedRun, load_run, require_proof
+from advisor.exporting import check
 from advisor.exporting.documents import PLATFORMS, benchmark_lines, devices_of, edgetpu, model_card, readme, render
 from advisor.exporting.shipping import PARTS, ExportedModel, ShippedModel, exported_model, parts_of, vector_files
 from advisor.reporting.risks import Risk, risks_of
@@ -63,7 +65,9 @@ def choose(run: LoadedRun, pick: str | None) -> Evaluation:
 
 def checked(folder: Path, force: bool) -> Path:
     """Return the folder if it is free, or a bundle to replace with ``force``; anything else is refused."""
-    if not folder.exists() and not folder.is_symlink():
+    if folder.is_symlink():
+        raise UsageError(f"--to: '{folder}' is a link", "name the folder that it leads to")
+    if not folder.exists():
         return folder
     if folder.is_dir() and not any(folder.iterdir()):
         return folder
@@ -71,7 +75,21 @@ def checked(folder: Path, force: bool) -> Path:
         raise UsageError(f"--to: '{folder}' exists and is not a bundle of advisor", "choose another folder")
     if not force:
         raise UsageError(f"--to: '{folder}' already holds a bundle", "choose another folder, or add --force to replace")
+    if others := _other_files(folder):
+        raise UsageError(
+            f"--to: '{folder}' holds files that are not of the bundle: {listed(others, 3)}",
+            "move them, or choose another folder: --force replaces the folder",
+        )
     return folder
+
+
+def _other_files(folder: Path) -> list[str]:
+    """Return the files and links in the folder of a bundle that its list does not name, without Python's caches."""
+    lines = (folder / SUMS).read_text(encoding="utf-8", errors="replace").splitlines()
+    named = {SUMS, SIGNATURE, *(line.partition("  ")[2] for line in lines)}
+    paths = [path for path in check.files_in(folder) if "__pycache__" not in path.relative_to(folder).parts]
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    return [name for path, name in zip(paths, names, strict=True) if path.is_symlink() or name not in named]
 
 
 def write(folder: Path, contents: Mapping[str, bytes]) -> None:
@@ -157,7 +175,11 @@ def export(
     _check_targets(wanted, exported, unknown_class)
     parts, without_page = _parts(exported, wanted, web is not False)
     contents = _contents(exported, wanted, parts)
-    contents |= {SIGNATURE: signed(contents[SUMS])} if signed else {}
+    if signed:
+        # An older bundle that was signed with the same key is another one by its date.
+        moment = datetime.now(UTC).isoformat(timespec="seconds")
+        contents[SUMS] = f"# signed on {moment}\n".encode() + contents[SUMS]
+        contents[SIGNATURE] = signed(contents[SUMS])
     write(folder, contents)
     return Bundle(folder, evaluation, exported.model, tuple(sorted(contents)), without_page)
 

@@ -1,21 +1,38 @@
 """Check a bundle: its files against SHA256SUMS, its model against the test vectors.
 
-    python check.py   # beside this file: SHA256SUMS, bundle.json, test_vectors/
-    python check.py --key PUBLIC.pem   # also the signature in SHA256SUMS.sig; needs cryptography
+    python check.py                                  # the bundle that this file is in
+    python check.py --key PUBLIC.pem BUNDLE          # another one, and who signed it; needs cryptography
+
+BUNDLE has SHA256SUMS, bundle.json and test_vectors/. Nothing is imported from it, and a file that SHA256SUMS does not
+name is wrong. A bundle can bring another check.py: take this one and the key from a place that you trust.
 
 Needs numpy and one of ai-edge-litert, tflite-runtime, tensorflow. Exits with 0 if nothing has changed, else with 1.
 """
 
+import os
+import sys
+
+if __name__ == "__main__":
+    # Python looks for modules beside this file first, which may be in the bundle that is to be checked, and PYTHONPATH
+    # may name the current folder. Both modules above are there since Python started; pathlib is not.
+    _FILES = [__file__, os.path.realpath(__file__)]
+    _FOLDERS = {os.getcwd(), *map(os.path.dirname, _FILES), *map(os.path.realpath, sys.argv[1:])}  # noqa: PTH109
+    sys.path[:] = [place for place in sys.path if os.path.realpath(place) not in _FOLDERS]
+
 import argparse
 import hashlib
 import json
-import sys
-from pathlib import Path
+import re
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+_SIGNED_ON = re.compile(r"# signed on (\S+)")
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 def interpreter_class() -> Any:
@@ -30,20 +47,50 @@ def interpreter_class() -> Any:
     return Interpreter
 
 
-def wrong_files() -> list[str]:
-    """Return the files of SHA256SUMS that are missing or changed."""
+def wrong_files(bundle: Path) -> list[str]:
+    """Return what is wrong with the files of a bundle: missing, changed, not named by SHA256SUMS, or links."""
+    named = {SUMS, SIGNATURE}
     wrong = []
-    for line in (HERE / "SHA256SUMS").read_text(encoding="utf-8").splitlines():
-        expected, _, name = line.partition("  ")
-        path = HERE / name
+    for line in (bundle / SUMS).read_text(encoding="utf-8").splitlines():
+        if line.startswith("#"):
+            continue
+        match = _LINE.fullmatch(line)
+        name = PurePosixPath(match[2]) if match else PurePosixPath("/")
+        if match is None or name.is_absolute() or ".." in name.parts:
+            wrong.append(f"SHA256SUMS has the line '{line[:200]}'")
+            continue
+        named.add(str(name))
+        path = bundle / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
-        elif hashlib.sha256(path.read_bytes()).hexdigest() != expected:
+        elif hashlib.sha256(path.read_bytes()).hexdigest() != match[1]:
             wrong.append(f"{name} was changed")
+    for path in files_in(bundle):
+        name = PurePosixPath(path.relative_to(bundle).as_posix())
+        if path.is_symlink():
+            wrong.append(f"{name} is a link")
+        elif str(name) not in named:
+            wrong.append(f"{name} is not a file of the bundle: remove it")
     return wrong
 
 
-def wrong_signature(key: Path) -> str:
+def files_in(folder: Path) -> Iterator[Path]:
+    """Yield all that is below a folder but plain folders; links are not followed."""
+    for path in sorted(folder.iterdir()):
+        if path.is_dir() and not path.is_symlink():
+            yield from files_in(path)
+        else:
+            yield path
+
+
+def signed_on(bundle: Path) -> str:
+    """Return the date and time in UTC at which a bundle was signed; empty if SHA256SUMS does not say it."""
+    with (bundle / SUMS).open(encoding="utf-8") as file:
+        match = _SIGNED_ON.fullmatch(file.readline().strip())
+    return match[1] if match else ""
+
+
+def wrong_signature(bundle: Path, key: Path) -> str:
     """Return why SHA256SUMS is not proved to be signed with the private key of a public one; empty if it is."""
     try:
         from cryptography.exceptions import InvalidSignature
@@ -52,7 +99,7 @@ def wrong_signature(key: Path) -> str:
         return "the signature cannot be checked: cryptography is not installed (pip install cryptography)"
     try:
         public: Any = load_pem_public_key(key.read_bytes())
-        public.verify((HERE / "SHA256SUMS.sig").read_bytes(), (HERE / "SHA256SUMS").read_bytes())
+        public.verify((bundle / SIGNATURE).read_bytes(), (bundle / SUMS).read_bytes())
     except InvalidSignature:
         return f"SHA256SUMS is not signed with the key of {key}"
     except OSError as error:
@@ -62,10 +109,11 @@ def wrong_signature(key: Path) -> str:
     return ""
 
 
-def load_model(bundle: dict[str, Any]) -> Any:
-    """Return the interpreter, with its tensors allocated."""
-    threads = bundle["run_with"]["threads"]
-    interpreter = interpreter_class()(model_path=str(HERE / bundle["model"]), num_threads=threads)
+def load_model(bundle: Path) -> Any:
+    """Return the interpreter of the model of a bundle, with its tensors allocated."""
+    document = json.loads((bundle / "bundle.json").read_text(encoding="utf-8"))
+    threads = document["run_with"]["threads"]
+    interpreter = interpreter_class()(model_path=str(bundle / document["model"]), num_threads=threads)
     interpreter.allocate_tensors()
     return interpreter
 
@@ -135,12 +183,12 @@ def _alike(one: dict[str, Any], other: dict[str, Any], tolerance: float) -> bool
     return one["label"] == other["label"] and bool(np.abs(differences).max() <= tolerance)
 
 
-def wrong_answers(interpreter: Any) -> list[str]:
+def wrong_answers(bundle: Path, interpreter: Any) -> list[str]:
     """Return the test vectors with another answer than when the bundle was made."""
-    expected = json.loads((HERE / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
+    expected = json.loads((bundle / "test_vectors" / "vectors.json").read_text(encoding="utf-8"))
     wrong = []
     for row in expected["vectors"]:
-        pixels = np.fromfile(HERE / "test_vectors" / row["input"], np.uint8)
+        pixels = np.fromfile(bundle / "test_vectors" / row["input"], np.uint8)
         image = pixels.reshape(expected["size"], expected["size"], 3)
         found = outputs(interpreter, image, expected["mean"], expected["std"])
         kinds = {"boxes": other_boxes, "mask": other_mask, "scores": other_scores, "probabilities": other_probabilities}
@@ -154,20 +202,29 @@ def main() -> int:
     """Check the bundle and print what is wrong."""
     parser = argparse.ArgumentParser(description="Check a bundle: its files, and the answers of its model.")
     parser.add_argument("--key", type=Path, help="public Ed25519 key in PEM: also check who signed the bundle")
-    key = parser.parse_args().key
-    wrong = [text for text in (wrong_signature(key) if key else "", *wrong_files()) if text]
+    parser.add_argument("bundle", type=Path, nargs="?", default=HERE, help="folder; default: the one of this file")
+    given = parser.parse_args()
+    bundle: Path = given.bundle
+    if not (bundle / SUMS).is_file():
+        print(f"WRONG: {bundle} is no bundle: it has no {SUMS}")
+        return 1
+    wrong = [text for text in (wrong_signature(bundle, given.key) if given.key else "", *wrong_files(bundle)) if text]
     if not wrong:
-        bundle = json.loads((HERE / "bundle.json").read_text(encoding="utf-8"))
         try:
-            wrong = wrong_answers(load_model(bundle))
+            wrong = wrong_answers(bundle, load_model(bundle))
         except Exception as error:
             wrong = [f"the model cannot be run: {type(error).__name__}: {error}"]
     for text in wrong:
         print(f"WRONG: {text}")
     if not wrong:
-        signed = "it is signed with this key, " if key else ""
+        signed = f"it is signed with this key {_when(bundle)}, " if given.key else ""
         print(f"ok: {signed}no file has changed, and the model gives the expected answer to every test vector")
     return 1 if wrong else 0
+
+
+def _when(bundle: Path) -> str:
+    date = signed_on(bundle)
+    return f"on {date}" if date else "by a version before 0.2.0, which stated no date and let files be added"
 
 
 if __name__ == "__main__":

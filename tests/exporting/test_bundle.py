@@ -237,7 +237,7 @@ def test_another_folder_is_never_replaced(trained: RunFolder, tmp_path: Path) ->
 def test_a_bundle_is_replaced_only_by_force_and_the_same_run_gives_the_same_bytes(
     bundle: Bundle, trained: RunFolder, own: Path
 ) -> None:
-    (own / "left over.txt").write_text("x")
+    (own / "model.tflite").write_bytes(b"older")
     with pytest.raises(UsageError, match="already holds a bundle"):
         export(trained.path, own)
     export_form(trained, "float16", own, force=True)
@@ -295,10 +295,10 @@ def signed(trained: RunFolder, tmp_path: Path, keys: tuple[Path, Path]) -> Path:
 
 def test_a_signed_bundle_proves_who_made_it(signed: Path, keys: tuple[Path, Path], bundle: Bundle) -> None:
     code, said = ran(signed / "check.py", "--key", keys[1])
-    assert (code, "ok: it is signed with this key, no file has changed" in said) == (0, True)
+    assert (code, said.startswith("ok: it is signed with this key on 20")) == (0, True)
     assert ran(signed / "check.py")[0] == 0
-    found = {name: content for name, content in contents(signed).items() if name != "SHA256SUMS.sig"}
-    assert found == contents(bundle.path)
+    others = {name: content for name, content in contents(bundle.path).items() if name != "SHA256SUMS"}
+    assert {name: contents(signed)[name] for name in others} == others
 
 
 def test_openssl_verifies_the_signature(signed: Path, keys: tuple[Path, Path]) -> None:

@@ -97,6 +97,7 @@ def ran(program: Path, *arguments: str | Path) -> tuple[int, str]:
     """Run a Python program in this process; return its exit code and what it printed."""
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()) as printed:
         patch.setattr(sys, "argv", [str(program), *map(str, arguments)])
+        patch.setattr(sys, "path", [*sys.path])  # A program may take its folder out of it
         try:
             runpy.run_path(str(program), run_name="__main__")
         except SystemExit as end:
