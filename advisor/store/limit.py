@@ -8,6 +8,7 @@ is either found by its user and stays, or it is gone and is made again.
 import contextlib
 import logging
 import os
+import re
 import shutil
 import threading
 from collections import defaultdict
@@ -33,6 +34,8 @@ _DISK_SHARE = 10  # The default limit is at most this part of the disk
 _GOING = ".going-"  # Begin of the name of a result that an eviction removes
 _PARTS = ("", ".checkpoints", ".sha256")  # A result, its checkpoints and its hashes, by suffix
 _USES, _KEPT = "uses", ".kept"
+_STAGE = re.compile(r"[a-z][a-z_]*-\d+")  # A folder of results: the name of a stage and its version
+_RESULT = re.compile(r"[0-9a-f]{64}")  # A result: the hash of its inputs
 
 _log = logging.getLogger(__name__)
 
@@ -141,17 +144,22 @@ def _exclusive(root: Path) -> Iterator[None]:
 
 
 def entries_of(root: Path) -> tuple[CacheEntry, ...]:
-    """Return everything in the cache at ``root`` but locks and small records, in no order."""
+    """Return everything in the cache at ``root`` but locks and small records, in no order.
+
+    What the cache did not name itself is no entry, and neither is what a link leads to: it is never removed.
+    """
     found = []
     for stage in _listed(root / RESULTS):
+        if stage.is_symlink() or not _STAGE.fullmatch(stage.name):
+            continue
         parts: dict[str, list[Path]] = defaultdict(list)
         for path in _listed(stage):
             name, _, suffix = path.name.partition(".")
-            if name and (not suffix or f".{suffix}" in _PARTS):
+            if _RESULT.fullmatch(name) and (not suffix or f".{suffix}" in _PARTS):
                 parts[name].append(path)
         kind = stage.name.rpartition("-")[0] or stage.name
         found += [_entry(f"{RESULTS}/{stage.name}/{name}", kind, paths) for name, paths in parts.items()]
-    for kind in DOWNLOADS:
+    for kind in (kind for kind in DOWNLOADS if not (root / kind).is_symlink()):
         there = (each for each in _listed(root / kind) if each.suffix != ".lock" and not each.name.startswith("."))
         found += [_entry(f"{kind}/{each.name}", kind, [each]) for each in there]
     return tuple(found)
@@ -260,7 +268,8 @@ def _set_aside(place: Path) -> list[Path]:
 
 def _sweep(root: Path) -> None:
     """Remove what evictions left that were killed, or that met an error."""
-    for folder in (*_listed(root / RESULTS), *(root / kind for kind in DOWNLOADS)):
+    folders = (*_listed(root / RESULTS), *(root / kind for kind in DOWNLOADS))
+    for folder in (folder for folder in folders if not folder.is_symlink()):
         for left in folder.glob(f"{_GOING}*"):
             _remove(left)
 
