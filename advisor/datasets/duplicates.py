@@ -1,9 +1,10 @@
 """Find near duplicates among images, by a perceptual hash, and crops, by the features of a network."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +17,16 @@ from advisor.datasets.images import load
 
 THUMBNAIL = 32
 BITS = 64
-MAX_DISTANCE = 8  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
+MAX_DISTANCE = 9  # Largest number of differing bits, of 64; unrelated images differ in 32 on average
 MIN_CORRELATION = 0.97  # Least correlation of the grey thumbnails of near duplicates
+MIN_CROPPED = 0.98  # The same where one is cropped, mirrored or turned: these are more ways to be alike by chance
+CROPPED_FROM = 0.85  # Correlation from which on crops are tried
+CROPS = (31, 30)  # Sides of the crops in pixels of a thumbnail: 3 and 6 % less
+SYMMETRIES = ((0, False), (1, False), (2, False), (3, False), (0, True), (1, True), (2, True), (3, True))
+"""Quarter turns, and whether the image is mirrored first; the first one leaves it as it is."""
+
 _LOW, _BLOCK = 9, 2048
-MANY, PIECES, PIECE = 30_000, 5, 12
+MANY, PIECES, PIECE = 4_000, 5, 12
 """Images from which on hashes are looked up by their pieces, and the pieces and their bits."""
 
 
@@ -30,6 +37,7 @@ class Pair:
     first: int
     second: int
     similarity: float
+    turned: bool = False  # one is mirrored or turned, so that it may be of another class: an arrow to the left
 
 
 def perceptual_hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
@@ -46,19 +54,23 @@ def near_duplicates(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
     """Return every pair of similar images, equal ones included, sorted by index, from grey thumbnails.
 
     A perceptual hash compares the low frequencies of a small grey version with their median (pHash; Zauner,
-    "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression and mild
-    changes of brightness keep it; crops and rotations do not. A match is confirmed on the small grey versions. Of
-    equal images, the first one stands for all: each other one is paired with it, and with the first of those that are
-    similar.
+    "Implementation and Benchmarking of Perceptual Image Hash Functions", 2010). Resizing, recompression, crops of a few
+    percent and mild changes of brightness keep it. Each image is compared with the eight symmetries of the others. A
+    match is confirmed on the small grey versions. Of equal images, the first one stands for all: each other one is
+    paired with it, and with the first of those that are similar.
     """
     copies = list(members_of(sha256(thumbnail.tobytes()).digest() for thumbnail in thumbnails).values())
-    found = [(members[0], each, 1.0) for members in copies for each in members[1:]]
+    pairs = [Pair(members[0], copy, 1.0) for members in copies for copy in members[1:]]
     firsts = [members[0] for members in copies]
-    for pair in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
-        one, two = copies[pair.first], copies[pair.second]
-        found += [(one[0], each, pair.similarity) for each in two]
-        found += [(each, two[0], pair.similarity) for each in one[1:]]
-    return tuple(sorted((Pair(min(a, b), max(a, b), alike) for a, b, alike in found), key=_ends))
+    for near in _near(thumbnails if len(firsts) == len(thumbnails) else thumbnails[firsts]):
+        one, two = copies[near.first], copies[near.second]
+        pairs += [_ordered(one[0], copy, near) for copy in two]
+        pairs += [_ordered(copy, two[0], near) for copy in one[1:]]
+    return tuple(sorted(pairs, key=_ends))
+
+
+def _ordered(first: int, second: int, pair: Pair) -> Pair:
+    return replace(pair, first=min(first, second), second=max(first, second))
 
 
 def _ends(pair: Pair) -> tuple[int, int]:
@@ -66,48 +78,106 @@ def _ends(pair: Pair) -> tuple[int, int]:
 
 
 def _near(thumbnails: NDArray[np.uint8]) -> tuple[Pair, ...]:
-    """Return every pair of similar images, sorted."""
+    """Return every pair of similar images, sorted; of a pair that is alike in several ways, the best."""
+    hashes = _hashes(thumbnails)
+    best: dict[tuple[int, int], Pair] = {}
+    for symmetry in SYMMETRIES:
+        changed = transformed(thumbnails, symmetry)
+        turned = symmetry != SYMMETRIES[0]
+        others = _hashes(changed) if turned else hashes
+        for first, second in sorted(close_pairs(hashes, others) if len(hashes) > MANY else all_close(hashes, others)):
+            value = likeness(thumbnails[first], changed[second], turned)
+            known = best.get((first, second))
+            if value and (known is None or value > known.similarity):
+                best[first, second] = Pair(first, second, round(value, 4), turned)
+    return tuple(sorted(best.values(), key=_ends))
+
+
+def _hashes(thumbnails: NDArray[np.uint8]) -> NDArray[np.uint64]:
     starts = range(0, len(thumbnails), _BLOCK)  # in blocks, as intermediate values need eight times the memory
-    hashes = np.concatenate([np.zeros(0, np.uint64), *(perceptual_hashes(thumbnails[i : i + _BLOCK]) for i in starts)])
-    pairs = sorted(close_pairs(hashes) if len(hashes) > MANY else all_close(hashes))
-    alike = ((pair, correlation(thumbnails[pair[0]], thumbnails[pair[1]])) for pair in pairs)
-    return tuple(Pair(*pair, round(value, 4)) for pair, value in alike if value >= MIN_CORRELATION)
+    parts = [perceptual_hashes(thumbnails[start : start + _BLOCK]) for start in starts]
+    return np.concatenate([np.zeros(0, np.uint64), *parts])
 
 
-def all_close(hashes: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """Yield the pairs of close hashes (first < second), by comparing all in blocks."""
+def transformed(thumbnails: NDArray[np.uint8], symmetry: tuple[int, bool]) -> NDArray[np.uint8]:
+    """Return thumbnails, uint8 (N, side, side), mirrored or turned by one of :data:`SYMMETRIES`."""
+    turns, mirrored = symmetry
+    images = thumbnails[:, :, ::-1] if mirrored else thumbnails
+    return np.ascontiguousarray(np.rot90(images, turns, axes=(1, 2)))
+
+
+def likeness(first: NDArray[np.uint8], second: NDArray[np.uint8], turned: bool = False) -> float:
+    """Return the correlation of two thumbnails of near duplicates, where one may be cropped; 0 for other images.
+
+    ``turned``: one was mirrored or turned before.
+    """
+    value = correlation(first, second)
+    if value >= (MIN_CROPPED if turned else MIN_CORRELATION) or value < CROPPED_FROM:
+        return value if value >= MIN_CORRELATION else 0.0
+    cropped = [*((crop, second) for crop in _crops(first)), *((first, crop) for crop in _crops(second))]
+    value = max(correlation(one, other) for one, other in cropped)
+    return value if value >= MIN_CROPPED else 0.0
+
+
+def _crops(thumbnail: NDArray[np.uint8]) -> Iterator[NDArray[np.uint8]]:
+    """Yield slightly smaller parts of a thumbnail, at its corners, edges and middle, enlarged to its size."""
+    image = Image.fromarray(thumbnail)
+    whole = len(thumbnail)
+    for side in CROPS:
+        places = (0.0, (whole - side) / 2, float(whole - side))
+        for left, top in product(places, places):
+            box = (left, top, left + side, top + side)
+            yield np.asarray(image.resize((whole, whole), Image.Resampling.BILINEAR, box=box))
+
+
+def all_close(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
+    """Yield the places of close hashes in two arrays of equal length (first < second), by comparing all in blocks."""
     for row in range(0, len(hashes), _BLOCK):
         for column in range(row, len(hashes), _BLOCK):
-            distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ hashes[None, column : column + _BLOCK])
+            distances = np.bitwise_count(hashes[row : row + _BLOCK, None] ^ others[None, column : column + _BLOCK])
             for first, second in np.argwhere(distances <= MAX_DISTANCE):
                 if column + second > row + first:
                     yield row + int(first), column + int(second)
 
 
-def close_pairs(hashes: NDArray[np.uint64]) -> set[tuple[int, int]]:
-    """Return the pairs of hashes (first < second) that differ in :data:`MAX_DISTANCE` bits at most.
+def close_pairs(hashes: NDArray[np.uint64], others: NDArray[np.uint64]) -> set[tuple[int, int]]:
+    """Return the places of close hashes in two arrays (first < second), as :func:`all_close` does.
 
     Of :data:`PIECES` pieces of two such hashes, one differs in a single bit at most: two bits in each would be ten. So
     a hash is compared with those alone that have nearly the same piece. Source: M. Norouzi, A. Punjani, D. Fleet, "Fast
     Search in Hamming Space with Multi-Index Hashing", CVPR 2012.
     """
-    found = set[tuple[int, int]]()
+    pairs = set[tuple[int, int]]()
     for number in range(PIECES):
-        pieces = (hashes >> np.uint64(number * PIECE)) & np.uint64(2**PIECE - 1)
-        order = np.argsort(pieces, kind="stable")
-        keys, starts = np.unique(pieces[order], return_index=True)
-        places = dict(zip(keys.tolist(), np.split(order, starts[1:]), strict=True))
-        for key, own in places.items():
-            nearly = [key ^ (1 << bit) for bit in range(PIECE)]
-            others = np.concatenate([own, *(places[each] for each in nearly if each > key and each in places)])
-            for start in range(0, len(own), _BLOCK):
-                some = own[start : start + _BLOCK]
-                distances = np.bitwise_count(hashes[some, None] ^ hashes[None, others])
-                for one, other in np.argwhere(distances <= MAX_DISTANCE):
-                    first, second = int(some[one]), int(others[other])
-                    if first != second:
-                        found.add((min(first, second), max(first, second)))
-    return found
+        places_of_others = _places_of_pieces(others, number)
+        for key, places in _places_of_pieces(hashes, number).items():
+            nearly = [key, *(key ^ (1 << bit) for bit in range(PIECE))]
+            near = [places_of_others[piece] for piece in nearly if piece in places_of_others]
+            if near:
+                pairs |= _compare_places(hashes, others, places, np.concatenate(near))
+    return pairs
+
+
+def _places_of_pieces(hashes: NDArray[np.uint64], number: int) -> dict[int, NDArray[np.intp]]:
+    """Return the places of the hashes that have each value of a piece."""
+    pieces = (hashes >> np.uint64(number * PIECE)) & np.uint64(2**PIECE - 1)
+    order = np.argsort(pieces, kind="stable")
+    values, starts = np.unique(pieces[order], return_index=True)
+    return dict(zip(values.tolist(), np.split(order, starts[1:]), strict=True))
+
+
+def _compare_places(
+    hashes: NDArray[np.uint64], others: NDArray[np.uint64], places: NDArray[np.intp], near: NDArray[np.intp]
+) -> set[tuple[int, int]]:
+    pairs = set[tuple[int, int]]()
+    for start in range(0, len(places), _BLOCK):
+        block = places[start : start + _BLOCK]
+        distances = np.bitwise_count(hashes[block, None] ^ others[None, near])
+        for row, column in np.argwhere(distances <= MAX_DISTANCE):
+            first, second = int(block[row]), int(near[column])
+            if first < second:
+                pairs.add((first, second))
+    return pairs
 
 
 def correlation(first: NDArray[np.uint8], second: NDArray[np.uint8]) -> float:

@@ -269,7 +269,7 @@ def load(path: Path | str, size: int) -> NDArray[np.uint8]:
     try:
         with decoded_image(Path(path), _DRAFT_FACTOR * size) as (image, _completed):
             small = to_rgb(image).resize((size, size), Image.Resampling.BILINEAR)
-            return np.asarray(_upright(small, image), dtype=np.uint8)
+            return np.asarray(upright(small, image), dtype=np.uint8)
     except (OSError, SyntaxError, ValueError, EOFError) as error:
         raise StageError(
             f"the image '{path}' cannot be read: {error}", "did the folder change during the run?"
@@ -321,8 +321,11 @@ def to_rgb(image: Image.Image) -> Image.Image:
     return image.convert("RGB")
 
 
-def _upright(small: Image.Image, original: Image.Image) -> Image.Image:
-    """Apply the EXIF orientation after the resize: the result is the same for a square, and it is cheaper."""
+def upright(small: Image.Image, original: Image.Image) -> Image.Image:
+    """Return a small square version of an image, turned upright as the EXIF data of the original says.
+
+    Turning after the resize gives the same result for a square, and is cheaper.
+    """
     kinds = Image.Transpose
     turns = (
         *(None, None, kinds.FLIP_LEFT_RIGHT, kinds.ROTATE_180, kinds.FLIP_TOP_BOTTOM),

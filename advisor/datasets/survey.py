@@ -33,6 +33,7 @@ from advisor.datasets.images import (
     read_bytes,
     reason,
     to_rgb,
+    upright,
     value_range,
 )
 from advisor.datasets.layouts import list_files
@@ -100,9 +101,9 @@ def measure(data: bytes) -> Measured:
     with decoded_image(BytesIO(data), SIDE) as (image, completed):
         largest = value_range(image)
         shown = to_rgb(image) if image.mode[0] in WIDE_MODES else image
-        grey = shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR)
+        grey = upright(shown.convert("L").resize((SIDE, SIDE), Image.Resampling.BILINEAR), image)
         colour = shown.convert("RGB")
-        small = colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR)
+        small = upright(colour.resize((_COLOUR_SIDE, _COLOUR_SIDE), Image.Resampling.BILINEAR), image)
         shot = replace(_shot(image), largest_value=largest, completed=completed)
     values = np.asarray(grey, dtype=np.float32)
     if quality and not completed and np.ptp(values[-FLAT_ROWS:]) <= FLAT_LEVELS:

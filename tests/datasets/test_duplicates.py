@@ -1,11 +1,18 @@
 """Find near duplicates by their hashes."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from PIL import Image
 
 from advisor.datasets import duplicates
+from advisor.datasets.checks import repeated
+from advisor.datasets.division import divide
 from advisor.datasets.duplicates import all_close, close_pairs, near_duplicates
+from advisor.datasets.survey import survey
+from tests.datasets.folders import make
 
 hashes = st.integers(0, 2**64 - 1)
 changes = st.lists(st.integers(0, 63), max_size=12)
@@ -17,7 +24,9 @@ def test_looking_hashes_up_by_pieces_finds_the_pairs_that_comparing_all_finds(
 ) -> None:
     values = [value ^ sum(1 << bit for bit in set(bits)) for value, copies in rows for bits in ([], *copies)]
     whole = np.array(values, np.uint64)
-    assert close_pairs(whole) == set(all_close(whole))
+    others = whole[::-1]
+    for second in (whole, others):
+        assert close_pairs(whole, second) == set(all_close(whole, second))
 
 
 def test_a_large_set_has_the_same_near_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,3 +37,49 @@ def test_a_large_set_has_the_same_near_duplicates(monkeypatch: pytest.MonkeyPatc
     assert len(before) >= 25
     monkeypatch.setattr(duplicates, "MANY", 10)
     assert near_duplicates(thumbnails) == before
+
+
+ROTATED = {3: Image.Transpose.ROTATE_180, 6: Image.Transpose.ROTATE_90, 8: Image.Transpose.ROTATE_270}
+"""How the pixels of an upright image are stored for a value of EXIF's orientation."""
+
+
+@pytest.mark.parametrize("orientation", ROTATED)
+def test_a_copy_that_exif_turns_upright_is_a_copy_and_stays_in_the_part_of_its_image(
+    tmp_path: Path, photographs: list[Image.Image], orientation: int
+) -> None:
+    root = make(tmp_path, cat=9, dog=9)
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    for number, photograph in enumerate(photographs):
+        photograph.resize((400, 300)).save(root / "cat" / f"plain {number}.jpg")
+        stored = photograph.resize((400, 300)).transpose(ROTATED[orientation])
+        stored.save(root / "cat" / f"stored {number}.jpg", exif=exif)
+    read = survey(root)
+    pairs = near_duplicates(read.thumbnails)
+    names = [image.path.stem for image in read.dataset.images]
+    found = {(names[pair.first], names[pair.second]) for pair in pairs}
+    assert found == {(f"plain {number}", f"stored {number}") for number in range(4)}
+    assert not any(pair.turned for pair in pairs)
+    split = divide(read, seed=0).split
+    for first, second in ((pair.first, pair.second) for pair in pairs):
+        assert sum({first, second} <= set(part) for part in (split.train, split.validation, split.holdout)) == 1
+
+
+def test_a_crop_of_a_few_percent_is_a_copy(photographs: list[Image.Image]) -> None:
+    def thumbnail(image: Image.Image) -> np.ndarray:
+        return np.asarray(image.convert("L").resize((32, 32), Image.Resampling.BILINEAR))
+
+    detailed = [photographs[0], photographs[1], photographs[3]]  # The rocket is a small part of a plain sky
+    crops = [photograph.crop((12, 0, photograph.width, photograph.height - 9)) for photograph in detailed]
+    pairs = near_duplicates(np.stack([*map(thumbnail, detailed), *map(thumbnail, crops)]))
+    assert {(pair.first, pair.second) for pair in pairs} == {(number, number + 3) for number in range(3)}
+
+
+def test_a_mirrored_copy_in_another_class_is_no_wrong_label(tmp_path: Path, photographs: list[Image.Image]) -> None:
+    root = make(tmp_path, left=3, right=3)
+    photographs[0].save(root / "left" / "arrow.png")
+    photographs[0].transpose(Image.Transpose.FLIP_LEFT_RIGHT).save(root / "right" / "arrow.png")
+    read = survey(root)
+    pairs = near_duplicates(read.thumbnails)
+    assert len(pairs) == 1
+    assert list(repeated(read.dataset, pairs)) == []

@@ -207,8 +207,14 @@ def test_changed_copies_are_found_and_nothing_else(photographs: list[Image.Image
     assert {(pair.first, pair.second) for pair in found} == {(index, index + 4) for index in range(4)}
 
 
-def test_mirrored_and_different_images_are_not_alike(photographs: list[Image.Image]) -> None:
-    assert near_duplicates(_thumbnails([photographs[0], ImageOps.mirror(photographs[0])])) == ()
+@pytest.mark.parametrize("turn", list(Image.Transpose))
+def test_mirrored_and_turned_copies_are_found(photographs: list[Image.Image], turn: Image.Transpose) -> None:
+    copies = [photograph.transpose(turn) for photograph in photographs]
+    pairs = near_duplicates(_thumbnails(photographs + copies))
+    assert {(pair.first, pair.second, pair.turned) for pair in pairs} == {(n, n + 4, True) for n in range(4)}
+
+
+def test_different_images_are_not_alike() -> None:
     assert near_duplicates(_thumbnails([image(seed) for seed in range(300)])) == ()
     flat = [Image.new("L", (40, 40), level) for level in (10, 11, 120, 240)]
     assert {(pair.first, pair.second) for pair in near_duplicates(_thumbnails(flat))} == {(0, 1)}

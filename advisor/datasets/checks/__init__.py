@@ -19,7 +19,12 @@ Group = tuple[int, ...]
 
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault.
+
+    A mirrored or turned copy in another class is no fault, as of an arrow to the left and one to the right.
+    """
+    labels = dataset.labels
+    pairs = [pair for pair in pairs if not pair.turned or labels[pair.first] == labels[pair.second]]
     alike = groups(pairs, len(dataset.images))
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
     within = [group for group in alike if group not in set(across)]
