@@ -10,18 +10,30 @@ from pathlib import Path, PurePosixPath
 
 from advisor.core.errors import UsageError, nearest
 from advisor.core.names import without_password
-from advisor.core.units import plural
+from advisor.core.units import plain, plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, some_of
 from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets.images import is_candidate
-from advisor.datasets.manifests import LISTED_EVERY, PARQUET, PROBED, SUFFIXES, Listed, fits, labels_of, list_manifest
+from advisor.datasets.manifests import (
+    LISTED_EVERY,
+    LONGEST_LABEL,
+    PARQUET,
+    PROBED,
+    SHOWN,
+    SUFFIXES,
+    Listed,
+    fits,
+    labels_of,
+    list_manifest,
+)
 from advisor.datasets.parts import UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import holds_images
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
+CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
@@ -207,7 +219,25 @@ def _turns_back(folder: Path) -> bool:
 
 
 def list_files(path: Path, listed: Listed = lambda _count: None) -> Listing:
-    """List the labelled files of a manifest or a folder, whatever its layout.
+    """List the labelled files of a manifest or a folder, whatever its layout, with labels that a model can have.
+
+    See :func:`_list_files`. Raises UsageError for a label with a control character, or of more than
+    :data:`LONGEST_LABEL` characters, wherever it comes from.
+    """
+    listing = _list_files(path, listed)
+    for label in {entry.label for entry in listing.entries}:
+        if len(label) > LONGEST_LABEL or CONTROL.search(label):
+            shown = plain(label[:SHOWN])
+            raise UsageError(
+                f"--data: '{path}' has the label '{shown}', with a control character or of more than {LONGEST_LABEL} "
+                "characters",
+                "write another name of the class",
+            )
+    return listing
+
+
+def _list_files(path: Path, listed: Listed) -> Listing:
+    """List the labelled files of a manifest or a folder.
 
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 

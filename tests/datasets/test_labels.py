@@ -1,0 +1,48 @@
+"""Labels from every source pass one check before any work."""
+
+import io
+import json
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.datasets.layouts import list_files
+from tests.datasets.folders import fill, make
+from tests.places import SHARED
+
+BAD = {"NUL": "gl\0ass", "escape": "gl\x1b[31mass", "line": "gl\nass", "long": "g" * 65_536}
+
+
+def write_shard(folder: Path, label: str) -> Path:
+    """Write a shard of WebDataset with two images, one of a bad label."""
+    first, second = fill(folder / "images", 2)
+    with tarfile.open(folder / "shard.tar", "w") as archive:
+        for name, file, written in (("0", first, label), ("1", second, "metal")):
+            for suffix, content in ((".jpg", file.read_bytes()), (".json", json.dumps({"label": written}).encode())):
+                info = tarfile.TarInfo(name + suffix)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+    return folder / "shard.tar"
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_label_of_an_archive_is_refused_before_any_work(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(UsageError, match="with a control character or of more than 1000 characters"):
+        list_files(write_shard(tmp_path, BAD[kind]))
+
+
+@pytest.mark.parametrize("kind", ["escape", "line"])
+def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) -> None:
+    root = make(tmp_path, metal=2, **{BAD[kind]: 2})
+    with pytest.raises(UsageError, match="with a control character"):
+        list_files(root)
+
+
+def test_a_real_table_with_nul_in_a_label_is_refused() -> None:
+    case = SHARED / "data" / "cases" / "parquet_label_nul.parquet"
+    if not case.is_file():
+        pytest.skip("../shared/data/cases is not here")
+    with pytest.raises(UsageError, match="label"):
+        list_files(case)
