@@ -294,12 +294,16 @@ def list_named_images(pattern: Path) -> Listing:
 
 
 def archives_in(folder: Path) -> list[Path]:
-    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests."""
+    """Return the files anywhere below a folder that hold images, sorted, without hidden ones and manifests.
+
+    A pipe or a device of such a name is none: it could not be read to its end.
+    """
     found = []
     for place, inner, names in os.walk(folder):
         inner[:] = [name for name in inner if not is_system_name(name)]
         found += [Path(place, name) for name in names if not is_system_name(name) and kind_of(Path(name)) in SOURCES]
-    return sorted(file for file in found if file.suffix.lower() not in PARQUET or holds_images(file))
+    files = [file for file in found if file.is_file()]
+    return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
 def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None) -> Listing:

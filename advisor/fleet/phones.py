@@ -30,6 +30,7 @@ THREADS = 4
 MOST_PHONES = 2000
 MOST_USERS = 1e10  # largest share, which may be a number of users
 
+_DELIMITERS = ",;\t"
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
 
 
@@ -101,6 +102,8 @@ def clusters_of(text: str) -> tuple[Cluster, ...]:
             raise UsageError(
                 f"cores '{text}' cannot be read", "write for example 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55"
             )
+        if int(match[1]) < 1:
+            raise UsageError(f"cores '{text}' has a cluster without a core", "write for example 2 x Cortex-A76")
         core_named(match[2])  # the error for an unknown one names the nearest
         found.append(Cluster(match[2], int(match[1]), int(match[3]) if match[3] else None))
     return tuple(found)
@@ -155,13 +158,32 @@ def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
 
 
 def _rows(text: str) -> list[dict[str, str]]:
-    """Return the rows of a table; lines that begin with ``#`` are comments."""
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    """Return the rows of a table; lines that begin with ``#`` are comments.
+
+    Cells are separated by the most frequent of comma, semicolon and tab in the header. UsageError: a column is there
+    twice, or a row has more cells than the header.
+    """
+    lines = [line for line in text.removeprefix("\ufeff").splitlines() if line.strip() and not line.startswith("#")]
+    if not lines:
+        return []
+    delimiter = max(_DELIMITERS, key=lines[0].count)
     try:
-        cells = list(csv.DictReader(lines, skipinitialspace=True))
+        header, *cells = csv.reader(lines, delimiter=delimiter, skipinitialspace=True)
     except csv.Error as error:
         raise UsageError(f"--fleet: the table cannot be read ({error})", "write for example Helio G99,12.5") from None
-    return [{str(k).strip().casefold(): (v or "").strip() for k, v in row.items() if k} for row in cells]
+    names = [name.strip().casefold() for name in header]
+    if repeated := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"--fleet: the column '{repeated[0]}' is there twice", "leave one of them out")
+    rows = []
+    for number, row in enumerate(cells, start=1):
+        if len(row) > len(names):
+            raise UsageError(
+                f"--fleet, row {number}: it has {len(row)} cells, and there are {len(names)} columns",
+                "write shares with a point (12.5), or separate the cells by semicolons",
+            )
+        values = [cell.strip() for cell in row] + [""] * (len(names) - len(row))
+        rows.append(dict(zip(names, values, strict=True)))
+    return rows
 
 
 def _check_columns(rows: Sequence[Mapping[str, str]]) -> None:
@@ -183,7 +205,7 @@ def _shipped() -> str:
 
 def _share(text: str, name: str, number: int) -> float:
     try:
-        share = float(text.rstrip("% "))
+        share = float(text.rstrip("% ").replace(",", "."))
     except ValueError:
         share = math.nan
     if not name or not 0 <= share <= MOST_USERS:
