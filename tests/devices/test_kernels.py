@@ -285,16 +285,6 @@ def test_forms_targets_and_models_without_kernels_are_predicted_as_before(
         assert predictor.predict(board, target, form, [each]) == predictor.predict(plain, target, form, [each])
 
 
-def test_a_form_that_is_like_a_timed_one_has_a_wider_interval(
-    board: DeviceProfile, predictor: Predictor, features: FeatureTable
-) -> None:
-    target, model = board.target("cpu-x1"), features.models[NAME]
-    (plain,) = predictor.predict(board, target, "float32", [model])
-    (like,) = predictor.predict(board, target, "weight_int8", [model])
-    assert like.latency.value == plain.latency.value
-    assert like.deviation > plain.deviation
-
-
 def test_the_operators_of_a_file_count_before_those_of_its_name(
     board: DeviceProfile, predictor: Predictor, features: FeatureTable
 ) -> None:

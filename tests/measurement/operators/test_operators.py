@@ -235,14 +235,6 @@ def test_a_library_without_a_known_profiler_is_cut_and_the_cuts_find_what_the_pr
     assert cut.macs == seen.macs
 
 
-@pytest.mark.integration
-def test_a_file_that_the_interpreter_runs_and_the_profiler_does_not_is_cut(tmp_path: Path) -> None:
-    found = profile(small_models.saved(tmp_path, small_models.open_output()), with_roofline=False)
-    assert [row.type for row in found.operators] == ["WHERE"]
-    assert found.notes[0] == BY_CUTS
-    assert "LiteRtRunCompiledModel failed with status" in found.notes[1]
-
-
 def test_a_profiler_that_crashes_is_replaced_by_cuts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def crash(request: runs.ProfileRequest, function: str, kernels: str, **_: int) -> runs.Collected:
         if function == runs.PROFILER:
