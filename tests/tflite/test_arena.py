@@ -164,9 +164,6 @@ def test_a_graph_without_operators_needs_the_interpreter_alone() -> None:
     assert micro_arena(read(chain(size=4))).persistent == FIXED_BYTES + 24
 
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
-
-
 def one_operator(builtin: int, source: tuple[int, ...], kernel: tuple[int, ...], output: tuple[int, ...]) -> bytes:
     graph = Graph()
     image = graph.tensor("image", source)
@@ -240,15 +237,6 @@ def test_operators_are_listed_with_their_output() -> None:
     first, second = count(read(tiny_classifier(4, 3))).operators
     assert (first.name, first.output) == ("RELU", "features")
     assert (second.index, second.macs, second.parameters) == (1, 12, 15)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
-@pytest.mark.parametrize(
-    ("name", "millions"), [("mobilenet_v1_0.25_128_quant.tflite", 14), ("tf2_mobilenet_v2_1.0_224_ptq.tflite", 300)]
-)
-def test_published_models_have_the_published_macs(name: str, millions: int) -> None:
-    """TF-Slim's tables of MobileNet checkpoints list these, in millions."""
-    assert count(read(SHARED / name)).macs / 1e6 == pytest.approx(millions, rel=0.05)
 
 
 @pytest.mark.parametrize(

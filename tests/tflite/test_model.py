@@ -25,7 +25,6 @@ from advisor.tflite.verify import MAX_TABLES
 
 from .graphs import INT32, Graph, features_graph, outside, tiny_classifier
 
-SHARED = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "models"
 TINY = tiny_classifier()
 
 
@@ -70,17 +69,6 @@ def test_writing_what_was_read_changes_nothing(master: bytes) -> None:
     assert read(again).subgraphs == read(master).subgraphs
     assert read(again).signatures == read(master).signatures
     assert pack(unpack(again)) == again
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="the foreign models are not beside the checkout")
-@pytest.mark.parametrize("name", ["mobilenet_v1_0.25_128_quant.tflite", "tf2_mobilenet_v2_1.0_224_ptq.tflite"])
-def test_foreign_files_are_read(name: str) -> None:
-    model = read(SHARED / name)
-    entry = model.inputs[0]
-    assert entry.dtype == "uint8"
-    assert entry.quantization is not None
-    assert entry.quantization.scales[0] == pytest.approx(1 / 127.5, rel=0.01)
-    assert model.outputs[0].shape == (1, 1001)
 
 
 def test_a_custom_operator_is_named_by_its_code() -> None:
