@@ -212,11 +212,11 @@ def test_files_are_verified_over_ssh(
 
 def test_a_verification_is_good_if_the_chosen_file_meets_the_budget_and_none_computes_something_else() -> None:
     rows = (VerifiedTier("tier0.tflite", True, 5.0, True), VerifiedTier("tier1.tflite", True, 60.0, False))
-    found = VerifiedFiles("raspberry-pi-4", rows, 0, 50.0)
-    assert found.good
-    assert found.sentences[-1] == "On raspberry-pi-4 the selector chooses tier0.tflite."
-    assert not replace(found, tier=1).good
-    assert not replace(found, tier=None).good
+    verified = VerifiedFiles("raspberry-pi-4", rows, 0, 50.0)
+    assert verified.good
+    assert verified.sentences[-1] == "On raspberry-pi-4 the selector chooses tier0.tflite."
+    assert not replace(verified, tier=1).good
+    assert not replace(verified, tier=None).good
 
 
 def test_a_file_that_was_changed_is_not_verified(tiers: Path, tmp_path: Path) -> None:

@@ -66,9 +66,9 @@ def test_a_classifier_has_its_reliability_and_its_thresholds() -> None:
     part = section(confident_view(1.4, Guarantees(Shares(0.95))))
     assert "divided by a temperature of 1.40" in part
     assert '8.0 (6.0\u201310.0)</td><td class="n">3.1 (2.0\u20134.5)' in part
-    found = cells(part, 2)
-    assert found[:6] == ["all classes", "95", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
-    assert found[-1] == "none: too few images, or too many mistakes"
+    row = cells(part, 2)
+    assert row[:6] == ["all classes", "95", "0.912", "97.0 (94.0\u201399.0)", "80.0", "glass"]
+    assert row[-1] == "none: too few images, or too many mistakes"
     assert "The bundle has the thresholds that were asked for" in part
     assert "80 % of the images are answered, 97.0 (94.0\u201399.0) % of these right; the other 20 % go to a per" in part
     assert part.count('class="chosen"') == 1
@@ -81,8 +81,8 @@ def test_without_a_wanted_precision_the_page_says_how_to_ask_for_it() -> None:
 
 
 def test_a_class_with_its_own_precision_shows_it() -> None:
-    found = cells(section(confident_view(1.0, Guarantees(Shares(0.95, {"glass": 0.9})))), 2)
-    assert [found[place + 1] for place in map(found.index, ("other classes", "glass"))] == ["95", "90"]
+    row = cells(section(confident_view(1.0, Guarantees(Shares(0.95, {"glass": 0.9})))), 2)
+    assert [row[place + 1] for place in map(row.index, ("other classes", "glass"))] == ["95", "90"]
 
 
 SHARE = Interval(0.92, 0.85, 0.97)
@@ -92,9 +92,9 @@ COVERAGE = CoverageThreshold(0.8, 0.81, 0.883, Threshold(0.7, Interval(0.9, 0.8,
 
 def test_recall_thresholds_show_what_is_found_and_what_is_flagged() -> None:
     recall = {"glass": RECALL, "<b>": RecallThreshold(0.9, 0.5, 0.0, None, None, 100, 100)}
-    found = cells(section(confident_view(1.0, Guarantees(recall=Shares(0.9))), recall=recall), 3)
-    assert found[:6] == ["glass", "90", "0.042", "92.0 (85.0\u201397.0)", "40.0", "30.0"]
-    assert "50 at most" in found
+    row = cells(section(confident_view(1.0, Guarantees(recall=Shares(0.9))), recall=recall), 3)
+    assert row[:6] == ["glass", "90", "0.042", "92.0 (85.0\u201397.0)", "40.0", "30.0"]
+    assert "50 at most" in row
 
 
 def test_a_wanted_coverage_says_what_can_be_guaranteed_there() -> None:
@@ -190,9 +190,8 @@ OWN = facts(OF_A, threshold=FROM, by_class={"a": None, "b": FROM}, reachable_by_
 )
 def test_a_guarantee_out_of_reach_says_what_is_reachable(own: ConfidenceFacts, name: str, words: list[str]) -> None:
     text = said(own)[name]
-    assert [each for each in words if each not in text] == []
-    found = [risk.level for risk in risks(run_view(), judged(own)) if risk.name == name]
-    assert found == [Level.HIGH]
+    assert [word for word in words if word not in text] == []
+    assert [risk.level for risk in risks(run_view(), judged(own)) if risk.name == name] == [Level.HIGH]
 
 
 OF_ONE = facts(Guarantees(Shares(None, {"a": 0.95})), by_class={"a": FROM})

@@ -124,6 +124,6 @@ def test_control_characters_of_a_name_do_not_reach_the_terminal(swish: Profile) 
 def test_accelerators_stand_on_the_page_with_their_figures(page: Opened, swish: Profile) -> None:
     for place, run in enumerate(swish.delegations):
         row = page.page.locator("#accelerators tbody tr").nth(place).locator("th, td").all_inner_texts()
-        taken, kept = f"{run.taken} of {run.operators}", f"{run.kept} of {run.partitions}"
-        assert row[:4] == [run.accelerator.title, f"{100 * run.share:.1f}", taken, kept]
+        taken, partitions = f"{run.taken} of {run.operators}", f"{run.kept} of {run.partitions}"
+        assert row[:4] == [run.accelerator.title, f"{100 * run.share:.1f}", taken, partitions]
         assert "HARD_SWISH" in row[5]

@@ -27,8 +27,8 @@ def predicted(chance: float, provenance: Provenance = Provenance.PREDICTED) -> E
 @pytest.mark.parametrize(("chance", "level"), [(0.99, Level.LOW), (0.92, Level.SOME), (0.6, Level.HIGH)])
 @pytest.mark.parametrize("provenance", [Provenance.PREDICTED, Provenance.PUBLISHED])
 def test_a_prediction_is_as_risky_as_its_chance_says(chance: float, level: Level, provenance: Provenance) -> None:
-    found, text = level_of("Latency budget", predicted(chance, provenance))
-    assert found is level
+    risk, text = level_of("Latency budget", predicted(chance, provenance))
+    assert risk is level
     assert f": {provenance}, not measured." in text
 
 
