@@ -9,7 +9,7 @@ import pytest
 from tests.hostile.surfaces import SURFACES
 from tests.hostile.surfaces.ground import Ground
 
-pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.integration, pytest.mark.slow, pytest.mark.timeout(900)]
 SAMPLE = 20
 
 
