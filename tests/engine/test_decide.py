@@ -97,8 +97,10 @@ def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFo
     assert decision.ties == ()
 
 
-def test_answers_that_were_deleted_leave_the_intervals(run: RunFolder) -> None:
+def test_answers_that_were_damaged_or_deleted_leave_the_intervals(run: RunFolder) -> None:
     first, second = answered(run, "first", range(10), 20), answered(run, "second", range(12), 2)
+    (run.path / second.answers.file).write_bytes(b"\x93NUMPY")
+    assert decide_run(run, [first, second], QUESTION).decision.pick == second
     (run.path / second.answers.file).unlink()
     assert decide_run(run, [first, second], QUESTION).decision.pick == second
 
