@@ -44,7 +44,7 @@ test: $(VENV)/.dev ## Run the unit and integration tests (minutes)
 	@$(PYTEST) -m "not slow" $(ARGS)
 
 test-slow: $(VENV)/.dev ## Run every test, the slow ones too (an hour)
-	@$(PYTEST) $(ARGS)
+	@EXAMPLES=$${EXAMPLES:-200} $(PYTEST) $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types, the direction of imports and generated files
 	@$(BIN)/ruff check .

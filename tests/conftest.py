@@ -28,8 +28,8 @@ ORDER = ("search", "integration", "unit")
 FREE_BYTES = 4_000_000_000
 """Space for temporary files that a whole run needs."""
 
-# A test never times: a busy machine is no failure.
-settings.register_profile("advisor", deadline=None)
+# A test never times: a busy machine is no failure. The slow run tries more examples of each property.
+settings.register_profile("advisor", deadline=None, max_examples=int(os.environ.get("EXAMPLES", "40")))
 settings.load_profile("advisor")
 
 # A developer's own cards must not change what the tests see.

@@ -38,6 +38,24 @@ PACKAGES = Packages(
     ("--no-deps", "--ignore-requires-python"),
 )
 
+PICKLES = frozenset({".pt", ".pth", ".ckpt", ".pkl"})
+"""Suffixes of PyTorch's other files, whose reading can run the code in them."""
+
+_FROM_KERAS = "save it with model.save('name.keras')"
+
+OTHER_FORMATS = {
+    ".h5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
+    ".hdf5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
+    ".pb": ("the graph of a SavedModel, or of TensorFlow 1", "give the folder of the SavedModel, which has this file"),
+    ".safetensors": ("a file of weights without a network", f"build the network, load the weights, and {pt2.EXPORT}"),
+    ".mlmodel": ("a Core ML file", "give the model that it was converted from"),
+    ".mlpackage": ("a Core ML package", "give the model that it was converted from"),
+    ".engine": ("a TensorRT engine, which runs on one kind of GPU", "give the ONNX file that it was made from"),
+    ".caffemodel": ("a Caffe file", "convert it to ONNX"),
+    ".torchscript": ("a TorchScript file", pt2.EXPORT),
+}
+"""What files of other tools are, by their extension, and what to give instead."""
+
 
 @dataclass(frozen=True)
 class Format:
@@ -214,24 +232,6 @@ FORMATS = (
         "a .pt2 file", "PyTorch", ".pt2", _check_pt2, _convert_pt2, lambda file, _: pt2.TorchProgram(file), PACKAGES
     ),
 )  # fmt: skip
-PICKLES = frozenset({".pt", ".pth", ".ckpt", ".pkl"})
-"""Suffixes of PyTorch's other files, whose reading can run the code in them."""
-
-
-_FROM_KERAS = "save it with model.save('name.keras')"
-
-OTHER_FORMATS = {
-    ".h5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
-    ".hdf5": ("Keras' older format", f"load it in Keras, and {_FROM_KERAS}"),
-    ".pb": ("the graph of a SavedModel, or of TensorFlow 1", "give the folder of the SavedModel, which has this file"),
-    ".safetensors": ("a file of weights without a network", f"build the network, load the weights, and {pt2.EXPORT}"),
-    ".mlmodel": ("a Core ML file", "give the model that it was converted from"),
-    ".mlpackage": ("a Core ML package", "give the model that it was converted from"),
-    ".engine": ("a TensorRT engine, which runs on one kind of GPU", "give the ONNX file that it was made from"),
-    ".caffemodel": ("a Caffe file", "convert it to ONNX"),
-    ".torchscript": ("a TorchScript file", pt2.EXPORT),
-}
-"""What files of other tools are, by their extension, and what to give instead."""
 
 
 def format_of(file: Path) -> Format:
