@@ -104,7 +104,7 @@ def labels_of(tables: Sequence[Path]) -> set[str]:
 def _found_by_name(table: Path, entries: list[Entry], root: Path) -> tuple[list[Entry], tuple[str, ...]]:
     """Return the entries with the images that have their names in folders below the table, and a sentence about it."""
     first = entries[:PROBED]
-    if any(entry.path.exists() or entry.path.parent != table.parent for entry in first):
+    if any(is_there(entry.path) or entry.path.parent != table.parent for entry in first):
         return entries, ()
     places: dict[str, Path | None] = {}
     for folder, inner, files in os.walk(root):
@@ -177,6 +177,11 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
     return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
 
 
+def is_there(path: Path) -> bool:
+    """Return whether a file exists; False for a name that no file can have."""
+    return os.path.exists(path)  # noqa: PTH110 -- it raises no error for a name that is too long
+
+
 def locate(folder: Path, name: str) -> Path:
     """Return the file that a table or an annotation names, relative to a folder.
 
@@ -189,7 +194,7 @@ def locate(folder: Path, name: str) -> Path:
     if name.isascii() or os.path.exists(path):  # noqa: PTH110
         return Path(path)
     forms = (Path(unicodedata.normalize(form, path)) for form in ("NFC", "NFD"))
-    return next((form for form in forms if form.exists()), Path(path))
+    return next((form for form in forms if is_there(form)), Path(path))
 
 
 @contextmanager

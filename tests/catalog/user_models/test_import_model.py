@@ -289,8 +289,8 @@ def test_what_is_no_keras_file_is_refused(tmp_path: Path, content: bytes, said: 
 
 
 def test_a_file_of_another_kind_names_what_is_taken(tmp_path: Path) -> None:
-    (tmp_path / "net.h5").write_bytes(b"x")
-    with pytest.raises(UsageError, match=r"is none of: a \.keras file, "), inspect(tmp_path / "net.h5"):
+    (tmp_path / "net.bin").write_bytes(b"x")
+    with pytest.raises(UsageError, match=r"is none of: a \.keras file, "), inspect(tmp_path / "net.bin"):
         pass
     with pytest.raises(UsageError, match="there is no file"), inspect(tmp_path / "none.keras"):
         pass
