@@ -24,6 +24,7 @@ from advisor.datasets.manifests import (
     SUFFIXES,
     Listed,
     fits,
+    is_there,
     labels_of,
     list_manifest,
 )
@@ -62,7 +63,7 @@ def list_folder(path: Path, depth: str = "") -> Listing:
         return list_tables(path, tables)
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
-        if any(entry.path.exists() for entry in listing.entries[:PROBED]):
+        if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
             return listing
     entries = [Entry(path.joinpath(*scan.images[image.index]), image.label, image.part) for image in reading.images]
     _refuse_undecodable(reading.classes)

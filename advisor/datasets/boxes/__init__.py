@@ -25,7 +25,6 @@ from advisor.datasets.boxes.values import (
     box_of,
     files_in,
     folder_in,
-    is_there,
     list_table,
     number,
     part_folders,
@@ -37,7 +36,7 @@ from advisor.datasets.boxes.values import (
 from advisor.datasets.boxes.voc import is_voc, list_voc
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts import images_in, missing_hint
-from advisor.datasets.manifests import SUFFIXES, locate
+from advisor.datasets.manifests import SUFFIXES, is_there, locate
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.labelfile import labels_in
 from advisor.store.yamlfile import read_yaml

@@ -242,11 +242,3 @@ def files_in(folder: Path, suffix: str) -> list[Path]:
 def text_of(path: Path, max_bytes: int = 2**24) -> str:
     """Return the text of a file without a byte order mark; raises UsageError as :func:`read_text`."""
     return read_text(path, max_bytes)
-
-
-def is_there(path: Path) -> bool:
-    """Return whether a file exists, False for a name that no file can have."""
-    try:
-        return path.is_file()
-    except OSError:  # the name is too long
-        return False

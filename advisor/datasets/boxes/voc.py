@@ -19,7 +19,6 @@ from advisor.datasets.boxes.values import (
     box_of,
     files_in,
     folder_in,
-    is_there,
     part_folders,
     stated_size,
     text_of,
@@ -27,6 +26,7 @@ from advisor.datasets.boxes.values import (
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.images import SUFFIXES
 from advisor.datasets.layouts import images_in
+from advisor.datasets.manifests import is_there
 from advisor.datasets.parts import PARTS
 from advisor.store.yamlfile import read_bytes
 
