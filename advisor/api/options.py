@@ -30,8 +30,9 @@ def choices(option: str) -> tuple[str, ...]:
         return (*(catalogue.families if option == "candidates" else ()), *catalogue)
     if option in ("device", "must_run_on"):
         from advisor.devices.profiles.listing import known_devices
+        from advisor.devices.profiles.phones import device_names
 
-        return tuple(known_devices(()))
+        return tuple(dict.fromkeys((*known_devices(()), *device_names())))
     if option not in LISTED:
         return SEARCH[option].choices if option in SEARCH else ()
     module, value = LISTED[option]

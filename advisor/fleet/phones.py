@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,10 +12,12 @@ from pathlib import Path
 from advisor.core.errors import Problems, UsageError, nearest
 from advisor.core.units import size_bytes
 from advisor.devices.latency.table import target_vector
-from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles, shipped_profiles
+from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.listing import known_devices
-from advisor.devices.profiles.loading import SOCS_FILE, shipped_fleets
-from advisor.devices.profiles.runtimes import core_named
+from advisor.devices.profiles.loading import shipped_fleets
+from advisor.devices.profiles.phones import find_device
+from advisor.devices.profiles.socs import Soc, clusters_of
+from advisor.devices.profiles.socs import known_socs as shipped_socs
 from advisor.devices.profiles.values import TFLITE_RUNTIMES, Cluster
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.fleet.selector import plain
@@ -31,18 +32,6 @@ MOST_PHONES = 2000
 MOST_USERS = 1e10  # largest share, which may be a number of users
 
 _DELIMITERS = ",;\t"
-_CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
-
-
-@dataclass(frozen=True)
-class Soc:
-    """A system on chip: its name, what phones call it and its GPU, and its clusters of cores, fastest first."""
-
-    name: str
-    names: tuple[str, ...]
-    gpu: str
-    cores: tuple[Cluster, ...]
-
 
 @dataclass(frozen=True)
 class Phone:
@@ -85,28 +74,7 @@ class Fleet:
 @cache
 def known_socs() -> Mapping[str, Soc]:
     """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
-    path = shipped_profiles() / "fleets" / SOCS_FILE
-    found: dict[str, Soc] = {}
-    for row in _rows(path.read_text(encoding="utf-8")):
-        soc = Soc(row["soc"], tuple(row["names"].split("|")), row["gpu"], clusters_of(row["cores"]))
-        found |= {plain(name): soc for name in (soc.name, *soc.names)}
-    return found
-
-
-def clusters_of(text: str) -> tuple[Cluster, ...]:
-    """Parse cores such as ``2 x Cortex-A76 @ 2200 + 6 x Cortex-A55`` (MHz), fastest first. UsageError: others."""
-    found = []
-    for part in text.split("+"):
-        match = _CLUSTER.fullmatch(part)
-        if match is None:
-            raise UsageError(
-                f"cores '{text}' cannot be read", "write for example 2 x Cortex-A76 @ 2200 + 6 x Cortex-A55"
-            )
-        if int(match[1]) < 1:
-            raise UsageError(f"cores '{text}' has a cluster without a core", "write for example 2 x Cortex-A76")
-        core_named(match[2])  # the error for an unknown one names the nearest
-        found.append(Cluster(match[2], int(match[1]), int(match[3]) if match[3] else None))
-    return tuple(found)
+    return {plain(name): soc for soc in shipped_socs() for name in (soc.name, *soc.names)}
 
 
 def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:
@@ -250,16 +218,27 @@ def _profile(
         return profile, "profile", profile.target(target) if device else None
     by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
     soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
+    phone = None if cores or soc else find_device(device or name, profiles)
+    if phone is not None:
+        return phone, _how_known(phone, profiles), phone.target(target) if device else None
     if cores or soc is not None:
         known = cores or (soc.cores if soc else ())
-        phone = DeviceProfile(
+        described = DeviceProfile(
             plain(name), name, "phone", same.soc if same else name, (), "", isa="armv8.2-a", cores=known
         )
-        near, times = nearest_device(phone, profiles)
-        return phone, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None
+        near, times = nearest_device(described, profiles)
+        return described, f"{'cores' if cores else 'soc'}, {times:.2f} times from {near}" if near else "soc", None
     if same is not None:
         return same, "profile", None
     return None, f"unknown{nearest(name, _names(profiles))}", None
+
+
+def _how_known(profile: DeviceProfile, profiles: Profiles) -> str:
+    """Return how a phone of the table is known: by its profile, or by its cores with the nearest measured CPU."""
+    if not profile.predicted_from:
+        return "profile"
+    near, times = nearest_device(profile, profiles)
+    return f"phone, {times:.2f} times from {near}" if near else "phone"
 
 
 def cpu_target(profile: DeviceProfile) -> DeviceTarget | None:

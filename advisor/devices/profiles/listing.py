@@ -11,6 +11,7 @@ from advisor.catalog.catalogue import config_root
 from advisor.core.errors import UsageError, nearest
 from advisor.devices.profiles.loading import Profiles, checked_profile, load_profiles, read_profile, shipped_profiles
 from advisor.devices.profiles.measurements import SUFFIX, write_kernels, write_measurements
+from advisor.devices.profiles.phones import phone_remarks
 from advisor.devices.profiles.runtimes import core_remarks, local_runtimes
 from advisor.devices.profiles.values import HOST, NAME_PATTERN, DeviceProfile, DeviceTarget
 
@@ -25,11 +26,13 @@ LIST_COLUMNS = (
 )  # fmt: skip
 """Columns of the list of devices: one row each."""
 
-SHIPPED, OWN, THIS_MACHINE = "shipped", "own", "this machine"
+SHIPPED, OWN, PREDICTED, THIS_MACHINE = "shipped", "own", "predicted", "this machine"
 
 
 def provenance(profile: DeviceProfile) -> str:
-    """Return where the profile comes from: ``shipped``, ``own`` or ``this machine``."""
+    """Return where the profile comes from: ``shipped``, ``own``, ``predicted`` or ``this machine``."""
+    if profile.predicted_from:
+        return PREDICTED
     if profile.origin is None:
         return THIS_MACHINE
     return SHIPPED if profile.origin.resolve().parent == shipped_profiles().resolve() else OWN
@@ -51,8 +54,8 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
 
 
 def remarks(profile: DeviceProfile) -> tuple[str, ...]:
-    """Return what limits predictions on the device's CPU: cores that are unknown, or figures that are assumptions."""
-    return core_remarks(cluster.core for cluster in profile.cores)
+    """Return what limits predictions on the device: nothing was measured on it, its cores are unknown or assumed."""
+    return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))
 
 
 def row_json(profile: DeviceProfile) -> dict[str, object]:

@@ -11,15 +11,14 @@ from statistics import median
 from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
+from advisor.core.units import plain
+from advisor.devices.profiles import phones
 from advisor.devices.profiles.measurements import FORMS, SUFFIX, Kernel, Measurement, read_kernels, read_measurements
 from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
 from advisor.devices.profiles.values import HOST, TFLITE_RUNTIMES, Cluster, DeviceProfile, DeviceTarget
 from advisor.store.files import shipped_folder
 
 _log = logging.getLogger(__name__)
-
-SOCS_FILE = "socs.csv"
-"""Cores, names and GPUs of systems on chip that have no profile."""
 
 
 class Profiles(dict[str, DeviceProfile]):
@@ -29,11 +28,17 @@ class Profiles(dict[str, DeviceProfile]):
         super().__init__((profile.name, profile) for profile in profiles)
 
     def profile(self, name: str) -> DeviceProfile:
-        """Return the profile called ``name``; the error for an unknown one names the nearest."""
+        """Return the profile called ``name``, or of the phone, board or SoC that people call so.
+
+        UsageError: an unknown name (the message names the nearest), or one that several phones have.
+        """
         known = canonical(name)
-        if known not in self:
+        if known in self:
+            return self[known]
+        profile = phones.find_device(name, self) or phones.find_soc_profile(name)
+        if profile is None:
             raise self._unknown(name)
-        return self[known]
+        return profile
 
     def select(self, selector: str) -> tuple[DeviceProfile, DeviceTarget]:
         """Return the device and target of ``"galaxy-s24"`` (its default target) or ``"galaxy-s24:qnn-npu"``."""
@@ -41,7 +46,10 @@ class Profiles(dict[str, DeviceProfile]):
         if name in self:
             return self[name], self[name].target()
         device, _, target = name.rpartition(":")
-        profile = self.profile(device or name)
+        if not device:
+            profile = self.profile(name)
+            return profile, profile.target()
+        profile = self.profile(device)
         if device == HOST and target not in [each.name for each in profile.targets]:
             raise self._unknown(name)
         return profile, profile.target(target)
@@ -53,8 +61,11 @@ class Profiles(dict[str, DeviceProfile]):
         return profile, target
 
     def _unknown(self, name: str) -> UsageError:
+        near = phones.nearest_names(name, self)
+        listed = f"nearest: {', '.join(near)}; " if near else ""
         return UsageError(
-            f"unknown device '{name}'{nearest(name, (LITERT, *self))}", "advisor devices list shows them all"
+            f"unknown device '{plain(name)}'{nearest(name, (LITERT, *phones.device_names(), *self))}",
+            f"{listed}advisor devices list [--phones] shows them all; {phones.two_lines(name)}",
         )
 
 
@@ -72,8 +83,8 @@ def shipped_profiles() -> Path:
 
 
 def shipped_fleets() -> tuple[Path, ...]:
-    """Return the tables of the shipped fleets; what is known of SoCs lies beside them (:data:`SOCS_FILE`)."""
-    return tuple(path for path in sorted((shipped_profiles() / "fleets").glob("*.csv")) if path.name != SOCS_FILE)
+    """Return the tables of the shipped fleets."""
+    return tuple(sorted((shipped_profiles() / "fleets").glob("*.csv")))
 
 
 def load_profiles(folders: Iterable[Path] = ()) -> Profiles:

@@ -135,6 +135,8 @@ class DeviceProfile:
     sources: tuple[str, ...] = ()  #: origin of the facts
     measurements: tuple[Measurement, ...] = field(default=(), repr=False)  #: known latencies
     kernels: tuple[Kernel, ...] = field(default=(), repr=False)  #: operators that were timed alone on it
+    #: the SoC whose cores alone describe a phone that nobody measured; empty if a profile file describes the device
+    predicted_from: str = field(default="", repr=False)
     #: the connection to it, None if the profile names none. Predictions do not depend on it
     connection: ConnectionSettings | None = field(default=None, repr=False, compare=False)
     origin: Path | None = field(default=None, repr=False, compare=False)  #: its file, None for this machine

@@ -14,6 +14,7 @@ from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, runtime_remark
 from advisor.devices.profiles.listing import known_devices, remarks
+from advisor.devices.profiles.phones import phone_remarks
 from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes
 from advisor.engine.pipeline.materials import LocalTarget
 from advisor.engine.question.values import Question
@@ -72,9 +73,12 @@ class TargetDevices:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Limits of the latencies: an unknown processor of this machine, a runtime that is not for the files."""
+        """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, a runtime that is
+        not for the files.
+        """
         here = remarks(host_profile()) if self.host else ()
-        return tuple(dict.fromkeys((*here, *filter(None, map(remark_of, self.devices)))))
+        phones = (f"{each.label}: {remark}" for each in self.devices for remark in phone_remarks(each.profile))
+        return tuple(dict.fromkeys((*here, *phones, *filter(None, map(remark_of, self.devices)))))
 
 
 def select_targets(question: Question) -> TargetDevices:
