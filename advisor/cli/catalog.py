@@ -234,12 +234,17 @@ def add_card(
         print_judged(added.card, *judged)
 
 
-DeviceName = Annotated[str, argument("NAME", "Name of a device.", completion_of("device"))]
+DeviceName = Annotated[
+    str, argument("NAME", "Name of a device, also as people write it: 'Pixel 8'.", completion_of("device"))
+]
 
 
 @devices_app.command("list", short_help="List the devices and their targets.")
 def list_devices(
     profiles: options.ProfileFolders = None,
+    phones: Annotated[
+        bool, option("", "List the phones that are known by their names, predicted or measured.", "--phones")
+    ] = False,
     sort: options.Sort = "",
     only: options.Filter = None,
     as_json: options.AsJson = False,
@@ -254,7 +259,7 @@ def list_devices(
 
     selected = DEVICES.select(sort, only)
     with progress("reading the device profiles"):
-        found = selected.of(devices.list_devices(profiles=profiles or ()))
+        found = selected.of(devices.list_devices(profiles=profiles or (), phones=phones))
     if as_json:
         print_document(devices=[listing.row_json(profile) for profile in found])
     else:

@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 Folders = Sequence[str | Path]
 
 
-def list_devices(*, profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
+def list_devices(*, profiles: Folders = (), phones: bool = False) -> tuple[DeviceProfile, ...]:
     """Return the known device profiles: this machine, then all others by name.
 
     Args:
         profiles: further folders of your own device profiles.
+        phones: return the phones that are known by their names instead, in the order of their makers. The profile of
+            a phone that nobody measured is predicted from the cores of its system on chip.
 
     Raises:
         UsageError: a profile that is refused.
@@ -40,6 +42,10 @@ def list_devices(*, profiles: Folders = ()) -> tuple[DeviceProfile, ...]:
     from advisor.devices.profiles import HOST
     from advisor.devices.profiles.listing import known_devices
 
+    if phones:
+        from advisor.devices.profiles.phones import list_phones
+
+        return list_phones(known_devices(profiles))
     found = known_devices(profiles).values()
     return tuple(sorted(found, key=lambda each: (each.name != HOST, each.origin is not None, each.name)))
 
@@ -63,11 +69,12 @@ def show(name: str, *, profiles: Folders = ()) -> DeviceProfile:
     """Return one device profile: processor, limits, targets and known measurements.
 
     Args:
-        name: name of the device.
+        name: name of the device, or of a phone, a board or a system on chip as people write it: ``Pixel 8``.
         profiles: further folders of your own device profiles.
 
     Raises:
-        UsageError: no device has this name (the message names the most similar one), or a profile is refused.
+        UsageError: no device has this name (the message names the most similar one), several phones have it, or a
+            profile is refused.
     """
     from advisor.devices.profiles.listing import known_devices
 

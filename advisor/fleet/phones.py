@@ -15,9 +15,8 @@ from advisor.devices.latency.table import target_vector
 from advisor.devices.profiles import DeviceProfile, DeviceTarget, Profiles
 from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.loading import shipped_fleets
-from advisor.devices.profiles.phones import find_device
-from advisor.devices.profiles.socs import Soc, clusters_of
-from advisor.devices.profiles.socs import known_socs as shipped_socs
+from advisor.devices.profiles.phones import find_phone
+from advisor.devices.profiles.socs import Soc, clusters_of, known_socs as shipped_socs
 from advisor.devices.profiles.values import TFLITE_RUNTIMES, Cluster
 from advisor.engine.targets.target_devices import TargetDevice
 from advisor.fleet.selector import plain
@@ -217,10 +216,11 @@ def _profile(
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
     by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
-    soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
-    phone = None if cores or soc else find_device(device or name, profiles)
+    # Phones come before SoCs: "iPhone 13" is a phone, and "iPhone13" is also how hw.machine of phones with an A14 begins.
+    phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None
+    soc, same = known_socs().get(plain(name)), by_soc.get(plain(name))
     if cores or soc is not None:
         known = cores or (soc.cores if soc else ())
         described = DeviceProfile(

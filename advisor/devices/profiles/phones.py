@@ -79,7 +79,7 @@ class PhoneModel:
         """Its name with its maker's."""
         return titled(self.maker, self.name)
 
-    def keys(self) -> Iterator[str]:
+    def search_keys(self) -> Iterator[str]:
         """Yield what people call it, as :func:`plain_name` writes names."""
         base = _VARIANT.sub("", self.name)
         names = [self.name, base, *(code for code in self.codes if not code.endswith("*"))]
@@ -149,7 +149,7 @@ def known_boards() -> tuple[Board, ...]:
 def _phones_by_key() -> Mapping[str, tuple[PhoneModel, ...]]:
     phones: dict[str, dict[str, PhoneModel]] = defaultdict(dict)
     for phone in known_phones():
-        for key in phone.keys():
+        for key in phone.search_keys():
             phones[key][phone.name] = phone
     return MappingProxyType({key: tuple(named.values()) for key, named in phones.items()})
 
@@ -206,8 +206,11 @@ def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfi
     if len(named) == 1:
         return named[0]
     board = profiles.get(_boards_by_key().get(key, ""))
-    if board is not None:
-        return board
+    return board or find_phone(name, profiles)
+
+
+def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
+    """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
     known = {profile.name: profile for phone in phones if (profile := _known_profile(phone, profiles))}
     if len(known) == 1:
@@ -296,6 +299,15 @@ def how_to_measure(profile: DeviceProfile) -> str:
     if profile.soc.startswith(APPLE):
         return "measure it: write latencies of your app on it into a CSV beside a profile of your own (docs/devices.md)"
     return f"measure it: advisor devices calibrate {profile.name} --adb SERIAL --benchmark-model FILE"
+
+
+def list_phones(profiles: Mapping[str, DeviceProfile]) -> tuple[DeviceProfile, ...]:
+    """Return the profiles of the phones of the table: one of ``profiles`` where there is one, else a predicted one."""
+    phones = {}
+    for phone in known_phones():
+        profile = _known_profile(phone, profiles) or profile_of(phone)
+        phones[profile.name] = profile
+    return tuple(phones.values())
 
 
 def device_names() -> tuple[str, ...]:

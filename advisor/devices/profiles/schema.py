@@ -14,6 +14,7 @@ from advisor.devices.connections.adb import check_serial
 from advisor.devices.connections.agent import check_destination, check_interpreter
 from advisor.devices.profiles.measurements import PRECISIONS, check_version
 from advisor.devices.profiles.runtimes import core_named
+from advisor.devices.profiles.socs import cpu_targets, find_soc, instruction_set, titled
 from advisor.devices.profiles.values import (
     KERNELS,
     KINDS,
@@ -193,20 +194,21 @@ class ConnectionSchema(_Strict):
 
 
 class ProfileSchema(_Strict):
-    """One device."""
+    """One device. The name and the cores, or the name and a known SoC, are enough."""
 
     name: Name
-    title: Text
-    kind: Annotated[str, _listed(KINDS)]
-    soc: Text
+    title: Text = ""  #: its name as people read it; by default its name
+    kind: Annotated[str, _listed(KINDS)] = "phone"
+    soc: Text = ""  #: system on chip; by default the name of the device
     isa: Text = ""
     npu: Text = ""
     cores: list[ClusterSchema] = []
     memory: Size | None = None  #: RAM, such as 4GB
     storage: Size | None = None  #: storage, such as 32GB
     limits: LimitsSchema = LimitsSchema()
-    targets: Annotated[list[TargetSchema], Field(min_length=1)]
-    default_target: Name
+    #: the ways to run a model; by default LiteRT on the CPU with 1, 2 and 4 threads, if the cores are known
+    targets: Annotated[list[TargetSchema], Field(min_length=1)] | None = None
+    default_target: Name | None = None  #: what the device's name alone means; by default the last of the targets
     connection: ConnectionSchema | None = None
     sources: list[Text] = []
 
@@ -223,7 +225,11 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
     """Validate a document and return its profile, without measurements; the UsageError names file and line."""
     data = _PROFILE.validated(document)
     problems = Problems()
-    for error in (*_target_errors(data, document), *_connection_errors(data, document)):
+    cores = tuple(Cluster(**cluster.model_dump()) for cluster in data.cores)
+    soc = find_soc(data.soc) if data.targets is None and not cores else None
+    cores = soc.cores if soc else cores
+    targets = _targets_of(data, cores)
+    for error in (*_target_errors(data, targets, document), *_connection_errors(data, document)):
         problems.add(error)
     problems.raise_any()
     connection = None
@@ -231,18 +237,31 @@ def profile_from(document: YamlDocument) -> DeviceProfile:
         binary = Path(data.connection.benchmark_model).expanduser() if data.connection.benchmark_model else None
         connection = ConnectionSettings(**{**data.connection.model_dump(), "benchmark_model": binary})
     return DeviceProfile(
-        **data.model_dump(include={"name", "title", "kind", "soc", "isa", "npu", "default_target"}),
-        cores=tuple(Cluster(**cluster.model_dump()) for cluster in data.cores),
+        name=data.name,
+        title=data.title or data.name,
+        kind=data.kind,
+        soc=titled(soc.maker, data.soc) if soc else data.soc or data.name,
+        isa=data.isa or (instruction_set(cores) if data.targets is None else ""),
+        npu=data.npu,
+        default_target=data.default_target or targets[-1].name,
+        cores=cores,
         memory_bytes=data.memory,
         storage_bytes=data.storage,
         limits=DeviceLimits(data.limits.arena, data.limits.flash, data.limits.package),
-        targets=tuple(
-            DeviceTarget(**{**t.model_dump(), "precisions": tuple(t.precisions), "operators": tuple(t.operators)})
-            for t in data.targets
-        ),
+        targets=targets,
         connection=connection,
         sources=tuple(data.sources),
         origin=document.path,
+    )
+
+
+def _targets_of(data: ProfileSchema, cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
+    """Return the targets of a profile: those that it states, or those of its cores; none without either."""
+    if data.targets is None:
+        return cpu_targets(cores) if cores else ()
+    return tuple(
+        DeviceTarget(**{**t.model_dump(), "precisions": tuple(t.precisions), "operators": tuple(t.operators)})
+        for t in data.targets
     )
 
 
@@ -270,15 +289,23 @@ def _connection_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[
             yield UsageError(f"{document.at(('connection', key))}: connection.{key}: {error.message}", error.hint)
 
 
-def _target_errors(data: ProfileSchema, document: YamlDocument) -> Iterator[UsageError]:
-    names = [target.name for target in data.targets]
+def _target_errors(
+    data: ProfileSchema, targets: Sequence[DeviceTarget], document: YamlDocument
+) -> Iterator[UsageError]:
+    if not targets:
+        yield UsageError(
+            f"{document.at()}: the key 'targets' is missing, and neither cores nor a known soc give them",
+            "add the cores, such as cores: [{core: Cortex-A76, count: 4, max_mhz: 2400}]",
+        )
+        return
+    names = [target.name for target in targets]
     for index, name in enumerate(names):
         if name in names[:index]:
             yield UsageError(
                 f"{document.at(('targets', index, 'name'))}: the target '{name}' is defined twice",
                 "remove or rename one of them",
             )
-    if data.default_target not in names:
+    if data.default_target is not None and data.default_target not in names:
         yield UsageError(
             f"{document.at(('default_target',))}: there is no target '{data.default_target}'"
             f"{nearest(data.default_target, names)}",

@@ -23,6 +23,13 @@ RELEASE = "2.3.0"
 THREADS = (1, 2, 4)
 """CPU threads of the targets that are made here; the last that the processor has cores for is the default."""
 
+_X86 = ("SSE", "Tremont", "AVX", "Zen")
+_ARMV9 = ("Cortex-A", "Cortex-X", "C1-")
+_APPLE = ("Cyclone", "A12 ", "A14 ", "M2 ", "M3 ", "M4 ")
+_ARM = (*_ARMV9, *_APPLE, "Neoverse", "Kryo", "Oryon", "Exynos", "Denver", "Carmel")
+_ARMV7 = ("Cortex-A7", "Cortex-A8", "Cortex-A9", "Cortex-A15", "Cortex-A17")
+"""How the names of cores in ``cores.yaml`` begin, and those of 32 bits."""
+
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
 _PLUS = re.compile(r"\+")
 _IGNORED = re.compile(r"[^a-z0-9]+")
@@ -121,9 +128,18 @@ def clusters_of(text: str) -> tuple[Cluster, ...]:
 
 
 def instruction_set(cores: Sequence[Cluster]) -> str:
-    """Return the instruction set that all cores have at least: 16-bit float came with Armv8.2."""
-    half = all(core_named(cluster.core).fp16 for cluster in cores)
-    return "armv8.2-a" if half else "armv8-a"
+    """Return the instruction set that all cores have at least; empty if it is neither 64-bit Arm nor x86.
+
+    16-bit float came with Armv8.2, and the Cortex cores with an 8-bit matrix multiplication are of Armv9.
+    """
+    designs = [core_named(cluster.core) for cluster in cores]
+    if all(core.name.startswith(_X86) for core in designs):
+        return "x86-64"
+    if not all(core.name.startswith(_ARM) for core in designs) or any(core.name in _ARMV7 for core in designs):
+        return ""
+    if all(core.i8mm and core.name.startswith(_ARMV9) for core in designs):
+        return "armv9-a"
+    return "armv8.2-a" if all(core.fp16 for core in designs) else "armv8-a"
 
 
 def cpu_targets(cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:

@@ -73,8 +73,8 @@ class TargetDevices:
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, a runtime that is
-        not for the files.
+        """Limits of the latencies: an unknown processor of this machine, a phone that nobody measured, or a runtime
+        that is not for the files.
         """
         here = remarks(host_profile()) if self.host else ()
         phones = (f"{each.label}: {remark}" for each in self.devices for remark in phone_remarks(each.profile))
