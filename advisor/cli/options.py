@@ -73,7 +73,9 @@ def complete_runs(incomplete: str) -> list[str]:
 
 
 def _matching(names: Iterable[str], incomplete: str) -> list[str]:
-    return [name for name in names if name.startswith(incomplete)]
+    """Return the names that begin so, in small or capital letters; ``Pixel 8`` begins as ``pixel-8`` does."""
+    begun = incomplete.casefold()
+    return [name for name in names if name.casefold().startswith((begun, begun.replace(" ", "-")))]
 
 
 Quiet = Annotated[bool, of_output("", "Show the answer and errors, but no progress.", "--quiet", "-q")]

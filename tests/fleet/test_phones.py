@@ -31,6 +31,20 @@ def test_names_that_phones_give_and_makers_are_understood() -> None:
     assert phone.found.startswith("soc, ")
 
 
+def test_phones_are_known_by_the_names_that_people_use() -> None:
+    found = read_fleet("device,share\nPixel 8,40\nSM-A546B,20\nSamsung Galaxy S24,20\niPhone 13,20\n")
+    devices = [phone.device for phone in found.phones if phone.device]
+    assert [each.profile.name for each in devices] == ["pixel-8", "galaxy-a54-5g", "galaxy-s24", "iphone-13"]
+    assert [each.target.threads for each in devices] == [4, 4, 4, 4]
+    assert devices[3].profile.soc == "Apple A15"  # iPhone13 is also how hw.machine of phones with an A14 begins
+    assert [phone.found.split(",")[0] for phone in found.phones] == ["phone", "phone", "profile", "phone"]
+
+
+def test_a_name_of_several_phones_is_refused_with_its_row() -> None:
+    with pytest.raises(UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"):
+        read_fleet("device,share\nGalaxy S21,100\n")
+
+
 def test_an_unknown_phone_with_cores_is_named_with_its_distance() -> None:
     (phone,) = read_fleet("device,share,cores\nours,1,2 x Cortex-A76 @ 2200 + 6 x Cortex-A55 @ 2000\n").phones
     assert phone.device is not None

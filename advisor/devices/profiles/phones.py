@@ -79,13 +79,17 @@ class PhoneModel:
         """Its name with its maker's."""
         return titled(self.maker, self.name)
 
+    @property
+    def base(self) -> str:
+        """Its name without the SoC, which all variants of the phone have."""
+        return _VARIANT.sub("", self.name)
+
     def search_keys(self) -> Iterator[str]:
         """Yield what people call it, as :func:`plain_name` writes names."""
-        base = _VARIANT.sub("", self.name)
-        names = [self.name, base, *(code for code in self.codes if not code.endswith("*"))]
+        names = [self.name, self.base, *(code for code in self.codes if not code.endswith("*"))]
         variant = _VARIANT.search(self.name)
-        if variant and base != self.name:
-            names.append(f"{base} {variant[1].partition(' ')[0]}")  # galaxy s24 exynos
+        if variant:
+            names.append(f"{self.base} {variant[1].partition(' ')[0]}")  # galaxy s24 exynos
         for name in names:
             for text in (name, _without_brand(self.maker, name)):
                 yield plain_name(text)
@@ -212,9 +216,9 @@ def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfi
 def find_phone(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfile | None:
     """Return the profile of a phone of the table, as :func:`find_device` does."""
     phones = phones_named(name)
-    known = {profile.name: profile for phone in phones if (profile := _known_profile(phone, profiles))}
-    if len(known) == 1:
-        return next(iter(known.values()))
+    known = list(filter(None, (_known_profile(phone, profiles) for phone in phones)))
+    if known and len({phone.base for phone in phones}) == 1:
+        return known[0]
     if len(phones) > 1:
         raise _ambiguous(name, phones)
     return profile_of(phones[0]) if phones else None
@@ -290,7 +294,7 @@ def _variants(profile: str) -> tuple[PhoneModel, ...]:
     """Return the phones that are sold under the name of a profile's phone; none if there is one only."""
     for phone in known_phones():
         if phone.profile == profile and _VARIANT.search(phone.name):
-            return phones_named(_VARIANT.sub("", phone.name))
+            return phones_named(phone.base)
     return ()
 
 
@@ -318,7 +322,7 @@ def device_names() -> tuple[str, ...]:
 def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
     """Return the names of devices that are nearest to an unknown one, the nearest first."""
     shown: dict[str, str] = {}
-    for known in (*(phone.name for phone in known_phones()), *(board.name for board in known_boards()), *profiles):
+    for known in (*profiles, *(board.name for board in known_boards()), *(phone.name for phone in known_phones())):
         shown[plain_name(known)] = known
     matches = get_close_matches(plain_name(name[:_LONGEST]), shown, n=_MOST_NEAREST, cutoff=_CUTOFF)
     return tuple(shown[match] for match in matches)

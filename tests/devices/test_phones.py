@@ -1,0 +1,265 @@
+"""Phones and boards by the names that people use."""
+
+from pathlib import Path
+
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.core.evaluation import HOST
+from advisor.devices.latency.features import load_features
+from advisor.devices.prediction import Predictor
+from advisor.devices.profiles import Profiles, load_profiles, read_profile
+from advisor.devices.profiles.listing import PREDICTED, device_json, provenance, remarks, write_profile
+from advisor.devices.profiles.loading import checked_profile
+from advisor.devices.profiles.phones import (
+    device_names,
+    known_boards,
+    known_phones,
+    list_phones,
+    nearest_names,
+    phones_named,
+    profile_of,
+)
+from advisor.devices.profiles.runtimes import core_named
+from advisor.devices.profiles.socs import clusters_of, find_soc, instruction_set, known_socs, plain_name
+
+MOST_SOLD = """
+iPhone 11, iPhone 11 Pro Max, iPhone XR, iPhone SE (2020), iPhone 12, iPhone 12 mini, iPhone 12 Pro, iPhone 12 Pro Max,
+iPhone 13, iPhone 13 mini, iPhone 13 Pro, iPhone 13 Pro Max, iPhone SE (2022), iPhone 14, iPhone 14 Plus, iPhone 14 Pro,
+iPhone 14 Pro Max, iPhone 15, iPhone 15 Plus, iPhone 15 Pro, iPhone 15 Pro Max, iPhone 16, iPhone 16 Plus,
+iPhone 16 Pro, iPhone 16 Pro Max, iPhone 16e, iPhone 17, iPhone 17 Pro, iPhone 17 Pro Max,
+Galaxy A01, Galaxy A02, Galaxy A02s, Galaxy A03, Galaxy A03s, Galaxy A03 Core, Galaxy A04, Galaxy A04s,
+Galaxy A05, Galaxy A05s, Galaxy A06, Galaxy A11, Galaxy A12, Galaxy A14, Galaxy A14 5G, Galaxy A13, Galaxy A13 5G, Galaxy A15, Galaxy A15 5G,
+Galaxy A16, Galaxy A16 5G, Galaxy A21s, Galaxy A22, Galaxy A22 5G, Galaxy A23, Galaxy A24, Galaxy A25, Galaxy A31,
+Galaxy A32, Galaxy A32 5G, Galaxy A33, Galaxy A34, Galaxy A35, Galaxy A36, Galaxy A51, Galaxy A52, Galaxy A52s,
+Galaxy A53, Galaxy A54, Galaxy A55, Galaxy A56, Galaxy A71, Galaxy M12, Galaxy M31, Galaxy S23, Galaxy S23 Ultra,
+Galaxy S24, Galaxy S24 Ultra, Galaxy S25, Galaxy S25 Ultra, Galaxy S22, Galaxy S21 Ultra,
+Redmi 9, Redmi 9A, Redmi 9C, Redmi 10, Redmi 10A, Redmi 10C, Redmi 12, Redmi 12C, Redmi 13C, Redmi 14C, Redmi Note 8,
+Redmi Note 9, Redmi Note 9 Pro, Redmi Note 10, Redmi Note 10 Pro, Redmi Note 11, Redmi Note 12, Redmi Note 13,
+POCO X3 Pro
+"""
+"""Written down from the yearly lists of Counterpoint, Canalys and Omdia as they are remembered; their order is none."""
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("Pixel 8", "pixel-8"),
+        ("google pixel8", "pixel-8"),
+        ("shiba", "pixel-8"),
+        ("PIXEL_8_PRO", "pixel-8-pro"),
+        ("Galaxy A54", "galaxy-a54-5g"),
+        ("Samsung Galaxy A54 5G", "galaxy-a54-5g"),
+        ("SM-A546E", "galaxy-a54-5g"),
+        ("iPhone 15", "iphone-15"),
+        ("Apple iPhone 15", "iphone-15"),
+        ("iPhone15,4", "iphone-15"),
+        ("iphone se 2022", "iphone-se-3rd-generation"),
+        ("Galaxy S21 Exynos", "galaxy-s21-exynos-2100"),
+        ("galaxy s24 ultra", "galaxy-s24-ultra"),
+        ("S23+", "galaxy-s23-plus"),
+        ("S23 Plus", "galaxy-s23-plus"),
+        ("SM-S921B", "galaxy-s24-exynos-2400"),
+        ("Xiaomi Redmi Note 12", "redmi-note-12"),
+        ("23021RAAEG", "redmi-note-12"),
+        ("moto g54", "moto-g54-5g"),
+        ("XT2343-1", "moto-g54-5g"),
+        ("Nothing Phone (2)", "nothing-phone-2"),
+        ("Tensor G3", "tensor-g3"),
+        ("MT6765", "helio-g35"),
+    ],
+)
+def test_a_phone_is_known_by_the_names_that_people_use(profiles: Profiles, written: str, name: str) -> None:
+    assert profiles.profile(written).name == name
+
+
+@pytest.mark.parametrize(
+    ("written", "name"),
+    [
+        ("s24", "galaxy-s24"),
+        ("Samsung Galaxy S24", "galaxy-s24"),
+        ("SM-S921U1", "galaxy-s24"),
+        ("Pixel 4", "pixel-4"),
+        ("Xiaomi Mi 10", "snapdragon-865"),
+        ("Google Pixel", "pixel-1"),
+        ("rpi4", "raspberry-pi-4"),
+        ("raspberry pi 5", "raspberry-pi-5"),
+        ("orange pi 5", "orange-pi-5"),
+        ("jetson nano", "jetson-nano"),
+        ("Rock 5B", "rk3588"),
+    ],
+)
+def test_a_measured_profile_is_used_before_a_predicted_one(profiles: Profiles, written: str, name: str) -> None:
+    assert profiles.profile(written) is profiles[name]
+
+
+def test_a_name_may_be_followed_by_a_target(profiles: Profiles) -> None:
+    profile, target = profiles.select("Pixel 8:tflite-cpu-x1")
+    assert (profile.name, target.threads) == ("pixel-8", 1)
+    assert profiles.select("s24:qnn-npu")[1].runtime == "qnn"
+
+
+@pytest.mark.parametrize(
+    ("written", "candidates"),
+    [
+        ("Galaxy S21", ("galaxy-s21-exynos-2100 (Exynos 2100)", "galaxy-s21-snapdragon-888 (Snapdragon 888)")),
+        ("a54", ("oppo-a54", "galaxy-a54-5g")),
+        ("iPhone SE", ("iphone-se-2nd-generation", "iphone-se-3rd-generation")),
+        ("SM-G991", ("galaxy-s21-exynos-2100", "galaxy-s21-snapdragon-888")),
+        ("note 12", ("redmi-note-12", "infinix-note-12")),
+    ],
+)
+def test_a_name_of_several_phones_asks_which(profiles: Profiles, written: str, candidates: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match=f"'{written}' may be several phones") as refused:
+        profiles.profile(written)
+    assert all(candidate in refused.value.message for candidate in candidates)
+
+
+def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profiles: Profiles, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown device 'Pixel 12' \(did you mean 'pixel-") as refused:
+        profiles.profile("Pixel 12")
+    hint = refused.value.hint
+    assert "Pixel 10" in hint
+    first, *lines = hint.splitlines()
+    assert "advisor devices add pixel-12.yaml" in first
+    assert len(lines) == 2
+    path = tmp_path / "pixel-12.yaml"
+    path.write_text("\n".join(line.strip() for line in lines))
+    added = checked_profile(path)
+    assert [target.threads for target in added.targets] == [1, 2, 4]
+    assert added.target().of("pixel-12").runtime == "tflite==2.3.0+xnnpack"
+    assert (added.title, added.kind, added.predicted_from) == ("pixel-12", "phone", "")
+
+
+def test_the_soc_of_a_profile_gives_its_cores(tmp_path: Path) -> None:
+    path = tmp_path / "ours.yaml"
+    path.write_text("name: ours\nsoc: Snapdragon 7s Gen 2\n")
+    profile = read_profile(path)
+    assert (profile.soc, profile.cores) == ("Qualcomm Snapdragon 7s Gen 2", find_soc("SM7435").cores)  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["name: ours\n", "name: ours\nsoc: Abacus 3\n"])
+def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "ours.yaml"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=r"ours.yaml:1: the key 'targets' is missing"):
+        read_profile(path)
+
+
+@pytest.mark.parametrize("name", ["", "---", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8"])
+def test_a_name_of_nothing_is_unknown(profiles: Profiles, name: str) -> None:
+    with pytest.raises(UsageError, match="unknown device") as refused:
+        profiles.profile(name)
+    assert "\x1b" not in refused.value.message + refused.value.hint
+
+
+def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> None:
+    names = [name.strip() for name in MOST_SOLD.replace("\n", " ").split(",")]
+    assert len(set(names)) == len(names) == 100
+    unknown = []
+    for name in names:
+        try:
+            profiles.profile(name)
+        except UsageError as error:
+            unknown.append(f"{name}: {error.message}")
+    assert len(unknown) <= 5, unknown
+
+
+def test_every_phone_leads_to_cores_that_are_known() -> None:
+    for phone in known_phones():
+        profile = profile_of(phone)
+        assert profile.target().accelerator == "cpu"
+        assert all(core_named(cluster.core) and cluster.max_mhz for cluster in profile.cores)
+        assert 2010 < phone.year < 2030
+    assert len(known_phones()) > 600
+
+
+def test_no_name_of_a_phone_a_soc_or_a_board_is_there_twice() -> None:
+    slugs = [phone.slug for phone in known_phones()]
+    codes = [plain_name(code) for phone in known_phones() for code in phone.codes]
+    socs = [plain_name(name) for soc in known_socs() for name in (soc.name, *soc.names)]
+    boards = [plain_name(name) for board in known_boards() for name in (board.name, *board.names)]
+    for names in (slugs, codes, socs, boards):
+        assert sorted({name for name in names if names.count(name) > 1}) == []
+
+
+def test_profiles_that_the_tables_name_exist(profiles: Profiles) -> None:
+    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
+    assert {board.profile for board in known_boards()} <= profiles.keys()
+
+
+def test_every_phone_is_known_by_its_name_code_and_slug() -> None:
+    for phone in known_phones():
+        for text in (phone.name, phone.slug, *phone.codes):
+            assert phone in phones_named(text.removesuffix("*")), text
+
+
+def test_a_predicted_profile_says_so_and_how_to_measure_it(profiles: Profiles) -> None:
+    pixel, iphone = profiles.profile("Pixel 8"), profiles.profile("iPhone 15")
+    assert provenance(pixel) == PREDICTED
+    assert remarks(pixel)[0].startswith("predicted from the cores of Google Tensor G3; nothing was measured on it")
+    assert "advisor devices calibrate pixel-8 --adb SERIAL" in remarks(pixel)[1]
+    assert "CSV" in remarks(iphone)[1]
+    assert device_json(pixel)["provenance"] == "predicted"
+    assert (pixel.memory_bytes, pixel.npu, pixel.isa) == (8_000_000_000, "Edge TPU", "armv9-a")
+
+
+def test_a_measured_phone_names_its_variants(profiles: Profiles) -> None:
+    assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in remarks(profiles["galaxy-s24"])[0]
+    assert remarks(profiles["pixel-4"]) == ()
+
+
+def test_a_profile_of_ones_own_replaces_a_predicted_one(profiles: Profiles, tmp_path: Path) -> None:
+    write_profile(profiles.profile("Pixel 8"), tmp_path)
+    own = load_profiles([tmp_path])
+    for name in ("pixel-8", "Pixel 8", "shiba", "Google Pixel 8"):
+        assert own.profile(name).origin == tmp_path / "pixel-8.yaml"
+    assert own.profile("Pixel 8").predicted_from == ""
+
+
+def test_an_interval_is_not_narrower_than_that_of_a_known_soc_without_measurements(
+    profiles: Profiles, predictor: Predictor
+) -> None:
+    def width(name: str, form: str) -> float:
+        (found,) = predictor.predict(*profiles.select(name), form, [load_features().models["mobilenet_v2_1.0_224"]])
+        low, high = found.latency.low, found.latency.high
+        assert low is not None
+        assert high is not None
+        return high / low
+
+    for form in ("float32", "int8"):
+        known = width("orange-pi-5:tflite-cpu-x4", form)  # measured with ncnn alone
+        new_soc, new_core = width("Pixel 8", form), width("Galaxy A54", form)  # no Cortex-A78 was measured
+        assert known < new_soc < new_core
+
+
+def test_the_list_of_phones_has_measured_and_predicted_ones(profiles: Profiles) -> None:
+    listed = {profile.name: profile for profile in list_phones(profiles)}
+    assert listed["galaxy-s24"] is profiles["galaxy-s24"]
+    assert listed["pixel-8"].predicted_from
+    assert HOST not in listed
+    assert not {"galaxy-s24-snapdragon-8-gen-3", "mi-10"} & listed.keys()
+
+
+def test_names_for_the_shell_lead_to_their_phones(profiles: Profiles) -> None:
+    assert {"pixel-8", "galaxy-a54-5g", "iphone-15"} <= set(device_names())
+    assert [name for name in device_names() if profiles.profile(name).name != name] == []
+
+
+def test_the_nearest_names_are_those_of_people(profiles: Profiles) -> None:
+    assert "Galaxy A54 5G" in nearest_names("galaxi a54", profiles)
+
+
+@pytest.mark.parametrize(
+    ("cores", "isa"),
+    [
+        ("4 x Cortex-A72", "armv8-a"),
+        ("4 x Cortex-A76 + 4 x Cortex-A55", "armv8.2-a"),
+        ("1 x Cortex-X4 + 7 x Cortex-A720", "armv9-a"),
+        ("4 x Cortex-A7", ""),
+        ("2 x AVX2", "x86-64"),
+        ("2 x A15 performance", "armv8.2-a"),
+    ],
+)
+def test_the_instruction_set_is_that_of_all_cores(cores: str, isa: str) -> None:
+    assert instruction_set(clusters_of(cores)) == isa
