@@ -216,7 +216,7 @@ def _profile(
     if profile is not None:
         return profile, "profile", profile.target(target) if device else None
     by_soc = {plain(each.soc): each for each in profiles.values() if each.kind == "phone"}
-    # Phones come before SoCs: "iPhone 13" is a phone, and "iPhone13" is also how hw.machine of phones with an A14 begins.
+    # Phones come before SoCs: iPhone 13 is a phone, and hw.machine of phones with an A14 begins with iPhone13.
     phone = None if cores else find_phone(device or name, profiles)
     if phone is not None:
         return phone, _how_known(phone, profiles), phone.target(target) if device else None

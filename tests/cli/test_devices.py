@@ -148,6 +148,37 @@ def test_every_device_can_be_shown(capsys: pytest.CaptureFixture[str]) -> None:
         assert all(source in shown for source in profile.sources)
 
 
+def test_a_phone_is_shown_by_the_name_that_people_use(alone: Advisor) -> None:
+    said = ended(alone("show", "Samsung Galaxy A54"))
+    assert said.out.startswith("galaxy-a54-5g\n")
+    assert "predicted from the cores of Samsung Exynos 1380; nothing was measured on it" in said.out
+    assert "advisor devices calibrate galaxy-a54-5g --adb SERIAL" in said.out
+    assert alone("show", "s24", "--json").document["device"]["name"] == "galaxy-s24"
+
+
+def test_a_name_of_several_phones_lists_them(alone: Advisor) -> None:
+    refused(alone("show", "Galaxy S21"), "galaxy-s21-exynos-2100 (Exynos 2100), galaxy-s21-snapdragon-888")
+
+
+def test_an_unknown_phone_is_answered_with_the_two_lines_that_add_it(alone: Advisor, own: Path) -> None:
+    said = alone("show", "Galaxy A99")
+    refused(said, "unknown device 'Galaxy A99' (did you mean 'galaxy-", "advisor devices add galaxy-a99.yaml")
+    lines = [line.strip() for line in said.err.splitlines() if line.startswith("  ")]
+    Path(own.parent.parent / "galaxy-a99.yaml").write_text("\n".join(lines))
+    assert "galaxy-a99: 3 targets, 0 measurements" in ended(alone("add", "galaxy-a99.yaml")).out
+    assert "Cortex-X4" in ended(alone("show", "Galaxy A99")).out
+
+
+def test_phones_are_listed_by_their_names(alone: Advisor) -> None:
+    found = alone("list", "--phones", "--filter", "title=*Galaxy S24*", "--json").document["devices"]
+    assert {(device["name"], device["provenance"]) for device in found} >= {
+        ("galaxy-s24", "shipped"),
+        ("galaxy-s24-exynos-2400", "predicted"),
+        ("galaxy-s24-ultra", "predicted"),
+    }
+    assert "host" not in {device["name"] for device in found}
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -68,6 +68,8 @@ def completed(words: str, option: str, given: str) -> list[str]:
     [
         ("candidates", "squeezenet_1.1_227,mobilenet_v2_1.0_22", "squeezenet_1.1_227,mobilenet_v2_1.0_224"),
         ("device", "host,raspberry-pi-4", "host,raspberry-pi-4"),
+        ("device", "host,Pixel 8", "host,pixel-8"),
+        ("must_run_on", "galaxy-a5", "galaxy-a54-5g"),
         ("compressions", "weight", "weight_int8"),
         ("metric", "bal", "balanced-accuracy"),
         ("prefer", "lat", "latency"),

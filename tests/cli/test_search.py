@@ -89,6 +89,11 @@ def test_devices_are_sorted_by_what_is_known(advisor: Advisor) -> None:
     assert known == sorted(known, reverse=True)
 
 
+def test_a_plan_for_a_phone_by_its_name_says_that_nothing_was_measured_on_it(advisor: Advisor) -> None:
+    said = ended(advisor("plan", "--budget", "50ms", "--device", "Pixel 8", "--candidates", "mobilenet_v2_1.0_224"))
+    assert "Note: Pixel 8: predicted from the cores of Google Tensor G3; nothing was measured on it" in said.out
+
+
 def test_a_plan_is_filtered_and_sorted(advisor: Advisor) -> None:
     asked = ("--candidates", "mobilenet_v2_1.0_224", "--compressions", "float32,int8", "--threads", "1,2")
     wanted = ("plan", *asked, "--filter", "threads=1", "--sort=-size")

@@ -41,7 +41,9 @@ def test_phones_are_known_by_the_names_that_people_use() -> None:
 
 
 def test_a_name_of_several_phones_is_refused_with_its_row() -> None:
-    with pytest.raises(UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"):
+    with pytest.raises(
+        UsageError, match="--fleet, 'Galaxy S21': 'Galaxy S21' may be several phones: galaxy-s21-exynos"
+    ):
         read_fleet("device,share\nGalaxy S21,100\n")
 
 
