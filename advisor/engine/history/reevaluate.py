@@ -40,7 +40,7 @@ from advisor.engine.question import Request, resolve
 from advisor.engine.space.resolved import RUNTIME, read_images
 from advisor.engine.targets.device_prediction import DevicePredictor, before_measuring, environment_of, one_each
 from advisor.engine.targets.multi_device import checked, measured_here
-from advisor.engine.targets.target_devices import TargetDevice, at_threads, remark_of
+from advisor.engine.targets.target_devices import TargetDevice, at_threads, remarks_of
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
@@ -177,7 +177,7 @@ class Session:
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
             child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
             made = self._made(before, start, child)
-        return self._answer(before, selector, causes, made, tuple(filter(None, [remark_of(device)])))
+        return self._answer(before, selector, causes, made, remarks_of(device))
 
     def _on_host(self, origin: Origin) -> Reevaluation:
         """Measure again what a new runtime or machine made outdated, and evaluate new cards that need no training."""

@@ -77,8 +77,8 @@ class TargetDevices:
         that is not for the files.
         """
         here = remarks(host_profile()) if self.host else ()
-        phones = (f"{each.label}: {remark}" for each in self.devices for remark in phone_remarks(each.profile))
-        return tuple(dict.fromkeys((*here, *phones, *filter(None, map(remark_of, self.devices)))))
+        devices = (remark for device in self.devices for remark in remarks_of(device))
+        return tuple(dict.fromkeys((*here, *devices)))
 
 
 def select_targets(question: Question) -> TargetDevices:
@@ -124,6 +124,12 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
         return TargetDevice(selector, profile, target)
     except UsageError as error:
         raise UsageError(f"{option}: {error.message}", error.hint) from None
+
+
+def remarks_of(device: TargetDevice) -> tuple[str, ...]:
+    """Return what limits the latencies on a device: nothing was measured on it, or what :func:`remark_of` tells."""
+    phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile))
+    return (*phone, *filter(None, [remark_of(device)]))
 
 
 def remark_of(device: TargetDevice) -> str:
