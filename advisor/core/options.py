@@ -163,7 +163,7 @@ class PlanOptions(_Task, LimitOptions, total=False):
         TRAINING, "NAMES", "Compression recipes: float32, int8, ...; repeat, or join by commas.",
         usual="five recipes without retraining", joined=True)]
     device: Annotated[Text, Option(
-        DEVICES, "NAMES", "Devices that run the model: host, or device profiles joined by commas (device:target).",
+        DEVICES, "NAMES", "Devices that run the model, joined by commas: host, raspberry-pi-4, device:target, Pixel 8.",
         "host", first=True)]
     threads: Annotated[Counts, Option(
         DEVICES, "COUNTS", "CPU threads to measure: a number or 'all'; repeat, or join by commas.", usual="1,all",

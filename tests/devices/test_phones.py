@@ -130,6 +130,13 @@ def test_an_unknown_name_meets_the_nearest_and_the_two_lines_that_add_it(profile
     assert (added.title, added.kind, added.predicted_from) == ("pixel-12", "phone", "")
 
 
+@pytest.mark.parametrize(("written", "name"), [("13", "our-13"), ("Host", "our-host"), ("日本", "our-phone")])
+def test_the_two_lines_have_a_valid_name(written: str, name: str, profiles: Profiles) -> None:
+    with pytest.raises(UsageError) as refused:
+        profiles.profile(written)
+    assert f"\n  name: {name}\n" in refused.value.hint
+
+
 def test_the_soc_of_a_profile_gives_its_cores(tmp_path: Path) -> None:
     path = tmp_path / "ours.yaml"
     path.write_text("name: ours\nsoc: Snapdragon 7s Gen 2\n")
@@ -145,7 +152,9 @@ def test_a_profile_without_targets_cores_and_known_soc_is_refused(tmp_path: Path
         read_profile(path)
 
 
-@pytest.mark.parametrize("name", ["", "---", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8"])
+@pytest.mark.parametrize(
+    "name", ["", "---", "日本", "x" * 5000, "🙂 8", "a:b:c", "\x1b[31m8", "Host", "HOST:ONNXRUNTIME"]
+)
 def test_a_name_of_nothing_is_unknown(profiles: Profiles, name: str) -> None:
     with pytest.raises(UsageError, match="unknown device") as refused:
         profiles.profile(name)

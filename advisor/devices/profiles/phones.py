@@ -42,6 +42,7 @@ _NOT_IN_SLUG = re.compile(r"[^a-z0-9]+")
 _FEWEST_LETTERS = 6  # of a code whose end is left out, such as SM-S921
 _MOST_NEAREST = 3
 _CUTOFF = 0.55  # similarity, as in :func:`advisor.core.errors.nearest`
+_LONGEST_SLUG = 40
 _LONGEST = 80  # characters of a name that is compared with all known ones
 
 
@@ -206,7 +207,9 @@ def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfi
     key = plain_name(name)
     if not key:
         return None
-    named = [profile for profile in profiles.values() if key in _profile_keys(profile)]
+    # This machine and its runtimes, which have no file, are known by their exact names alone.
+    described = [profile for profile in profiles.values() if profile.origin is not None]
+    named = [profile for profile in described if key in _profile_keys(profile)]
     if len(named) == 1:
         return named[0]
     board = profiles.get(_boards_by_key().get(key, ""))
@@ -330,7 +333,9 @@ def nearest_names(name: str, profiles: Iterable[str]) -> tuple[str, ...]:
 
 def two_lines(name: str) -> str:
     """Return the two lines that describe a device that no table knows, and what to do with them."""
-    slug = slug_of(name)[:40].strip("-") or "our-phone"
+    slug = slug_of(name)[:_LONGEST_SLUG].strip("-") or "phone"
+    if "-" not in slug:
+        slug = f"our-{slug}"  # a number alone is no text in YAML, and "host" is this machine
     return (
         f"or write two lines into {slug}.yaml, then: advisor devices add {slug}.yaml\n"
         f"  name: {slug}\n"

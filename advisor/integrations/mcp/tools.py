@@ -47,7 +47,7 @@ LONGEST = 2000
 Budget = Annotated[str, Field(description="latency limit that 9 of 10 runs meet, such as 50ms")]
 Data = Annotated[str, Field(description="folder of labelled images with one sub-folder for each class, or a manifest")]
 Names = Annotated[str, Field(description="names, families or globs of models, joined by commas; empty for the best 12")]
-Device = Annotated[str, Field(description="host, or device profiles joined by commas")]
+Device = Annotated[str, Field(description="host, device profiles or names of phones, joined by commas")]
 Size = Annotated[str, Field(description="limit of the file size, such as 5MB")]
 Preference = Annotated[str, Field(description="balanced, accuracy, latency or size")]
 Limit = Annotated[str, Field(description="such as 5min; empty for 10min, or for less if the server allows less")]
