@@ -212,6 +212,15 @@ def test_a_predicted_profile_says_so_and_how_to_measure_it(profiles: Profiles) -
     assert (pixel.memory_bytes, pixel.npu, pixel.isa) == (8_000_000_000, "Edge TPU", "armv9-a")
 
 
+def test_a_hexagon_is_a_target_and_other_accelerators_are_facts(profiles: Profiles, predictor: Predictor) -> None:
+    profile, target = profiles.select("Galaxy S23:tflite-npu")
+    (found,) = predictor.predict(profile, target, "int8", [load_features().models["mobilenet_v2_1.0_224"]])
+    assert found.unlike == ""
+    assert found.latency.value < 5
+    assert profile.target().accelerator == "cpu"
+    assert {each.accelerator for each in profiles.profile("Pixel 8").targets} == {"cpu"}
+
+
 def test_a_measured_phone_names_its_variants(profiles: Profiles) -> None:
     assert "also sold as galaxy-s24-exynos-2400 (SM-S921B, SM-S921N)" in remarks(profiles["galaxy-s24"])[0]
     assert remarks(profiles["pixel-4"]) == ()

@@ -30,6 +30,7 @@ _ARM = (*_ARMV9, *_APPLE, "Neoverse", "Kryo", "Oryon", "Exynos", "Denver", "Carm
 _ARMV7 = ("Cortex-A7", "Cortex-A8", "Cortex-A9", "Cortex-A15", "Cortex-A17")
 """How the names of cores in ``cores.yaml`` begin, and those of 32 bits."""
 
+_HEXAGON = re.compile(r"Hexagon v\d+")
 _CLUSTER = re.compile(r"\s*(\d{1,2})\s*x\s*(.+?)(?:\s*@\s*(\d{2,5})(?:\s*MHz)?)?\s*")
 _PLUS = re.compile(r"\+")
 _IGNORED = re.compile(r"[^a-z0-9]+")
@@ -158,3 +159,13 @@ def cpu_targets(cores: Sequence[Cluster]) -> tuple[DeviceTarget, ...]:
         for threads in THREADS
         if threads <= max(count, 1)
     )
+
+
+def npu_targets(npu: str) -> tuple[DeviceTarget, ...]:
+    """Return the target of LiteRT on an accelerator that predictions can place: a Hexagon by its generation.
+
+    No release is stated, because that of a phone's driver is not known: intervals are as wide as that of another one.
+    """
+    if not _HEXAGON.match(npu):
+        return ()
+    return (DeviceTarget("tflite-npu", "tflite", "npu", precisions=("float32", "int8")),)
