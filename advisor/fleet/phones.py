@@ -32,6 +32,7 @@ MOST_USERS = 1e10  # largest share, which may be a number of users
 
 _DELIMITERS = ",;\t"
 
+
 @dataclass(frozen=True)
 class Phone:
     """A row of a fleet.
