@@ -74,7 +74,11 @@ class Fleet:
 @cache
 def known_socs() -> Mapping[str, Soc]:
     """Return the shipped systems on chip by each of their names, see :func:`.selector.plain`."""
-    return {plain(name): soc for soc in shipped_socs() for name in (soc.name, *soc.names)}
+    socs = {}
+    for soc in shipped_socs():
+        for name in (soc.name, *soc.names):
+            socs[plain(name)] = soc
+    return socs
 
 
 def read_fleet(text: str, folders: Sequence[Path] = ()) -> Fleet:

@@ -170,9 +170,11 @@ def _phones_without_network() -> Mapping[str, tuple[PhoneModel, ...]]:
 
 @cache
 def _boards_by_key() -> Mapping[str, str]:
-    return MappingProxyType(
-        {plain_name(name): board.profile for board in known_boards() for name in (board.name, *board.names)}
-    )
+    profiles = {}
+    for board in known_boards():
+        for name in (board.name, *board.names):
+            profiles[plain_name(name)] = board.profile
+    return MappingProxyType(profiles)
 
 
 def phones_named(name: str) -> tuple[PhoneModel, ...]:
@@ -208,9 +210,11 @@ def find_device(name: str, profiles: Mapping[str, DeviceProfile]) -> DeviceProfi
     key = plain_name(name)
     if not key:
         return None
-    # This machine and its runtimes, which have no file, are known by their exact names alone.
-    described = [profile for profile in profiles.values() if profile.origin is not None]
-    named = [profile for profile in described if key in _profile_keys(profile)]
+    named = []
+    for profile in profiles.values():
+        # This machine and its runtimes, which have no file, are known by their exact names alone.
+        if profile.origin is not None and key in _profile_keys(profile):
+            named.append(profile)
     if len(named) == 1:
         return named[0]
     board = profiles.get(_boards_by_key().get(key, ""))

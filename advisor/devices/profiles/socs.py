@@ -100,7 +100,11 @@ def known_socs() -> tuple[Soc, ...]:
 
 @cache
 def _socs_by_name() -> Mapping[str, Soc]:
-    return MappingProxyType({_plain_soc(name): soc for soc in known_socs() for name in (soc.name, *soc.names)})
+    socs = {}
+    for soc in known_socs():
+        for name in (soc.name, *soc.names):
+            socs[_plain_soc(name)] = soc
+    return MappingProxyType(socs)
 
 
 def _plain_soc(name: str) -> str:
