@@ -1,5 +1,7 @@
 """The ``advisor`` command: register the commands, ``doctor`` and ``explain``; turn errors into exit codes."""
 
+from __future__ import annotations
+
 import contextlib
 import errno
 import io
@@ -169,6 +171,8 @@ def main() -> NoReturn:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     if isinstance(sys.stdout, io.TextIOWrapper):  # names of files need not be in the terminal's encoding
         sys.stdout.reconfigure(errors="backslashreplace")
+        if sys.stdout is sys.__stdout__:
+            sys.stdout = PatientOutput.around(sys.stdout)
     try:
         app()
     except AdvisorError as error:
@@ -201,6 +205,36 @@ def main() -> NoReturn:
         )
         sys.exit(ExitCode.INTERNAL_ERROR)
     sys.exit(ExitCode.OK)
+
+
+class PatientOutput(io.TextIOWrapper):
+    """An output whose reader may close the pipe: it has all that it wants, and the command ends with its own code."""
+
+    @classmethod
+    def around(cls, stream: io.TextIOWrapper) -> PatientOutput:
+        """Return the output in place of a stream, which cannot be used any more."""
+        settings = (stream.encoding, stream.errors, None, stream.line_buffering)
+        return cls(stream.detach(), *settings)
+
+    def write(self, text: str) -> int:
+        """Write a text, or nothing if nobody reads."""
+        try:
+            return super().write(text)
+        except BrokenPipeError:
+            self._lead_to_nowhere()
+            return len(text)
+
+    def flush(self) -> None:
+        """Flush what was written, or nothing if nobody reads."""
+        try:
+            super().flush()
+        except BrokenPipeError:
+            self._lead_to_nowhere()
+
+    def _lead_to_nowhere(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self.fileno())
+        os.close(nowhere)
 
 
 def _open_standard_streams() -> None:
