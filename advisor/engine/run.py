@@ -59,20 +59,30 @@ def run_search(request: Request, progress: Progress, resume: Path | None = None,
     An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
     longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
     """
+    if resume is None:
+        return _run_search(request, progress, None, verbose)
+    run = RunFolder.open(resume)
+    with contextlib.ExitStack() as early:
+        # Before anything that may wait for the process that has the run, such as a lock of the cache.
+        early.callback(run.hold().release)
+        return _run_search(request, progress, run, verbose)
+
+
+def _run_search(request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool) -> SearchResult:
     started, load = time.monotonic(), Load()
     require_training("a search")
     resolved = resolve_parts(request, progress.say)
     require_cache()
     sweep()
-    if resume:
-        run = RunFolder.open(resume)
+    if resumed:
+        run = resumed
         resolved = replace(resolved, cards=same_cards(run, resolved))
     else:
         if request.execution.time_limit_s is not None:
             refuse_too_short(resolved)
         check_storage(request.execution.storage)
     executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
-    if not resume:
+    if not resumed:
         run = RunFolder.create(request.folder, request.run_name)
         keep_inputs(run, request.question)
         run.write_request(request.written)
