@@ -1,6 +1,7 @@
 """Searches of the tasks that take seconds: of a small network, in this process, with tasks of other packages."""
 
 import os
+import pickle
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,32 @@ import yaml
 
 from advisor.api import search
 from advisor.core import tasks
+from advisor.isolation import child
+from advisor.isolation.pool import POOLS, CallLimits, ChildPool
+from advisor.isolation.process import Pause
 from advisor.measurement.latency import timing
 from tests.makers.searches import SMALLEST
 from tests.places import PROJECT
+from tests.training.nets import uncompiled_steps
 
 PACKAGES = [str(Path(__file__).with_name(name)) for name in ("small", "toy")]
+
+
+class InThisProcess(ChildPool):
+    """Runs functions as a child process does, without its start and imports; other tests search with child processes.
+
+    What cannot be sent to another process, or from it, fails.
+    """
+
+    def begin(self) -> None:
+        """Start nothing."""
+
+    def call(self, function: str, *args: object, limits: CallLimits | None = None, pause: Pause | None = None) -> Any:
+        """Call ``module:function`` and return its value, or raise its error."""
+        succeeded, value = pickle.loads(pickle.dumps(child._answer(function, pickle.loads(pickle.dumps(args)))))
+        if not succeeded:
+            raise value
+        return value
 
 
 @pytest.fixture(scope="session")
@@ -44,8 +66,10 @@ def search_small(warm_cache: Path, small_catalog: Path, installed_tasks: None) -
 
     def run(data: Path, out: Path, **options: Any) -> None:
         places = {"data": str(data), "catalog": [str(small_catalog)], "out": str(out)}
-        with pytest.MonkeyPatch.context() as patch:
+        with pytest.MonkeyPatch.context() as patch, uncompiled_steps():
             patch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
+            for kind in POOLS:
+                patch.setitem(POOLS, kind, InThisProcess)
             patch.setitem(timing.measure.__kwdefaults__, "retry", False)  # a busy machine would be timed twice
             search(candidates=["small"], compressions=["float32", "int8"], threads=[1], workers=1, **places, **options)
 

@@ -1,12 +1,16 @@
 """A small Keras backbone and images that it can learn, for fine-tuning."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from advisor.datasets.images import InputSpec
+from advisor.training.steps import Steps
 
 SIZE = 24
 WIDE = 64
@@ -63,3 +67,17 @@ def stripes(folder: Path, count: int) -> tuple[list[Path], list[int]]:
         Image.fromarray(photo).save(paths[-1])
         labels.append(label)
     return paths, labels
+
+
+@contextmanager
+def uncompiled_steps() -> Iterator[None]:
+    """Run steps on maps without a graph: a few of them cost less than its trace."""
+    begin = Steps.__init__
+
+    def init(steps: Steps, *given: Any) -> None:
+        begin(steps, *given)
+        steps._whole = steps._whole.python_function
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Steps, "__init__", init)
+        yield

@@ -16,7 +16,7 @@ class SmallMasks(Segmentation):
     @property
     def head(self) -> HeadKind:
         kind = super().head
-        return replace(kind, hyperparameters=replace(kind.hyperparameters, epochs=1, averaging=0.9, least_steps=24))
+        return replace(kind, hyperparameters=replace(kind.hyperparameters, epochs=1, averaging=0.9, least_steps=8))
 
 
 SMALL_MASKS = SmallMasks(**{**vars(SEGMENTATION), "name": "small-masks", "side": 64})

@@ -9,9 +9,8 @@ from PIL import Image
 
 from advisor.training.on_maps import with_maps
 from advisor.training.on_maps.kept import KeptMaps, LabelledImages, Objects, keep_maps
-from advisor.training.steps import Steps
 from tests.training.detection.squares import IMAGES, LEARNT, VIEW
-from tests.training.nets import WIDE, halvings
+from tests.training.nets import WIDE, halvings, uncompiled_steps
 
 
 @pytest.fixture(scope="session")
@@ -44,13 +43,6 @@ def kept(boxed: LabelledImages, backbone: Any, tmp_path_factory: pytest.TempPath
 
 @pytest.fixture
 def uncompiled() -> Iterator[None]:
-    """Run steps without a graph: a few of them cost less than its trace."""
-    begin = Steps.__init__
-
-    def init(steps: Steps, *given: Any) -> None:
-        begin(steps, *given)
-        steps._whole = steps._whole.python_function
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Steps, "__init__", init)
+    """Run steps without a graph."""
+    with uncompiled_steps():
         yield
