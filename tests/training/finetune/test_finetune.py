@@ -20,7 +20,7 @@ from advisor.training.features import Augmentation
 from advisor.training.finetune import epochs_done, to_tflite
 from advisor.training.finetune.finetune import STATE, WEIGHTS, Finetuned, Finetuning, _Session, finetune
 from advisor.training.finetune.network import CHECKED, FinetuneData, first_head, level_layers, with_levels
-from advisor.training.head import train_head
+from advisor.training.head import Head, train_head
 from tests.training import nets
 
 pytestmark = pytest.mark.integration
@@ -87,7 +87,15 @@ def _at_start(paths: tuple[Path, ...]) -> np.ndarray:
 
 
 def _data(data: Data) -> FinetuneData:
-    return FinetuneData(_at_start(tuple(data[0])), *data, nets.VIEW, _validation(data))
+    """Return what a fine-tuning learns from, with a head that is chosen once."""
+    images = FinetuneData(_at_start(tuple(data[0])), *data, nets.VIEW, _validation(data))
+    return replace(images, head=_chosen_head(tuple(data[0]), tuple(data[1])))
+
+
+@cache
+def _chosen_head(paths: tuple[Path, ...], labels: tuple[int, ...]) -> Head:
+    rows = sorted({*range(len(paths))} - {*_validation((list(paths), list(labels)))})
+    return train_head(_at_start(paths)[rows], [labels[row] for row in rows], 2, KNOBS.seed, last=8)
 
 
 def _validation(data: Data) -> list[int]:
@@ -363,7 +371,7 @@ def test_it_starts_from_all_levels_only_where_the_chosen_head_reads_them(
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_head_that_is_known_is_not_chosen_again(cached: bool, few: Data, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, images, backbone = replace(ONE, cached=cached), _data(few), nets.backbone()
+    one, images, backbone = replace(ONE, cached=cached), replace(_data(few), head=None), nets.backbone()
     learnt = ~images.unseen
     chosen, strength = first_head(backbone, images, learnt, one)
     head = train_head(images.features[learnt], np.array(images.labels)[learnt].tolist(), 2, one.seed, last=8)
