@@ -15,7 +15,6 @@ import pytest
 
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.isolation import WRITES_BELOW, CallLimits, ChildPool, Pause
-from advisor.isolation.child import OPTIONAL
 from advisor.isolation.pool import IMPORTS, Trainers, Worker
 from advisor.isolation.process import run_program
 from advisor.measurement.host import busy_processes
@@ -418,11 +417,3 @@ def test_a_program_that_is_not_installed_is_named() -> None:
     with pytest.raises(UsageError, match="'no-such-program' is not installed") as caught:
         run_program(["no-such-program"], timeout_s=1, hint="install it")
     assert caught.value.hint == "install it"
-
-
-def test_keras_comes_without_optional_packages_that_can_be_imported_later(tmp_path: Path) -> None:
-    with ChildPool(tmp_path / "log") as pool:
-        assert pool.call(f"{HERE}:loaded_with_keras", OPTIONAL) == set()
-        assert pool.call(f"{HERE}:can_be_imported", "pandas")
-        assert pool.call("gc:get_freeze_count") > 100_000
-        assert pool.call("gc:isenabled")

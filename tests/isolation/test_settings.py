@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from advisor.isolation.child import OPTIONAL
 from advisor.isolation.pool import ChildPool, without_settings
+
+FUNCTIONS = "tests.isolation.functions"
 
 
 def test_variables_of_tensorflow_and_keras_stay_outside() -> None:
@@ -19,7 +22,7 @@ def test_variables_of_tensorflow_and_keras_stay_outside() -> None:
     assert without_settings(given) == {"TF_GPU_ALLOCATOR": "a", "HOME": "h"}
 
 
-def test_keras_reads_no_settings_of_people(
+def test_keras_comes_without_optional_packages_that_can_be_imported_later_and_reads_no_settings_of_people(
     starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / ".keras").mkdir()
@@ -29,4 +32,8 @@ def test_keras_reads_no_settings_of_people(
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
     with ChildPool() as pool:
-        assert pool.call("tests.isolation.functions:keras_settings") == ("channels_last", "float32", "tensorflow")
+        assert pool.call(f"{FUNCTIONS}:loaded_with_keras", OPTIONAL) == set()
+        assert pool.call(f"{FUNCTIONS}:can_be_imported", "pandas")
+        assert pool.call("gc:get_freeze_count") > 100_000
+        assert pool.call("gc:isenabled")
+        assert pool.call(f"{FUNCTIONS}:keras_settings") == ("channels_last", "float32", "tensorflow")

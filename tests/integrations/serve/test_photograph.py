@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -15,7 +16,8 @@ from advisor.core.confidence_facts import ConfidenceFacts, Guarantees, Shares, T
 from advisor.core.errors import AdvisorError, StageError, UsageError
 from advisor.core.quantity import Interval
 from advisor.datasets import images
-from advisor.exporting.photograph import Answerer, predict, predictions
+from advisor.exporting import photograph as exporting
+from advisor.exporting.photograph import Answerer, PhotographAnswer, predict, predictions
 from advisor.store import RunFolder
 from advisor.tflite.metadata import write_metadata
 from tests.integrations.serve.client import Client
@@ -67,32 +69,43 @@ def test_a_photograph_is_shown_upright(answerer: Answerer, detectors: RunFolder)
     assert min(each.box for each in found.forms[0].found) == pytest.approx((0, 0, 0.25, 0.25), abs=0.03)
 
 
-def test_the_pick_answers_photographs_and_an_error_stays_with_its_photograph(
-    colours: RunFolder, tmp_path: Path
-) -> None:
-    blue, text, large = (tmp_path / name for name in ("blue.png", "note.txt", "large.png"))
-    blue.write_bytes(photograph((10, 10, 250)))
-    text.write_text("no image")
-    Image.new("1", (10_000, 10_000)).save(large)
-    first, second, third = predict(colours.path, [blue, text, large])
-    assert (first.answer, first.error) == ("<b>blue", "")
-    assert first.sentence.startswith("<b>blue (<b>blue ")
-    assert "not a JPEG" in second.error
-    assert "100 megapixels" in third.error or "80 megapixels" in third.error
-    assert second.found == third.found == ()
-
-
 def test_the_command_answers_what_it_can_and_ends_with_3(colours: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
     (tmp_path / "note.txt").write_text("no image")
-    said = called(("predict", str(colours.path), "blue.png", "note.txt"), tmp_path, dict(os.environ))
-    blue, note = ended(said, 3).out.splitlines()
-    assert blue.startswith("blue.png: <b>blue (")
+    Image.new("1", (10_000, 10_000)).save(tmp_path / "large.png")
+    said = called(("predict", str(colours.path), "blue.png", "note.txt", "large.png"), tmp_path, dict(os.environ))
+    blue, note, large = ended(said, 3).out.splitlines()
+    assert blue.startswith("blue.png: <b>blue (<b>blue ")
     assert note.startswith("note.txt: the photograph cannot be used: not a JPEG")
-    said = called(("predict", str(colours.path), "blue.png", "--json"), tmp_path, dict(os.environ))
-    (found,) = ended(said).document["predictions"]
+    assert "megapixels" in large
+
+
+class InThisProcess:
+    """Answers as a pool of child processes does, which take a second to start."""
+
+    def __init__(self, *_: object) -> None:
+        """Start nothing."""
+
+    def call(self, _function: str, *arguments: Any, limits: object) -> tuple[PhotographAnswer, ...]:
+        return predictions(*arguments)
+
+    def close(self) -> None:
+        """End nothing."""
+
+
+def test_json_has_an_error_in_the_row_of_its_photograph(
+    colours: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "blue.png").write_bytes(photograph((10, 10, 250)))
+    (tmp_path / "note.txt").write_text("no image")
+    monkeypatch.setattr(exporting, "ChildPool", InThisProcess)
+    said = called(("predict", str(colours.path), "blue.png", "note.txt", "--json"), tmp_path, dict(os.environ))
+    found, refused = ended(said, 3).document["predictions"]
     assert (found["photograph"], found["answer"], found["least"]) == ("blue.png", "<b>blue", 0.0)
     assert found["found"][0]["score"] > 0.5
+    assert found["error"] == ""
+    assert "not a JPEG" in refused["error"]
+    assert refused["found"] == []
 
 
 def test_a_photograph_that_cannot_be_read_says_why(
@@ -117,30 +130,41 @@ def test_an_answer_below_the_threshold_is_unknown(colours: RunFolder, tmp_path: 
     keep_file(colours, "int8", (colours.path / row.artefact).read_bytes(), replace(row.answers, confidence=sure))
     grey = tmp_path / "grey.png"
     grey.write_bytes(photograph((128, 128, 129)))
-    (found,) = predict(colours.path, [grey])
+    (found,) = predictions(str(colours.path), [str(grey)], "")
     assert (found.answer, found.least) == ("unknown", 0.999)
 
 
-@pytest.mark.parametrize("kind", ["detectors", "counters"])
+def assert_drawn(found: PhotographAnswer, plain: Path, copy: Path) -> None:
+    """Check that both cells were counted, and marked on a copy of the photograph."""
+    assert sorted(found.answer.split(", ")) == ["1 blue", "1 red"]
+    with Image.open(copy) as drawn, Image.open(plain) as cells:
+        assert drawn.size == cells.size
+        assert list(drawn.getdata()) != list(cells.convert("RGB").getdata())
+
+
 def test_found_objects_are_counted_and_drawn_and_100_megapixels_are_not_decoded(
-    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+    detectors: RunFolder, tmp_path: Path
 ) -> None:
     cells, large, to = tmp_path / "cells.png", tmp_path / "large.png", tmp_path / "drawn"
     cells.write_bytes(two_cells())
     Image.new("1", (10_000, 10_000)).save(large)
-    found, refused = predict(request.getfixturevalue(kind).path, [cells, large], to)
-    assert sorted(found.answer.split(", ")) == ["1 blue", "1 red"]
+    found, refused = predict(detectors.path, [cells, large], to)
+    assert_drawn(found, cells, to / "001-cells.png")
     assert "above the limit of 80 megapixels" in refused.error
-    with Image.open(to / "001-cells.png") as drawn, Image.open(cells) as plain:
-        assert drawn.size == plain.size
-        assert list(drawn.getdata()) != list(plain.convert("RGB").getdata())
     with pytest.raises(UsageError, match=r"already contains 001-cells\.png"):
-        predict(request.getfixturevalue(kind).path, [cells], to)
+        predict(detectors.path, [cells], to)
+
+
+def test_centres_are_counted_and_drawn(counters: RunFolder, tmp_path: Path) -> None:
+    cells = tmp_path / "cells.png"
+    cells.write_bytes(two_cells())
+    (found,) = predictions(str(counters.path), [str(cells)], str(tmp_path))
+    assert_drawn(found, cells, tmp_path / "001-cells.png")
 
 
 def test_a_class_cannot_be_drawn(colours: RunFolder, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no objects to draw"):
-        predict(colours.path, [tmp_path / "any.png"], tmp_path / "drawn")
+        predictions(str(colours.path), [str(tmp_path / "any.png")], str(tmp_path / "drawn"))
 
 
 @pytest.mark.parametrize(
