@@ -21,7 +21,17 @@ MINUTE_S = float(os.environ.get("STANDIN_MINUTE_S", "60"))
 CLOCK_STARTS = os.environ.get("STANDIN_CLOCK_STARTS", "")
 """A folder: the time of a job begins when a file is put into it. If empty, it begins with the job."""
 
-PROGRAMS = ("sbatch", "srun", "sacct", "scancel")
+PYTHON = f'exec {sys.executable} {Path(__file__).resolve()} "${{0##*/}}" "$@"\n'
+
+STATES = """echo "JobID|State|NodeList"
+while [ $# -gt 0 ]; do
+    if [ "$1" = -j ] && [ -f "$STANDIN/$2" ]; then echo "$2|$(cat "$STANDIN/$2")|here"; fi
+    shift
+done
+"""
+
+PROGRAMS = {"sbatch": PYTHON, "srun": PYTHON, "sacct": STATES, "scancel": 'touch "$STANDIN/$1.cancel"\n'}
+"""Shell scripts by name; what is asked all the time does not start Python."""
 
 
 def install(folder: Path) -> dict[str, str]:
@@ -29,9 +39,9 @@ def install(folder: Path) -> dict[str, str]:
     programs, states = folder / "programs", folder / "states"
     programs.mkdir(parents=True)
     states.mkdir()
-    for name in PROGRAMS:
+    for name, script in PROGRAMS.items():
         program = programs / name
-        program.write_text(f'#!/bin/sh\nexec {sys.executable} {Path(__file__).resolve()} {name} "$@"\n')
+        program.write_text(f"#!/bin/sh\n{script}")
         program.chmod(0o755)
     return {"PATH": f"{programs}:{os.environ['PATH']}", "STANDIN": str(states)}
 
@@ -64,13 +74,6 @@ def main(program: str, arguments: list[str]) -> None:
         environment |= {"SLURM_JOB_NUM_NODES": "1", "SLURM_NODEID": "0"}
         with Path(log).open("a") as file:
             sys.exit(subprocess.run(command, env=environment, stdout=file, stderr=file).returncode)
-    elif program == "sacct":
-        print("JobID|State|NodeList")
-        for number in (arguments[at + 1] for at, word in enumerate(arguments) if word == "-j"):
-            if (place / number).is_file():
-                print(f"{number}|{(place / number).read_text()}|here")
-    elif program == "scancel":
-        write(place / f"{arguments[0]}.cancel", "")
 
 
 def run(state: Path, script: Path) -> None:
