@@ -4,6 +4,7 @@ The graphs convert to files of builtin operators alone, which LiteRT runs and wh
 weights on real photographs: every card whose weights can be had sees what is in them.
 """
 
+import re
 from collections import Counter
 from importlib.metadata import distribution
 from math import prod
@@ -17,7 +18,9 @@ from advisor.catalog.cards import Card
 from advisor.catalog.checking import rounding
 from advisor.catalog.convert import build_model, fill_randomly, to_tflite
 from advisor.catalog.user_models.classifier import run
+from advisor.catalog.weights import mapping
 from advisor.catalog.weights.fetching import fetch
+from advisor.catalog.weights.mapping import TrackedTensors
 from advisor.core.errors import WeightsError
 from advisor.downloads.files import FetchOptions, WeightsFile
 from advisor.tflite import model as tflite_model
@@ -90,6 +93,78 @@ def test_published_figures_agree_or_the_card_says_why_not(card: Card) -> None:
 
 def test_the_catalogue_holds_the_published_variants() -> None:
     assert Counter(card.family for card in CARDS) == SIZES
+
+
+TORCH_MODULES = {
+    "resnet_18_224": [
+        "conv1", "bn1", "fc",
+        *(f"layer{stage}.{block}.{part}" for stage in range(1, 5) for block in range(2)
+          for part in ("conv1", "bn1", "conv2", "bn2")),
+        *(f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)),
+    ],
+    "shufflenet_v2_0.5_224": [
+        "conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc",
+        *(f"stage{stage}.0.branch1.{part}" for stage in (2, 3, 4) for part in range(4)),
+        *(f"stage{stage}.{unit}.branch2.{part}" for stage, units in ((2, 4), (3, 8), (4, 4)) for unit in range(units)
+          for part in (0, 1, 3, 4, 5, 6)),
+    ],
+    "mnasnet_0.5_224": [
+        *(f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)), "classifier.1",
+        *(f"layers.{stack + 8}.{block}.layers.{part}" for stack, repeats in enumerate((3, 3, 3, 2, 4, 1))
+          for block in range(repeats) for part in (0, 1, 3, 4, 6, 7)),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TORCH_MODULES)
+def test_a_network_carries_torchvisions_module_names(name: str) -> None:
+    assert {layer.name for layer in built(name).layers if layer.weights} == set(TORCH_MODULES[name])
+
+
+# A layer, then the names that it asks for; what is common to them stands before the bracket.
+ORIGINALS = {
+    ("slim_scopes", "inception_v1_224"): """
+        Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
+        Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
+        Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
+    ("slim_scopes", "inception_v2_224"): """
+        Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
+        Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
+    ("slim_inception_v3", "inception_v3_299"): """
+        Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
+        Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
+        logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
+    ("slim_mobilenet_v2", "mobilenet_v2_0.35_96"): """
+        Conv1 MobilenetV2/Conv/[weights]
+        bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
+        expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
+        block_16_project MobilenetV2/expanded_conv_16/project/[weights]
+        Conv_1 MobilenetV2/Conv_1/[weights]
+        logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
+    ("timm_efficientnet_lite", "efficientnet_lite0_224"): """
+        conv_stem conv_stem.[weight]
+        bn0 bn1.[weight bias running_mean running_var]
+        blocks_0_project_conv blocks.0.0.conv_pw.[weight]
+        blocks_1_expand_conv blocks.1.0.conv_pw.[weight]
+        blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
+        logits classifier.[weight bias]""",
+}
+
+
+@pytest.mark.parametrize(("port", "card"), ORIGINALS)
+def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
+    model = built(card)
+    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
+    norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
+    expected = {
+        layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows
+    }
+    stages = [f"blocks.{stage}.{repeat}.bn1" for stage, repeat in ((0, 0), (1, 0), (1, 1))]
+    names = [name for listed in expected.values() for name in listed] + stages
+    for layer, wanted in expected.items():
+        taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
+        mapping.RULES[port].arrays(model.get_layer(layer), taken)
+        assert [name for name in names if name not in taken.unused()] == wanted
 
 
 GRAPHS: list[tuple[str, int, dict[str, Any]]] = [

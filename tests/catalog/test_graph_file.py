@@ -175,22 +175,17 @@ def test_the_keras_graph_computes_what_the_file_does(name: str) -> None:
     data = random_file(card, 0.5 if name.startswith(("levit", "ghostnet_v2")) else 1.0)
     model = keras_graph(data, name)
     image = np.random.default_rng(0).normal(size=model.inputs[0].shape).astype(np.float32)
-    expected, found, two = run(data, image), model(image, training=False), model(np.repeat(image, 2, 0), training=False)
+    expected, two = run(data, image), model(np.repeat(image, 2, 0), training=False)
     for output in ("probabilities", "features"):
-        scale = np.abs(expected[output]).max()
-        assert np.abs(np.asarray(found[output]) - expected[output]).max() <= 1e-4 * scale
-        assert np.abs(np.asarray(two[output]) - np.asarray(found[output])).max() <= 1e-4 * scale
+        assert two[output].shape == (2, expected[output].size)
+        assert np.abs(np.asarray(two[output]) - expected[output]).max() <= 1e-4 * np.abs(expected[output]).max()
     assert sum(layer.count_params() for layer in model.layers) > 0.85 * card.params
     assert all(model.get_layer(level) for level in level_layers(keras.Model(model.input, model.output["features"])))
 
 
-@pytest.mark.integration
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    marked(
-        ("edgenext_xx_small_288", "levit_128s_224", "tiny_vit_5m_224", "efficientformer_v2_s0_224"),
-        ("edgenext_xx_small_288",),
-    ),
+    "name", ["edgenext_xx_small_288", "levit_128s_224", "tiny_vit_5m_224", "efficientformer_v2_s0_224"]
 )
 def test_a_network_with_attention_becomes_int8(name: str) -> None:
     card = CARDS[name]

@@ -8,7 +8,6 @@ import pytest
 from advisor.catalog import architectures, load_catalogue
 from advisor.catalog.convert import build_model, fill_randomly
 from advisor.core.errors import UsageError
-from tests.makers.graphs import built
 
 pytestmark = pytest.mark.integration
 
@@ -45,12 +44,11 @@ def test_random_weights_are_the_same_every_time_and_keep_the_scale_of_activation
     before = model.get_weights()
     fill_randomly(model)
     assert all(np.array_equal(a, b) for a, b in zip(before, model.get_weights(), strict=True))
-    inner = keras.Model(model.inputs, [layer.output for layer in model.layers if layer.name.endswith("_BN")])
+    norms = [layer.output for layer in model.layers if layer.name.endswith("_BN")]
     photo = np.random.default_rng(1).normal(size=(1, 96, 96, 3)).astype(np.float32)
-    spreads = [float(np.asarray(output).std()) for output in inner(photo)]
+    spreads = [float(np.asarray(output).std()) for output in keras.Model(model.inputs, norms)(photo)]
     assert min(spreads) > 0.3
     assert max(spreads) < 5
-    assert float(np.abs(np.asarray(model(photo)["features"])).min()) >= 0
 
 
 def test_a_depthwise_kernel_keeps_its_scale_whatever_its_layer_is_called() -> None:
@@ -116,32 +114,6 @@ def test_a_shuffle_interleaves_the_two_halves() -> None:
     shuffled = np.asarray(model([first, second]))
     assert np.array_equal(shuffled[..., 0::2], first)
     assert np.array_equal(shuffled[..., 1::2], second)
-
-
-TORCH_MODULES = {
-    "resnet_18_224": [
-        "conv1", "bn1", "fc",
-        *(f"layer{stage}.{block}.{part}" for stage in range(1, 5) for block in range(2)
-          for part in ("conv1", "bn1", "conv2", "bn2")),
-        *(f"layer{stage}.0.downsample.{part}" for stage in range(2, 5) for part in range(2)),
-    ],
-    "shufflenet_v2_0.5_224": [
-        "conv1.0", "conv1.1", "conv5.0", "conv5.1", "fc",
-        *(f"stage{stage}.0.branch1.{part}" for stage in (2, 3, 4) for part in range(4)),
-        *(f"stage{stage}.{unit}.branch2.{part}" for stage, units in ((2, 4), (3, 8), (4, 4)) for unit in range(units)
-          for part in (0, 1, 3, 4, 5, 6)),
-    ],
-    "mnasnet_0.5_224": [
-        *(f"layers.{part}" for part in (0, 1, 3, 4, 6, 7, 14, 15)), "classifier.1",
-        *(f"layers.{stack + 8}.{block}.layers.{part}" for stack, repeats in enumerate((3, 3, 3, 2, 4, 1))
-          for block in range(repeats) for part in (0, 1, 3, 4, 6, 7)),
-    ],
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", TORCH_MODULES)
-def test_a_network_carries_torchvisions_module_names(name: str) -> None:
-    assert {layer.name for layer in layers_with_weights(built(name))} == set(TORCH_MODULES[name])
 
 
 PLAIN = {"minimalistic": True}

@@ -67,35 +67,36 @@ def onnx2tf(packages: Path) -> Iterator[None]:
     sys.path.remove(folder)
 
 
-@pytest.fixture(scope="module")
-def plain(onnx2tf: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """The ``.tflite`` of the plain network."""
-    return as_tflite(saved(network(), tmp_path_factory.mktemp("plain")), None)[0]
-
-
-def converted(model: Any, folder: Path, size: int | None = None) -> Model:
+def converted(model: Any, folder: Path, size: int | None = None) -> bytes:
     """The ``.tflite`` of a model, which was compared with ONNX Runtime."""
     data, conversion = as_tflite(saved(model, folder), size)
     assert conversion is not None
     assert (conversion.images, conversion.agreement, conversion.transposes) == (32, 1.0, 0)
     assert conversion.difference < 1e-5
-    return read(data)
+    return data
+
+
+@pytest.fixture(scope="module")
+def plain(onnx2tf: None, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """The ``.tflite`` of the plain network, whose size was open."""
+    depth = sys.getrecursionlimit()
+    data = converted(network(("n", 3, "h", "w")), tmp_path_factory.mktemp("plain"), SIDE)
+    assert sys.getrecursionlimit() == depth
+    return data
 
 
 def kinds(model: Model) -> list[str]:
     return [operator.name for operator in model.operators]
 
 
-def test_a_classifier_computes_the_same_in_nhwc(onnx2tf: None, tmp_path: Path) -> None:
-    depth = sys.getrecursionlimit()
-    model = converted(network(("n", 3, "h", "w")), tmp_path, SIDE)
-    assert sys.getrecursionlimit() == depth
+def test_a_classifier_computes_the_same_in_nhwc(plain: bytes) -> None:
+    model = read(plain)
     assert model.inputs[0].shape == (1, SIDE, SIDE, 3)
     assert kinds(model) == ["PAD", "CONV_2D", "DEPTHWISE_CONV_2D", "MEAN", "RESHAPE", "FULLY_CONNECTED"]
 
 
 def test_shuffled_channels_hard_swish_and_a_gate_leave_no_transpose(onnx2tf: None, tmp_path: Path) -> None:
-    found = kinds(converted(shuffled(), tmp_path))
+    found = kinds(read(converted(shuffled(), tmp_path)))
     assert found.count("HARD_SWISH") == 1
     assert "RELU_0_TO_1" not in found
 
@@ -138,7 +139,7 @@ def test_a_card_says_how_its_file_was_converted(own_folders: None, tmp_path: Pat
     assert (card.conversion.agreement, card.conversion.transposes) == (1.0, 0)
 
 
-@pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("second", "Conv"), ("classifier", "Gemm")])
+@pytest.mark.parametrize(("name", "operator"), [("first", "Conv"), ("classifier", "Gemm")])
 def test_a_difference_names_the_layer_where_it_begins(plain: bytes, name: str, operator: str) -> None:
     other = network()
     place = ("first", "", "second", "classifier").index(name)

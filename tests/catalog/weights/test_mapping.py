@@ -10,7 +10,6 @@ from advisor.catalog import architectures
 from advisor.catalog.weights import mapping
 from advisor.catalog.weights.mapping import TrackedTensors, folded_norm, from_output_first, from_runtime
 from advisor.core.errors import WeightsError
-from tests.makers.graphs import built
 
 pytestmark = pytest.mark.integration
 
@@ -113,52 +112,6 @@ def test_a_folded_norm_only_adds_its_offset() -> None:
     layer.set_weights(folded_norm(offset, layer))
     values = np.random.default_rng(0).normal(size=(1, 2, 2, 3)).astype(np.float32)
     assert np.asarray(layer(values, training=False)) == pytest.approx(values + offset, rel=1e-6, abs=1e-6)
-
-
-# A layer, then the names that it asks for; what is common to them stands before the bracket.
-ORIGINALS = {
-    ("slim_scopes", "inception_v1_224"): """
-        Conv2d_1a_7x7 InceptionV1/Conv2d_1a_7x7/[weights]
-        Mixed_5b.Branch_2.Conv2d_0a_3x3.BatchNorm InceptionV1/Mixed_5b/Branch_2/Conv2d_0a_3x3/[NORM]
-        Logits.Conv2d_0c_1x1 InceptionV1/Logits/Conv2d_0c_1x1/[weights biases]""",
-    ("slim_scopes", "inception_v2_224"): """
-        Conv2d_1a_7x7.depthwise InceptionV2/Conv2d_1a_7x7/[depthwise_weights]
-        Conv2d_1a_7x7.pointwise InceptionV2/Conv2d_1a_7x7/[pointwise_weights biases]""",
-    ("slim_inception_v3", "inception_v3_299"): """
-        Conv2d_1a_3x3 InceptionV3/Conv2d_1a_3x3/[weights]
-        Mixed_7c_Branch_1_Conv2d_0a_1x1_BatchNorm InceptionV3/Mixed_7c/Branch_1/Conv2d_0a_1x1/[NORM]
-        logits InceptionV3/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("slim_mobilenet_v2", "mobilenet_v2_0.35_96"): """
-        Conv1 MobilenetV2/Conv/[weights]
-        bn_Conv1 MobilenetV2/Conv/BatchNorm/[gamma beta moving_mean moving_variance]
-        expanded_conv_depthwise MobilenetV2/expanded_conv/depthwise/[depthwise_weights]
-        block_16_project MobilenetV2/expanded_conv_16/project/[weights]
-        Conv_1 MobilenetV2/Conv_1/[weights]
-        logits MobilenetV2/Logits/Conv2d_1c_1x1/[weights biases]""",
-    ("timm_efficientnet_lite", "efficientnet_lite0_224"): """
-        conv_stem conv_stem.[weight]
-        bn0 bn1.[weight bias running_mean running_var]
-        blocks_0_project_conv blocks.0.0.conv_pw.[weight]
-        blocks_1_expand_conv blocks.1.0.conv_pw.[weight]
-        blocks_2_depthwise_conv blocks.1.1.conv_dw.[weight]
-        logits classifier.[weight bias]""",
-}
-
-
-@pytest.mark.parametrize(("port", "card"), ORIGINALS)
-def test_layers_ask_for_the_names_that_the_originals_have(port: str, card: str) -> None:
-    model = built(card)
-    rows = re.findall(r"(\S+) (\S+)\[(.*)\]", ORIGINALS[port, card])
-    norm = " ".join(f"BatchNorm/{part}" for part in ("beta", "moving_mean", "moving_variance"))
-    expected = {
-        layer: [f"{scope}{name}" for name in names.replace("NORM", norm).split()] for layer, scope, names in rows
-    }
-    stages = [f"blocks.{stage}.{repeat}.bn1" for stage, repeat in ((0, 0), (1, 0), (1, 1))]
-    names = [name for listed in expected.values() for name in listed] + stages
-    for layer, wanted in expected.items():
-        taken = TrackedTensors({name: np.zeros((1, 1, 1, 1) if name.endswith("weight") else 1) for name in names})
-        mapping.RULES[port].arrays(model.get_layer(layer), taken)
-        assert [name for name in names if name not in taken.unused()] == wanted
 
 
 def test_a_classifier_with_the_background_first_fits_a_graph_without_it() -> None:
