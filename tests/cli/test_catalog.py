@@ -197,7 +197,7 @@ def test_a_detector_of_ones_own_is_compared(alone: Advisor, cells: tuple[str, ..
 
 
 def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_card_stays(
-    alone: Advisor, cells: tuple[str, ...], tmp_path: Path
+    alone: Advisor, cells: tuple[str, ...], in_process: None, tmp_path: Path
 ) -> None:
     write_cells(tmp_path / "others", names=("red", "greem", "blue"))
     said = ended(alone(*cells[:-1], "others/boxes.csv"), 2)
@@ -206,7 +206,7 @@ def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_car
 
 
 def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_is_flagged(
-    alone: Advisor, net: Path
+    alone: Advisor, net: Path, in_process: None
 ) -> None:
     labels = tuple(f"class {place}" for place in range(5))
     silent = Metadata("net", labels, (127.5,), (127.5,), threshold=1.5)
@@ -226,7 +226,7 @@ def test_what_to_do_next_names_a_teams_file_and_metadata_that_silences_a_model_i
     ],
 )
 def test_what_a_model_does_not_say_is_asked_for(
-    alone: Advisor, net: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
+    alone: Advisor, net: Path, in_process: None, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], words: str
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     refused(alone("catalog", "add", "net.tflite", *options), words)

@@ -54,7 +54,7 @@ def server() -> Iterator[int]:
         serving.shutdown()
 
 
-def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, tmp_path: Path) -> None:
+def test_a_secret_is_in_no_file_and_no_output_of_a_search(advisor: Advisor, in_process: None, tmp_path: Path) -> None:
     settings = {"ADVISOR_CONFIG_DIR": str(tmp_path / "config"), **VARIABLES}
     (tmp_path / "net.tflite").write_bytes(small_models.classifier(classes=5))
     labels_file(tmp_path)

@@ -13,6 +13,7 @@ MAKERS = (
     "tests.makers.once",
     "tests.makers.browsers",
     "tests.makers.commands",
+    "tests.makers.imports",
     "tests.makers.networks",
     "tests.makers.phones",
     "tests.makers.searches",
