@@ -45,16 +45,17 @@ def context() -> ForkServerContext:
 
 
 def run(
-    server: ForkServerContext, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], timeout: float
-) -> tuple[int, str, str]:
-    """Run ``advisor ARGUMENTS`` in a folder and return its exit code, output and errors.
+    server: ForkServerContext, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], timeout: float,
+    script: Path | None = None,
+) -> tuple[int, str, str]:  # fmt: skip
+    """Run ``advisor ARGUMENTS``, or a script, in a folder and return its exit code, output and errors.
 
     Raises:
         TimeoutError: it did not end in time; it is killed.
     """
     out, err = (folder / f".{name}-of-the-command" for name in ("out", "err"))
     process: BaseProcess = server.Process(
-        target=_command, args=(arguments, str(folder), environment, str(out), str(err))
+        target=_command, args=(arguments, script, str(folder), environment, str(out), str(err))
     )
     process.start()
     process.join(timeout)
@@ -67,8 +68,10 @@ def run(
     return said
 
 
-def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str], out: str, err: str) -> None:
-    """Become ``python -m advisor ARGUMENTS``, without what a busy machine gets more of.
+def _command(
+    arguments: tuple[str, ...], script: Path | None, folder: str, environment: dict[str, str], out: str, err: str
+) -> None:
+    """Become ``python -m advisor ARGUMENTS`` or ``python SCRIPT``, without what a busy machine gets more of.
 
     These are lines about slow steps, and second timings of files.
     """
@@ -85,7 +88,10 @@ def _command(arguments: tuple[str, ...], folder: str, environment: dict[str, str
     timing.measure.__kwdefaults__["retry"] = False
     sys.argv = ["advisor", *arguments]
     try:
-        runpy.run_module("advisor", run_name="__main__", alter_sys=True)
+        if script is None:
+            runpy.run_module("advisor", run_name="__main__", alter_sys=True)
+        else:
+            runpy.run_path(str(script), run_name="__main__")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()

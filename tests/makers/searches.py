@@ -65,15 +65,17 @@ Search = Callable[..., subprocess.CompletedProcess[str]]
 
 def three_lines(cache: Path, out: Path, photos: str, costs: str) -> subprocess.CompletedProcess[str]:
     """Run a program of three lines that searches two forms of the smallest card by balanced accuracy."""
-    program = (
+    program = out.parent / "three_lines.py"
+    program.write_text(
         "from advisor import search\n"
         f"run = search(data={photos!r}, candidates={SMALLEST!r}, training='head', compressions=['float32', 'int8'], "
         f"metric='balanced-accuracy', costs={costs!r}, min_accuracy='10%,top1=10%', threads=[1], workers=1, "
         f"out={str(out)!r})\n"
-        "print(run.pick.configuration.card, run.report)\n"
+        "print(run.pick.configuration.card, run.report)\n",
+        encoding="utf-8",
     )
-    asked = [sys.executable, "-c", program]
-    return subprocess.run(asked, env=environment(cache), capture_output=True, text=True, timeout=540, cwd=out.parent)
+    done = forks.run(forks.context(), (), out.parent, environment(cache), 540, program)
+    return subprocess.CompletedProcess(program, *done)
 
 
 @pytest.fixture(scope="session")
