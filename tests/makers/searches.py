@@ -136,7 +136,7 @@ def heads_of(photos: Path) -> tuple[str, ...]:
 @pytest.fixture(scope="session")
 def with_images(shared_folder: Path, warm_cache: Path, photos: Path) -> Searched:
     """``advisor search --data`` on the smallest card."""
-    arguments = (*heads_of(photos), "--max-drop", "90pt", "--threads", "1")
+    arguments = (*heads_of(photos), "--max-drop", "90pt", "--threads", "1", "--workers", "1")
     return searched_once(shared_folder / "with-pictures", warm_cache, *arguments)
 
 

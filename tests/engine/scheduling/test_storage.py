@@ -70,8 +70,8 @@ def test_a_search_keeps_its_study_in_the_database_and_the_password_nowhere(
     database: str, warm_cache: Path, without_images: Searched, tmp_path: Path
 ) -> None:
     assert without_images.code == 3, without_images.err
-    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--storage", database)
-    done = search(warm_cache, tmp_path / "runs", *options)
+    options = ("--candidates", SMALLEST, "--compressions", "float32", "--threads", "1", "--workers", "1")
+    done = search(warm_cache, tmp_path / "runs", *options, "--storage", database)
     assert done.returncode == 0, done.stderr
     run = (tmp_path / "runs" / "latest").resolve()
     assert not (run / "study.journal").exists()

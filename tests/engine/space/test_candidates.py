@@ -41,7 +41,7 @@ from tests.builders import evaluation, of_file
 from tests.datasets.boxes.writers import WRITERS, Photo, photos, write_table, write_voc
 from tests.engine.pipeline.boxed import boxed_images
 from tests.engine.plans import planned
-from tests.makers.searches import SMALLEST, Searched
+from tests.makers.searches import FORMS, SMALLEST, Searched
 
 CARD = "mobilenet_v2_1.0_224"
 
@@ -238,7 +238,7 @@ def test_where_nothing_meets_the_budget_what_was_skipped_is_evaluated_for_the_pr
     assert without_images.code == 3, without_images.err
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     limits = {"size_budget": "1MB", "budget": "1us", "out": str(tmp_path / "runs")}
-    options = {"candidates": [SMALLEST], "compressions": ["float32", "float16"], "threads": [1], "workers": 1, **limits}
+    options = {"candidates": [SMALLEST], "compressions": FORMS.split(","), "threads": [1], "workers": 1, **limits}
     run = run_search(resolve(options), Progress()).run
     first = json.loads(run.evaluations_file.read_text().splitlines()[0])
     assert (first["status"], first["stage"], first["configuration"]["compression"]) == ("skipped", "plan", "float32")

@@ -42,7 +42,7 @@ from advisor.tflite.model import read
 from advisor.tflite.unknown import with_probe
 from advisor.training.features import extract
 from tests.builders import present
-from tests.makers.searches import SMALLEST
+from tests.makers.searches import SMALLEST, Searched
 from tests.measurement import small_models
 from tests.tflite.test_temperature import CLASSES, SIDE, classifier as temperature_classifier, form
 from tests.training import nets
@@ -270,8 +270,9 @@ def test_a_small_set_needs_no_first_look() -> None:
 
 
 def test_a_card_that_passes_the_first_look_is_answered_by_all_images(
-    warm_cache: Path, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    warm_cache: Path, photos: Path, with_images: Searched, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    assert with_images.code == 0, with_images.err  # the cache holds what learns from all images
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(warm_cache))
     monkeypatch.setattr(images_module, "LARGE", 20)
     monkeypatch.setattr(reading, "SUBSET_IMAGES", 12)
