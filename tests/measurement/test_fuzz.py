@@ -1,5 +1,6 @@
 """The way of a foreign file from its bytes to a measurement: whatever the bytes, an answer or one clear refusal."""
 
+import os
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from advisor.measurement.operators.profile import match, nodes
 from advisor.tflite.arena import activation_arena_bytes
 from advisor.tflite.model import read
 from tests.measurement import small_models
+
+CASES = int(os.environ.get("FUZZ_CASES", "10000"))
 
 
 @cache
@@ -76,8 +79,8 @@ def test_any_bytes_are_refused(data: bytes) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @given(damaged())
-@settings(FUZZ, max_examples=100_000)
-def test_a_hundred_thousand_damaged_files(data: bytes) -> None:
+@settings(FUZZ, max_examples=CASES)
+def test_many_damaged_files(data: bytes) -> None:
     survey(data)
 
 
