@@ -11,7 +11,7 @@ from statistics import median
 from types import MappingProxyType
 
 from advisor.core.errors import Problems, UsageError, nearest
-from advisor.core.units import plain
+from advisor.core.units import visible
 from advisor.devices.profiles import phones
 from advisor.devices.profiles.measurements import FORMS, SUFFIX, Kernel, Measurement, read_kernels, read_measurements
 from advisor.devices.profiles.runtimes import CORES_FILE, LITERT, canonical, profiles_here, require_runtime
@@ -64,7 +64,7 @@ class Profiles(dict[str, DeviceProfile]):
         near = phones.nearest_names(name, self)
         listed = f"nearest: {', '.join(near)}; " if near else ""
         return UsageError(
-            f"unknown device '{plain(name)}'{nearest(name, (LITERT, *phones.device_names(), *self))}",
+            f"unknown device '{visible(name)}'{nearest(name, (LITERT, *phones.device_names(), *self))}",
             f"{listed}advisor devices list [--phones] shows them all; {phones.two_lines(name)}",
         )
 
