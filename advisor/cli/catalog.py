@@ -208,7 +208,7 @@ def add_card(
     from advisor import catalog as cards
     from advisor.api.models import judge
     from advisor.catalog import listing
-    from advisor.core.units import percent
+    from advisor.core.units import percent, visible
     from advisor.reporting.listings import print_added_card, print_judged
 
     def ask(value: str) -> str:
@@ -222,6 +222,8 @@ def add_card(
     }
     with progress(f"reading {file}") as tell:
         added = cards.add(file, tell=tell, **given)
+    if added.warning:
+        typer.echo(visible(f"warning: {added.warning}"), err=True)
     if not asked.as_json:
         print_added_card(added)
     with progress("measuring the accuracy") as tell:

@@ -33,6 +33,9 @@ RUN_LIMITS = CallLimits(seconds=60, memory_bytes=6_000_000_000, processes=4)
 BYTES_A_SECOND = 1_000_000
 """Each limit of time is a second longer for so many bytes of the model."""
 
+LEAST_DIVISOR = 16
+"""A division by as much or more is for pixels of 0..255: after one, a second one leaves values below 1."""
+
 VERSION = 1
 """Raised when the same shipped file would become another card."""
 
@@ -91,7 +94,10 @@ class Inspected:
 
 @dataclass(frozen=True)
 class ImportedModel:
-    """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold."""
+    """The new card, its catalogue file, its model file, its answers to photographs, and its metadata's threshold.
+
+    ``warning`` says what is probably wrong with the description; empty if nothing is.
+    """
 
     card: Card
     catalogue: Path
@@ -99,6 +105,7 @@ class ImportedModel:
     features: int | None
     seen: tuple[tuple[str, str, float], ...]
     threshold: float | None = None
+    warning: str = ""
 
 
 def missing(inspected: Inspected, given: ModelDescription) -> tuple[str, ...]:
@@ -195,7 +202,19 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold)
+    warning = _warn_of_scale(facts.scale, described)
+    return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning)
+
+
+def _warn_of_scale(scale: float, described: Metadata) -> str:
+    """Return a warning if the graph and ``--std`` both make small values of 0..255; else an empty text."""
+    if scale > 1 / LEAST_DIVISOR or min(described.std) < LEAST_DIVISOR:
+        return ""
+    std = ",".join(f"{value:g}" for value in described.std)
+    return (
+        f"the graph scales its input by itself (times {scale:.3g}), and --std {std} scales it before: "
+        "the network sees almost one grey. If it was trained on pixels of 0..255, add it again with --mean 0 --std 1"
+    )
 
 
 def _called(children: Children, limits: CallLimits, size_bytes: int, work: str, *arguments: Any) -> Any:

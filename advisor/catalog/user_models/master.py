@@ -6,7 +6,7 @@ Everything here runs in child processes, as an untrusted model may crash native 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,9 +26,13 @@ from advisor.tflite.metadata import Metadata, read_metadata, write_metadata
 from advisor.tflite.model import Model, read
 from advisor.tflite.quantization import dequantize, quantize
 from advisor.tflite.rewrite import pack, unpack
+from advisor.tflite.values import Operator, Subgraph, real_values
 
 if TYPE_CHECKING:
     from advisor.catalog.user_models.import_model import ImportedModel
+
+_CHANGE_SCALE = ("MUL", "DIV", "ADD", "SUB")
+_KEEP_SCALE = ("QUANTIZE", "DEQUANTIZE", "CAST", "RESHAPE", "TRANSPOSE")
 
 
 @dataclass(frozen=True)
@@ -38,7 +42,8 @@ class ModelFacts:
     ``input_size`` is the side of the square input in pixels, ``macs`` the multiply-accumulates of one image.
     ``features`` is the length of the vector under its classifier; None if it does not end in a linear layer, so that
     it cannot be retrained, as no detector can. ``metadata`` is empty where the file has none. ``form`` is its form if
-    it keeps it, such as ``int8``; empty if every form can be made of it.
+    it keeps it, such as ``int8``; empty if every form can be made of it. ``scale`` is what the graph itself multiplies
+    its input by before anything else, the largest of the channels; 1 where it does not scale.
     """
 
     input_size: int
@@ -49,6 +54,7 @@ class ModelFacts:
     metadata: Metadata
     task: str = DEFAULT_TASK
     form: str = ""
+    scale: float = 1.0
 
 
 class OwnFiles(Protocol):
@@ -117,8 +123,47 @@ def prepare(file: Path, size: int | None, target: Path, finished: bool) -> tuple
     if not keeps and len(model.subgraphs) == len(model.signatures) == 1:
         data = without_transposes(data, name)
         data = classifier.with_two_classes(data, name)
-    own = TASKS[task_of(read(data, name))].own_files()
-    return (own.take if keeps else own.prepare)(data, name, target, metadata), conversion
+    model = read(data, name)
+    own = TASKS[task_of(model)].own_files()
+    facts = (own.take if keeps else own.prepare)(data, name, target, metadata)
+    return replace(facts, scale=scale_of_input(model)), conversion
+
+
+def scale_of_input(model: Model) -> float:
+    """Return what a graph multiplies its input by before its first layer, the largest of the channels.
+
+    A ``Rescaling`` or ``Normalization`` of Keras is a chain of products and sums with constants there; 1 without one.
+    """
+    graph = model.subgraphs[0]
+    place = graph.inputs[0] if graph.inputs else -1
+    scale = 1.0
+    for _ in graph.operators:
+        readers = [operator for operator in graph.operators if place in operator.inputs]
+        if len(readers) != 1 or readers[0].name not in (*_KEEP_SCALE, *_CHANGE_SCALE):
+            break
+        operator = readers[0]
+        if operator.name in _CHANGE_SCALE:
+            factor = _factor_of(graph, operator, place)
+            if factor is None:
+                break
+            scale *= factor
+        place = operator.outputs[0]
+    return scale
+
+
+def _factor_of(graph: Subgraph, operator: Operator, place: int) -> float | None:
+    """Return the largest factor by which an operator with a constant scales; None without a constant."""
+    other = operator.inputs[1] if operator.inputs[0] == place else operator.inputs[0]
+    constant = graph.tensors[other] if other >= 0 else None
+    values = real_values(constant) if constant is not None and constant.is_constant else None
+    if values is None or not values.size:
+        return None
+    if operator.name in ("ADD", "SUB"):
+        return 1.0
+    if operator.name == "MUL":
+        return float(np.abs(values).max())
+    divides = operator.inputs[0] == place and bool(np.all(values))
+    return float(np.abs(1 / values).max()) if divides else None
 
 
 def with_shapes(data: bytes, name: str) -> bytes:

@@ -1,0 +1,78 @@
+"""A graph that scales its own input, described as one that does not, is taken with a warning."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ai_edge_litert.schema_py_generated import BuiltinOperator
+
+from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
+from advisor.catalog.user_models.master import scale_of_input
+from advisor.tflite.model import read
+from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
+from tests.measurement.small_models import Builder
+from tests.places import SHARED
+
+SHAPE = (1, SIZE, SIZE, 3)
+WIDE = (127.5,)
+NONE = (0.0,)
+ONE = (1.0,)
+MINUS_ONE_TO_ONE = ((BuiltinOperator.MUL, 1 / 127.5), (BuiltinOperator.ADD, -1))
+DIVISION = ((BuiltinOperator.SUB, 127.5), (BuiltinOperator.DIV, 127.5))
+
+
+def scaling_net(*steps: tuple[int, float]) -> bytes:
+    """Return a classifier whose graph first applies operators with a constant each, in order."""
+    build = Builder()
+    place = build.input(SIZE)
+    for operator, constant in steps:
+        place = build.operator(operator, [place, build.constant(np.full(3, constant, np.float32))], SHAPE)
+    pooled = build.mean(build.convolution(place, 8, 3, 2))
+    return build.finish({"image": 0}, {"output": build.head(pooled, CLASSES)})
+
+
+@pytest.mark.parametrize("steps", [MINUS_ONE_TO_ONE, DIVISION], ids=["product and sum", "difference and quotient"])
+def test_the_scale_is_the_product_of_what_comes_before_the_first_layer(steps: tuple[tuple[int, float], ...]) -> None:
+    assert scale_of_input(read(scaling_net(*steps))) == pytest.approx(1 / 127.5)
+
+
+def test_a_graph_that_begins_with_a_layer_does_not_scale() -> None:
+    assert scale_of_input(read(scaling_net())) == 1
+
+
+def added(folder: Path, data: bytes, mean: tuple[float, ...], std: tuple[float, ...]) -> ImportedModel:
+    file = folder / "net.tflite"
+    file.write_bytes(data)
+    with inspect(file) as inspected:
+        return add(inspected, ModelDescription(labels=str(labels_file(folder)), mean=mean, std=std))
+
+
+@pytest.mark.usefixtures("own_folders", "in_process")
+@pytest.mark.parametrize(
+    ("steps", "mean", "std", "warns"),
+    [
+        (MINUS_ONE_TO_ONE, WIDE, WIDE, True),
+        (MINUS_ONE_TO_ONE, NONE, ONE, False),
+        ((), WIDE, WIDE, False),
+        (((BuiltinOperator.MUL, 2), (BuiltinOperator.ADD, -1)), NONE, (255.0,), False),
+    ],
+    ids=["twice", "by the graph", "by the flags", "to 0..1 by the flags, to -1..1 by the graph"],
+)
+def test_only_what_is_scaled_twice_is_warned_of(
+    tmp_path: Path, steps: tuple[tuple[int, float], ...], mean: tuple[float, ...], std: tuple[float, ...], warns: bool
+) -> None:
+    warning = added(tmp_path, scaling_net(*steps), mean, std).warning
+    assert ("the graph scales its input by itself (times 0.00784)" in warning) is warns
+
+
+@pytest.mark.integration
+@pytest.mark.usefixtures("own_folders", "in_process")
+def test_a_keras_file_with_augmentation_and_rescaling_is_warned_of(tmp_path: Path) -> None:
+    case = SHARED / "data" / "cases" / "k1_augment_rescale.keras"
+    if not case.is_file():
+        pytest.skip("../shared/data/cases is not here")
+    labels = tmp_path / "labels.txt"
+    labels.write_text("a\nb\nc\n")
+    with inspect(case) as inspected:
+        warning = add(inspected, ModelDescription(labels=str(labels), mean=WIDE, std=WIDE)).warning
+    assert "add it again with --mean 0 --std 1" in warning
