@@ -116,28 +116,28 @@ class Division:
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
-        found = list(dataset.notes)
+        notes = list(dataset.notes)
         if self.grouping.of:
-            found.append(_on_groups(self, dataset))
+            notes.append(_on_groups(self, dataset))
         read = len(dataset.images) + len(dataset.rejected)
         if read < dataset.listed:
-            found.append(
+            notes.append(
                 f"{read:,} of {dataset.listed:,} images are read, in proportion to the classes: as many as the time "
                 "limit leaves time for. A longer one reads more."
             )
         if lost := dataset.rejected:
             which = counted(len(lost), "listed image is", "listed images are")
-            found.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
+            notes.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
         if self.rejoined:
-            found.append(
+            notes.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
                 f"({_named(self.rejoined)}): it was joined to the training part, and another one was drawn."
             )
         there = _counts(self.split, dataset)[VALIDATION]
         if missing := [name for label, name in enumerate(dataset.classes) if not there[label]]:
             which = counted(len(missing), "class has", "classes have")
-            found.append(f"{which} no image for validation, and no recall there ({_named(missing)}).")
-        return tuple(found)
+            notes.append(f"{which} no image for validation, and no recall there ({_named(missing)}).")
+        return tuple(notes)
 
     def overview(self, dataset: Dataset) -> Overview:
         """Return what a user may want to know of the split."""

@@ -66,7 +66,7 @@ class PlacedImage:
 
 @dataclass(frozen=True)
 class FolderReading:
-    """What the names of folders say."""
+    """The classes and parts of images, as the names of their folders state them."""
 
     images: Sequence[PlacedImage]  # those with a class
     classes: Sequence[str]  # sorted names, also of class folders without an image

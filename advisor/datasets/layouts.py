@@ -132,7 +132,7 @@ def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
 
 @dataclass(frozen=True)
 class FolderScan:
-    """What is below a folder."""
+    """The files and folders below a folder."""
 
     images: Sequence[Names]  # files that look like images, sorted
     folders: Sequence[Names]  # folders

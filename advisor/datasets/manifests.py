@@ -125,19 +125,19 @@ def _found_by_name(table: Path, entries: list[Entry], root: Path) -> tuple[list[
 def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
     """Return the columns that a table has of those wanted, each with its name in the table."""
     if path.suffix.lower() in PARQUET:
-        found = [str(name) for name in _parquet(path).columns]
+        columns = [str(name) for name in _parquet(path).columns]
     elif path.suffix.lower() in JSON_LINES:
-        found = list(next((row for _, row in _json_rows(path, ())), {}))
+        columns = list(next((row for _, row in _json_rows(path, ())), {}))
     else:
         with _csv_reader(path) as reader:
-            found = list(reader.fieldnames or [])
-    if path.suffix.lower() in PARQUET and any(name.endswith(".bytes") for name in found):
+            columns = list(reader.fieldnames or [])
+    if path.suffix.lower() in PARQUET and any(name.endswith(".bytes") for name in columns):
         require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
-    plain = {name.strip().casefold(): name for name in found}
+    plain = {name.strip().casefold(): name for name in columns}
     known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     for name in wanted.needed:
         if name not in known:
-            names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in found[:12]) or "nothing"
+            names = ", ".join(f"'{plain_text(column)[:SHOWN]}'" for column in columns[:12]) or "nothing"
             close = nearest(name, map(plain_text, plain))
             raise UsageError(f"--data: '{path}' has no column '{name}'{close}, but {names}", wanted.hint)
     return known

@@ -12,7 +12,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import load
 from advisor.datasets.survey import survey
 from tests.datasets.folders import make
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 SIDE = 64
 
@@ -60,9 +60,7 @@ def test_an_image_whose_lower_part_the_decoder_filled_is_left_out(tmp_path: Path
 
 
 def test_all_images_of_a_real_set_without_end_markers_are_used(tmp_path: Path) -> None:
-    case = SHARED / "data" / "cases" / "jpeg_without_end_marker.zip"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("jpeg_without_end_marker.zip")
     zipfile.ZipFile(case).extractall(tmp_path)
     dataset = survey(tmp_path).dataset
     assert not dataset.rejected

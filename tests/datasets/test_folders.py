@@ -11,9 +11,8 @@ from advisor.datasets.folders import Names, read_folders
 from advisor.datasets.layouts import list_files
 from advisor.datasets.survey import survey
 from tests.datasets.folders import make
-from tests.places import SHARED
+from tests.requirements import shared_case
 
-CASES = SHARED / "data" / "cases"
 ANIMALS = ("cat", "dog")
 SPLIT = {("cat", "train"), ("dog", "train"), ("cat", "holdout"), ("dog", "holdout")}
 NO_SPLIT = {("cat", ""), ("dog", "")}
@@ -136,9 +135,7 @@ def test_system_folders_are_not_read_and_named(tmp_path: Path) -> None:
 
 
 def listed_case(name: str) -> Listing:
-    if not CASES.is_dir():
-        pytest.skip("../shared/data/cases is not here")
-    return list_files(CASES / name)
+    return list_files(shared_case(name))
 
 
 @pytest.mark.parametrize(

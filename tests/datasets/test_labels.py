@@ -10,7 +10,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.datasets.layouts import list_files
 from tests.datasets.folders import fill, make
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 BAD = {"NUL": "gl\0ass", "escape": "gl\x1b[31mass", "line": "gl\nass", "long": "g" * 65_536}
 
@@ -41,8 +41,6 @@ def test_a_class_folder_is_refused_in_the_same_way(tmp_path: Path, kind: str) ->
 
 
 def test_a_real_table_with_nul_in_a_label_is_refused() -> None:
-    case = SHARED / "data" / "cases" / "parquet_label_nul.parquet"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("parquet_label_nul.parquet")
     with pytest.raises(UsageError, match="label"):
         list_files(case)

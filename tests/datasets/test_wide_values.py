@@ -10,7 +10,7 @@ from advisor.core.errors import StageError
 from advisor.datasets.images import load
 from advisor.datasets.survey import survey
 from tests.datasets.folders import image, make
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 SIDE = 32
 GREY = np.asarray(image(1).convert("L"))
@@ -55,7 +55,5 @@ def test_a_set_says_how_many_images_were_scaled_and_which_were_left_out(tmp_path
 
 @pytest.mark.parametrize(("name", "mean"), [("float_0_1.tif", 0.658 * 255), ("grey_12_bit.png", 2684 / 4095 * 255)])
 def test_real_files_are_read_at_their_brightness(name: str, mean: float) -> None:
-    path = SHARED / "data" / "cases" / name
-    if not path.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    path = shared_case(name)
     assert load(path, SIDE).mean() == pytest.approx(mean, abs=2)

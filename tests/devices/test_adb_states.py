@@ -8,7 +8,7 @@ import pytest
 from advisor.core.errors import UsageError
 from advisor.devices.connections.adb import AdbConnection, states_of
 from advisor.devices.connections.protocol import MeasurementJob
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 SERIAL = "R58M12ABCDE"
 NO_PERMISSIONS = "no permissions (missing udev rules? user is in the plugdev group); see [http://developer.android.com]"
@@ -52,9 +52,7 @@ def test_each_state_has_a_message_and_a_remedy(
 def test_the_answer_of_a_real_machine_without_permissions_is_understood(
     starts_processes: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case = SHARED / "data" / "cases" / "adb_no_permissions.sh"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("adb_no_permissions.sh")
     program = tmp_path / "adb"
     program.write_text(case.read_text())
     assert_refused(program, monkeypatch, "'no permissions'", "udev rule")

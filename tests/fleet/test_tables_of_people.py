@@ -4,7 +4,7 @@ import pytest
 
 from advisor.core.errors import UsageError
 from advisor.fleet.phones import clusters_of, read_fleet
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 PLAIN = "soc,share\nHelio G99,12.5\nApple A15,7\n"
 
@@ -43,9 +43,7 @@ def test_a_table_that_can_be_read_in_two_ways_is_refused(text: str, message: str
 
 
 def test_a_real_table_with_a_decimal_comma_is_refused_with_its_row() -> None:
-    case = SHARED / "data" / "cases" / "fleet_decimal_comma.csv"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("fleet_decimal_comma.csv")
     with pytest.raises(UsageError, match="row 1: it has 4 cells") as refused:
         read_fleet(case.read_text())
     assert "with a point" in refused.value.hint

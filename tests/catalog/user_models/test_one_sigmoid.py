@@ -10,7 +10,7 @@ from advisor.catalog.user_models import classifier
 from advisor.catalog.user_models.master import prepare
 from advisor.core.errors import UsageError
 from tests.measurement.small_models import Builder
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 SIZE = 32
 IMAGES = np.random.default_rng(0).uniform(-1, 1, (5, 1, SIZE, SIZE, 3)).astype(np.float32)
@@ -48,9 +48,7 @@ def test_several_sigmoids_stay_what_they_are() -> None:
 
 @pytest.mark.integration
 def test_a_real_keras_file_with_one_sigmoid_is_taken(tmp_path: Path) -> None:
-    case = SHARED / "data" / "cases" / "k12_binary_sigmoid.keras"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("k12_binary_sigmoid.keras")
     facts, _ = prepare(case, None, tmp_path / "net.tflite", finished=False)
     assert facts.classes == 2
     assert facts.features

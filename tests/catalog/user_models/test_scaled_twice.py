@@ -7,11 +7,11 @@ import pytest
 from ai_edge_litert.schema_py_generated import BuiltinOperator
 
 from advisor.catalog.user_models.import_model import ImportedModel, ModelDescription, add, inspect
-from advisor.catalog.user_models.master import scale_of_input
+from advisor.tflite.input_scale import scale_of_input
 from advisor.tflite.model import read
 from tests.catalog.user_models.models import CLASSES, SIZE, labels_file
 from tests.measurement.small_models import Builder
-from tests.places import SHARED
+from tests.requirements import shared_case
 
 SHAPE = (1, SIZE, SIZE, 3)
 WIDE = (127.5,)
@@ -68,9 +68,7 @@ def test_only_what_is_scaled_twice_is_warned_of(
 @pytest.mark.integration
 @pytest.mark.usefixtures("own_folders", "in_process")
 def test_a_keras_file_with_augmentation_and_rescaling_is_warned_of(tmp_path: Path) -> None:
-    case = SHARED / "data" / "cases" / "k1_augment_rescale.keras"
-    if not case.is_file():
-        pytest.skip("../shared/data/cases is not here")
+    case = shared_case("k1_augment_rescale.keras")
     labels = tmp_path / "labels.txt"
     labels.write_text("a\nb\nc\n")
     with inspect(case) as inspected:

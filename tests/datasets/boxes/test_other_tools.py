@@ -10,16 +10,13 @@ from PIL import Image
 
 from advisor.datasets.boxes.reading import BoxSurvey, survey_boxes
 from advisor.datasets.boxes.values import Box
-from tests.places import SHARED
+from tests.requirements import shared_case
 
-CASES = SHARED / "data" / "cases"
 SIDE = 100
 
 
 def survey_case(name: str, folder: Path) -> BoxSurvey:
-    if not CASES.is_dir():
-        pytest.skip("../shared/data/cases is not here")
-    zipfile.ZipFile(CASES / f"{name}.zip").extractall(folder)
+    zipfile.ZipFile(shared_case(f"{name}.zip")).extractall(folder)
     return survey_boxes(folder)
 
 
