@@ -191,6 +191,8 @@ class FileFacts:
     download_zstd_bytes: float | None = None  #: size compressed by Zstandard
     #: what the compression recipe did and found, where it says more than its name.
     recipe_notes: Mapping[str, object] = field(default_factory=dict)
+    #: a time limit ended or shortened the training of the network: what whole trainings gain is not expected of it.
+    training_shortened: bool = False
 
 
 @dataclass(frozen=True)

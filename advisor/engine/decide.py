@@ -130,11 +130,13 @@ def _tuned_better(
 ) -> list[tuple[Evaluation, Evaluation]]:
     """Return each file of a head with the same file fine-tuned, where that is expected to be more accurate.
 
-    Both cost the same, so the head is no candidate then. A few validation images may show it ahead by chance.
+    Both cost the same, so the head is no candidate then. A few validation images may show it ahead by chance. A training
+    that a time limit has shortened is judged by the images alone: the expected gain is one of whole trainings.
     """
     rows = {e.configuration: e for e in evaluations if e.status is Status.OK and e.accuracy is not None}
     pairs, limits, gain = [], question.limits, question.of_task.gain
-    for tuned in rows.values():
+    whole = [evaluation for evaluation in rows.values() if not evaluation.file_facts.training_shortened]
+    for tuned in whole:
         recipe = recipe_of(tuned.configuration.training)
         head = rows.get(replace(tuned.configuration, training=recipe.over)) if recipe.tunes_backbone else None
         if head and (limits.met_by(tuned) or not limits.met_by(head)):

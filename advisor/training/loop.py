@@ -54,6 +54,10 @@ class Timer:
         """Count the share of the time from now on; the end stays."""
         self._since = time.monotonic()
 
+    def extend(self, seconds: float) -> None:
+        """Let the limit end the training ``seconds`` after its beginning."""
+        self._ends = self.began + seconds
+
     def is_over(self, more_s: float = 0.0) -> bool:
         """Return whether the limit is over before so many further seconds."""
         return time.monotonic() + more_s > self._ends

@@ -295,6 +295,11 @@ class Materials:
         starts_s = IMPORTS_S + NEXT_START_S if to_come else NEXT_IMPORTS_S
         return max(0.0, (left_s - starts_s) / (1 + to_come))
 
+    def alone_s(self, scope: Scope) -> float | None:
+        """Return the time limit in seconds of a training after which none follows on the card; None for no limit."""
+        left_s = self.training_left_s(scope.card, scope.training)
+        return None if left_s is None else max(0.0, left_s - IMPORTS_S)
+
     def weights_source(self, card: Card) -> str:
         """Return where the card's weights came from, empty where it has fixed-seed random ones."""
         return weights.source if (weights := self.weights[card.name]) else ""

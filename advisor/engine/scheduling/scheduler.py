@@ -64,8 +64,11 @@ class Scheduler:
 
     def refused(self) -> Iterator[tuple[Configuration, str]]:
         """Yield each configuration that fine-tunes a network and does not start, with the reason."""
-        while self.trials_left > 0 and (left := self._study.ask(lambda each: CardTraining.of(each).tuned)) is not None:
-            yield left, self._rule.reason(CardTraining.of(left))
+        if self.trials_left <= 0:
+            return
+        for configuration in [each for each in self._study.not_started if CardTraining.of(each).tuned]:
+            self._study.leave_out(configuration)
+            yield configuration, self._rule.reason(CardTraining.of(configuration))
 
     def _admits(self, begun: Collection[FormStep]) -> Admits:
         """Return what may start if everything is to be evaluated."""

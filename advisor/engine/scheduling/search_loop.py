@@ -105,8 +105,10 @@ class SearchLoop:
             so_far.look()
             ended = stopped.done() or self._evaluating_left(answered) == 0
         left, late = study.unevaluated, execution.time_limit is not None and rule.out_of_time
-        for each, reason in scheduler.refused() if not running else ():
-            record(plan.skipped(each, reason, StageName.PROMOTION))
+        for configuration, reason in scheduler.refused() if not running else ():
+            skipped = plan.skipped(configuration, reason, StageName.PROMOTION)
+            self._run.append(skipped)
+            self._progress.evaluated(skipped)
         await _cancel([*running, stopped])
         await so_far.close()
         out_of_time = partial(ended_early, "time_limit", f"at --time-limit {execution.time_limit}")

@@ -98,6 +98,13 @@ class Study:
             self._drop(trial)
         self._accepted(trial, lambda each: each == chosen)
 
+    def leave_out(self, configuration: Configuration) -> None:
+        """Take a configuration from ``not_started`` that gets no work.
+
+        It is no trial: nothing was tried, and a trial of each of dozens takes seconds at the end of a time limit.
+        """
+        del self.not_started[configuration]
+
     def tell(self, evaluation: Evaluation) -> None:
         """Report the result of a configuration that was handed out."""
         trial = self._trials.pop(evaluation.configuration)

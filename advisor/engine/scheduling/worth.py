@@ -107,6 +107,7 @@ class WorthRule:
     ) -> None:
         self.belief, self.prices = AccuracyBelief.before(plan), Prices(plan, limit)
         self._plan, self._losses = plan, Losses(plan, preference, budget)
+        self._limited = limit is not None
         self._an_hour = least * (IDLE if limit else 1.0)
         self.stops_below = f"{self._an_hour:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
         self._point = float(preference.loss(1.0, 0.0, 0.0))
@@ -146,7 +147,15 @@ class WorthRule:
             self.belief = known
 
     def _chosen(self, begun: Collection[FormStep]) -> tuple[FormStep, ...]:
-        """Return the steps to begin, by what is believed now."""
+        """Return the steps to begin, by what is believed now.
+
+        Within a time limit, every answer so far is a file to ship: the first card has all cores, and a pick gets its
+        int8 file before another network begins.
+        """
+        if self._limited and begun and not self._made:
+            return ()
+        if self._limited and (step := self._small_file(begun)) is not None:
+            return () if step in begun else (step,)
         chains, forms, pick = list(self._chains(begun)), list(self._further_forms(begun)), self._pick()
         worth = {chain: self._worth(chain, pick, 0.0) for chain in forms}
         base = max([0.0, *worth.values()])  # what can be had without another network
@@ -171,6 +180,17 @@ class WorthRule:
         if not first.network.tuned:
             return () if first in begun else (first,)
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
+
+    def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
+        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
+        pick = self._pick()
+        if pick.place is None:
+            return None
+        network = self.belief.networks[pick.place]
+        small = [FormStep(network, form) for form in ALWAYS[1:] if form in self._forms[network][1:]]
+        open_steps = [step for step in small if step not in self._made and step not in self._closed]
+        in_time = [step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0]
+        return in_time[0] if in_time else None
 
     def _trains(self, steps: Iterable[FormStep]) -> bool:
         """Return whether steps train a network, which takes minutes; a head on features takes seconds."""

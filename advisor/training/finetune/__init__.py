@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
     from advisor.catalog.cards import Card
     from advisor.downloads.files import WeightsFile
 
-__all__ = ["FINETUNING", "VERSION", "WEIGHTS", "Finetuning", "TuningImages", "epochs_done", "tune"]
+__all__ = [
+    "FINETUNING",
+    "VERSION",
+    "WEIGHTS",
+    "Finetuning",
+    "TuningImages",
+    "epochs_done",
+    "ship_as_compared",
+    "tune",
+]
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
 
@@ -53,13 +62,15 @@ def tune(
     path: Path,
     after: Path | None = None,
     maps: Path | None = None,
+    alone_s: float | None = None,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
 
     A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
     continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
     compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
-    ships removes it, and the checkpoints of trainings that continued what a time limit had ended.
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``alone_s`` is the
+    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`.
     """
     import keras
 
@@ -79,7 +90,7 @@ def tune(
         if notes:
             notes.mkdir(parents=True, exist_ok=True)
             (notes / checkpoints.name).touch()
-        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps)
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=alone_s)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
         if notes and not tuned.out_of_time:  # what other trainings that ship continued is complete by now
@@ -91,6 +102,13 @@ def tune(
         keras.backend.clear_session()
     names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
     return {**{name: getattr(tuned, name) for name in names}, "history": list(tuned.history)}
+
+
+def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:
+    """Write the compared classifier and its weights as the ones that ship; return the result of its training."""
+    shutil.copyfile(compared, path)
+    shutil.copyfile(compared.with_name(WEIGHTS), path.with_name(WEIGHTS))
+    return result
 
 
 def to_tflite(backbone: keras.Model, tuned: Finetuned) -> bytes:

@@ -76,7 +76,9 @@ class Finetuned:
     start_accuracy: float  # the same for the backbone and head at the start
     history: tuple[Mapping[str, float], ...]  # validation accuracy and training loss of each epoch
     best_epoch: int  # 0-based; -1 if no epoch was better than the start
-    out_of_time: bool = False  # the limit ended it, and a later call continues it, or shortened it: it begins anew
+    #: the limit ended it, and a later call continues it; or the limit shortened it, or it took the time of the training
+    #: that ships: a later call begins it anew.
+    out_of_time: bool = False
 
 
 def finetune(
@@ -86,6 +88,7 @@ def finetune(
     folder: Path,
     after: Path | None = None,
     maps: Path | None = None,
+    alone_s: float | None = None,
 ) -> Finetuned:
     """Train ``backbone`` (in place), from one normalised image (1, S, S, 3) to features (1, F), and its head.
 
@@ -93,9 +96,10 @@ def finetune(
     arguments continues after the last one. ``after`` names :data:`WEIGHTS` of an earlier call with these arguments, to
     continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
     ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
-    ``folder``. Raises StageError if the loss is not finite, an image cannot be read, or the checkpoint is damaged.
+    ``folder``. ``alone_s`` is the time limit in seconds of a training after which none follows: one that its own limit
+    would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot be read, or the checkpoint is damaged.
     """
-    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder)
+    session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
     session.resume()
     run(session)
     return session.finish(backbone)
@@ -112,10 +116,13 @@ class _Session:
         folder: Path,
         after: Path | None,
         maps: Path,
+        alone_s: float | None,
     ) -> None:
         from advisor.training.finetune.optimizer import Optimizer
 
         self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
+        self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
+        self._ships_itself = False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size
@@ -137,7 +144,8 @@ class _Session:
         taught, self._changed = self._model, hyperparameters.capture
         if hyperparameters.cached:
             halves = halve(self._model, (1 + hyperparameters.copies) * len(images), self._start.levels)
-            kept = MapBatches(halves.lower, images, hyperparameters, maps, hyperparameters.seconds)
+            limit_s = hyperparameters.seconds if alone_s is None else alone_s
+            kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
             taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
             self._batches, self._shortened = kept, kept.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
@@ -191,14 +199,27 @@ class _Session:
         whole = number >= hyperparameters.epochs - hyperparameters.full_epochs
         side = network.training_side(self._model, self._size, 1.0 if whole else hyperparameters.shrink)
         reached = (number + place * hyperparameters.batch / len(self._train)) / hyperparameters.epochs
-        spent = self._time.spent(self._validation_s)
-        if self._shortened or spent > reached + BEHIND:  # the rate falls with the time
-            self._shortened = True
-            self._optimizer.spent.assign(min(1.0, spent))
+        if self._is_shortened(reached):  # the rate falls with the time
+            self._optimizer.spent.assign(min(1.0, self._time.spent(self._validation_s)))
         if not number and place in (1, PRICED):
             self._price_after(place)
         seed = hyperparameters.seed + number, place
         return self._optimizer.run(images, labels, self._sample_weights[labels], seed, side)
+
+    def _is_shortened(self, reached: float) -> bool:
+        """Return whether the limit shortens this training, of whose steps the share ``reached`` is done.
+
+        Before it does, the training takes the time of the one that would follow. Half of a training with the validation
+        images gains less than twice the epochs without them.
+        """
+        late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+        if late and self._alone_s is not None:
+            self._time.extend(self._alone_s)
+            self._alone_s = None
+            self._ships_itself = True
+            late = self._shortened or self._time.spent(self._validation_s) > reached + BEHIND
+        self._shortened = late
+        return late
 
     def _price_after(self, place: int) -> None:
         """Write after some steps of the first epoch how long all epochs will take; the first step compiles."""
@@ -240,7 +261,8 @@ class _Session:
         """Load the best weights, copy those of the backbone into ``backbone``, and return the result."""
         self._model.load_weights(self._folder / WEIGHTS)
         weights, bias = network.parts(self._model, backbone, self._start)
-        levels, history, limited = bool(self._start.levels), tuple(self.history), self.out_of_time or self._shortened
+        levels, history = bool(self._start.levels), tuple(self.history)
+        limited = self.out_of_time or self._shortened or self._ships_itself
         return Finetuned(weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch, limited)
 
     def _validate(self) -> float:

@@ -19,6 +19,7 @@ from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Pool, StageAborted, StageName
 from advisor.engine.pipeline.stages.backbone import screen
+from advisor.engine.pipeline.stages.finetuning import was_shortened
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
@@ -73,13 +74,15 @@ class Evaluator:
         training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
         card = stages.card
         await self._screen(configuration, card)
+        shortened = False
         if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
             if ships.name is StageName.CONFIDENCE:  # it waits for these scores
                 ships = ships.after[0]
             if ships.resources.pool is Pool.TRAINERS:  # it takes long; beside it, the compared file is scored
                 beside = stages if compression in ALWAYS else stages.reference
-                await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
+                model, _ = await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
+                shortened = was_shortened(model)
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)
         verdict = await self._verdict(stages)
@@ -104,7 +107,11 @@ class Evaluator:
             card_facts=CardFacts(
                 card.params, card.macs, card.licence, card.input_size, normalisation, weights, not stages.made_here
             ),
-            file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
+            file_facts=replace(
+                facts_from_json(FileFacts, artefact.figures),
+                recipe_notes=artefact.notes,
+                training_shortened=shortened,
+            ),
             expectation=expectation,
             head=head,
         )

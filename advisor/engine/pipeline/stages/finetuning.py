@@ -38,7 +38,16 @@ from advisor.isolation import CallLimits
 from advisor.isolation.pool import EXPECTED_BYTES, TRAINERS
 from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
-from advisor.training.finetune import FINETUNING, VERSION, WEIGHTS, Finetuning, TuningImages, epochs_done, tune
+from advisor.training.finetune import (
+    FINETUNING,
+    VERSION,
+    WEIGHTS,
+    Finetuning,
+    TuningImages,
+    epochs_done,
+    ship_as_compared,
+    tune,
+)
 from advisor.training.finetune.hyperparameters import Trials
 
 CAPTURED_SHARE = 0.5
@@ -120,11 +129,15 @@ def _finetuned(
         learnt = materials.part(role)
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
-        planned = _planned(hyperparameters(materials, results), before, len(judged), materials.limit_s(scope, to_come))
+        limit_s = materials.limit_s(scope, to_come)
+        if before and limit_s is not None and was_shortened(before):
+            return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
+        planned = _planned(hyperparameters(materials, results), before, len(judged), limit_s)
+        alone_s = materials.alone_s(scope) if scope.purpose == Purpose.COMPARE and limit_s is not None else None
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
             tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
-            before.path if before else None, maps(materials, results, folders) if best else None,
+            before.path if before else None, maps(materials, results, folders) if best else None, alone_s,
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
@@ -142,6 +155,12 @@ def _finetuned(
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
         keep_if=lambda result: not result["out_of_time"], shortens=True,
     )  # fmt: skip
+
+
+def was_shortened(model: FloatModel) -> bool:
+    """Return whether a time limit ended or shortened the fine-tuning of a model; False for one that was not tuned."""
+    result = read_result(model.path.parent)
+    return isinstance(result, dict) and bool(result.get("out_of_time"))
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:
