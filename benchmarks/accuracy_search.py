@@ -26,6 +26,7 @@ from advisor.engine.pipeline.stage import StageName
 from benchmarks import score_file
 from benchmarks.accuracy import part_parser
 from benchmarks.search import TRASHNET, fresh_cache
+from benchmarks.speed import Speed, limited
 from benchmarks.tables import Row, keep, kept_of_others, markdown
 
 GROCERY = TRASHNET.parent / "grocery"
@@ -47,12 +48,15 @@ BEFORE_HEAD = ("convert", "cut", "screen", "features")
 
 @dataclass(frozen=True)
 class Case:
-    """One search: a name for its row, its images, further options, and the folder of an official test or None."""
+    """One search: a name for its row, its images, further options, the folder of an official test or None, and the
+    machine that it is run as.
+    """
 
     name: str
     data: Path
     options: tuple[str, ...] = ()
     test: Path | None = None
+    speed: Speed = Speed()
 
 
 @dataclass(frozen=True)
@@ -165,7 +169,7 @@ def search(case: Case, place: Path) -> Searched:
     command = [sys.executable, "-m", "advisor", "search", "--data", str(case.data), "--out", str(place / "runs")]
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(cache)}
     began = time.monotonic()
-    with (place / "said.txt").open("w") as said:
+    with (place / "said.txt").open("w") as said, limited(case.speed):
         child = subprocess.Popen([*command, *case.options], env=environment, stdout=said, stderr=subprocess.STDOUT)
         _, status, usage = os.wait4(child.pid, 0)
     child.returncode = os.waitstatus_to_exitcode(status)

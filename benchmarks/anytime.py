@@ -3,6 +3,7 @@
     python -m benchmarks anytime
     python -m benchmarks anytime --sets trashnet --draws 0 --limits 2min --methods advisor      # some cells
     python -m benchmarks anytime --methods none     # draws plots and remarks of the rows that there are
+    python -m benchmarks anytime --speed 0.3,0.5,1 --cores 1,2      # as slower machines, by a quota of CPU time
 
 ``grocery``: its official test, another visit to the shops. ``trashnet``: 70 % of each class, drawn by the seed of a
 draw; the other 30 % are scored. Each method begins with an empty cache of results:
@@ -24,7 +25,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ from benchmarks.cost_plot import plot
 from benchmarks.first_answer import AnswerSoFar, answers, watched_search
 from benchmarks.score_file import Description
 from benchmarks.search import TRASHNET
+from benchmarks.speed import Speed
 from benchmarks.tables import RESULTS, Row, keep, kept_of_others
 
 NAME, TITLE = "anytime", "Accuracy within a time limit"
@@ -59,6 +61,7 @@ REMARKS = (
     "test of grocery, and the 30 % of TrashNet that were left out. In grocery, the official test is also the hold-out, "
     "which judges the finalists and chooses nothing.",
     "CPU seconds: user and system time of the method and its child processes. Wall: the whole process.",
+    "Speed: the share of the machine's CPU time that the kernel gave (a quota); without one, all of it.",
     "Until a hold-out figure: seconds by the clock until the pick so far had one.",
     "On cards without a result, or that were never the pick so far: their share in the seconds of all stages that "
     "ended, from the run's `durations_by_card`. A stage that the limit ended is not in it.",
@@ -77,13 +80,17 @@ def main() -> None:
     parser.add_argument("--draws", default="0,1,2,3,4", help="seeds of the draws of TrashNet")
     parser.add_argument("--limits", default="1min,2min,5min,10min,20min", help="time limits")
     parser.add_argument("--methods", default=",".join(METHODS), help=f"of {', '.join(METHODS)}; none for none")
+    parser.add_argument("--speed", default="1", help="shares of this machine's CPU time, at most 1, joined by commas")
+    parser.add_argument("--cores", default="all", help="numbers of cores, or all, joined by commas")
     parser.add_argument("--name", default=NAME, help="name of the table, for example of the code before a change")
     chosen = parser.parse_args()
     methods = () if chosen.methods == "none" else chosen.methods.split(",")
     if unknown := set(methods) - set(METHODS):
         parser.error(f"--methods: '{min(unknown)}' is not one of {', '.join(METHODS)}, none")
+    speeds = list(speeds_of(chosen.speed.split(","), chosen.cores.split(",")))
     with tempfile.TemporaryDirectory() as name:
-        for case in cases_of(chosen.sets.split(","), chosen.draws.split(","), Path(name)):
+        cases = list(cases_of(chosen.sets.split(","), chosen.draws.split(","), Path(name)))
+        for case in (at_speed(case, speed) for case in cases for speed in speeds):
             for method, limits in parts_of_work(methods, chosen.limits.split(",")):
                 try:
                     for row in METHODS[method](case, limits):
@@ -92,6 +99,21 @@ def main() -> None:
                 except SystemExit as error:  # a search failed; the other cells are still worth their time
                     print(f"{case.name}, {method}: {error}", flush=True)
     put(chosen.name)
+
+
+def speeds_of(shares: Sequence[str], cores: Sequence[str]) -> Iterator[Speed]:
+    """Yield the machines to run as; SystemExit for a share that no quota can give."""
+    for share in map(float, shares):
+        if not 0.0 < share <= 1.0:
+            raise SystemExit(f"--speed: {share:g} is not above 0 and at most 1, the whole machine")
+        for count in cores:
+            yield Speed(share, None if count == "all" else int(count))
+
+
+def at_speed(case: Case, speed: Speed) -> Case:
+    """Return a case on a slower machine, which its name says."""
+    name = f"{case.name}, {speed.name}" if speed.name else case.name
+    return replace(case, name=name, speed=speed)
 
 
 def parts_of_work(methods: Sequence[str], limits: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
@@ -105,8 +127,9 @@ def put(name: str, *rows: Row) -> None:
     others, _ = kept_of_others(name, [str(row[0]) for row in rows])
     table = sorted([*others, *rows], key=lambda row: [str(cell) for cell in row])
     keep(name, TITLE, HEADER, table, (*REMARKS, *summary(table)))
-    for images in sorted({str(row[1]).split(",")[0] for row in table}):
-        (RESULTS / f"{name}_{images}.svg").write_text(plotted(images, table), encoding="utf-8")
+    for images in sorted({set_of(row) for row in table}):
+        file = f"{name}_{images.replace(', ', '_').replace(' ', '_')}.svg"
+        (RESULTS / file).write_text(plotted(images, table), encoding="utf-8")
 
 
 def cases_of(sets: Sequence[str], draws: Sequence[str], place: Path) -> Iterator[Case]:
@@ -126,7 +149,7 @@ def advisor_rows(case: Case, limits: Sequence[str]) -> Iterator[Row]:
     """Search within each limit, score the pick, and yield the rows."""
     for limit in limits:
         with tempfile.TemporaryDirectory() as place:
-            asked = Case(case.name, case.data, (*case.options, "--budget", "50ms", "--time-limit", limit))
+            asked = replace(case, options=(*case.options, "--budget", "50ms", "--time-limit", limit))
             found, seen = watched_search(asked, Path(place))
             course = list(answers(found.run, seen))
             times = (found.cpu_s, found.wall_s, found.wall_s - seconds(limit, "--limits"))
@@ -247,7 +270,7 @@ def in_prior_order(case: Case, until_s: float, place: Path) -> Iterator[Reached]
             return
         own = ("--candidates", card, "--training", training, "--compressions", "float32,int8")
         options = (*case.options, *own, "--budget", "50ms", "--time-limit", f"{left_s:.0f}s")
-        found = search(Case(case.name, case.data, options), place)
+        found = search(replace(case, options=options), place)
         pick = _json(found.run / "recommendation.json")["pick"]
         accuracy = pick["accuracy"]["value"] if pick else -math.inf
         run, best = (found.run, accuracy) if accuracy > state.validation else (state.run, state.validation)
@@ -262,12 +285,17 @@ METHODS: Mapping[str, Callable[[Case, Sequence[str]], Iterator[Row]]] = {
 }
 
 
+def set_of(row: Row) -> str:
+    """Return the set of a row without its draw, with its speed."""
+    return ", ".join(part for part in str(row[1]).split(", ") if not part.startswith("draw"))
+
+
 def summary(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the means over draws for each set, limit and method, and how far searches were over their limits."""
     cells: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
         if row[9]:
-            cells.setdefault((str(row[1]).split(",")[0], ", ".join(filter(None, map(str, row[2:4])))), []).append(row)
+            cells.setdefault((set_of(row), ", ".join(filter(None, map(str, row[2:4])))), []).append(row)
     for (images, cell), found in cells.items():
         accuracy, cpu_s = (statistics.mean(float(str(row[place])) for row in found) for place in (9, 12))
         yield f"{images}, {cell}: {accuracy:.1f} % of other images in {cpu_s:.0f} CPU s, mean of {len(found)}."
@@ -279,7 +307,7 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
 
 def plotted(images: str, rows: Sequence[Row]) -> str:
     """Return an SVG of the mean accuracy on a set against CPU seconds, with a line for each method."""
-    own = [row for row in rows if str(row[1]).split(",")[0] == images and row[9] != ""]
+    own = [row for row in rows if set_of(row) == images and row[9] != ""]
     whole = max((float(str(row[12])) for row in own), default=1.0) * 1.02
     curves = {}
     for method in dict.fromkeys(_line(row) for row in own):

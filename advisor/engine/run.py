@@ -198,6 +198,7 @@ class _Search:
         self._stop = await self._search_loop.evaluate_all(study, evaluator, plan, done, scorer)
         seconds = time.monotonic() - began
         await evaluator.drop()  # what still runs would keep cores from the finalists
+        await self._search_loop.retry_timings(evaluator)
         await self._search_loop.rescue(evaluator, plan)
         if not self._search_loop.stopping.is_set():
             record_unevaluated(self._run, plan, self._stop.reason)
@@ -209,7 +210,13 @@ class _Search:
         """Return what evaluates configurations, and what scores finalists on the hold-out; None without images."""
         executor, resolved, cards = self._executor, self._resolved, plan.cards_by_name
         materials = resolved.materials(candidates, plan, executor.host)
-        materials = replace(materials, cache=self._cache, training_left_s=self._search_loop.training_left_s)
+        loop = self._search_loop
+        materials = replace(
+            materials,
+            cache=self._cache,
+            training_left_s=loop.training_left_s,
+            training_share=loop.training_share,
+        )
 
         def listen(event: StageEvent) -> None:
             self._progress.stage(event)

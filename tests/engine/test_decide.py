@@ -72,6 +72,9 @@ def test_a_head_comes_before_its_fine_tuned_network_only_where_the_images_show_i
     decision = decide_run(run, [head, tuned], QUESTION).decision
     told = present(decision.pick).configuration.training, "fine-tuning is expected to gain more" in decision.reason
     assert (*told, decision.runner_up is None) == (pick, fewer == 1, pick == "finetune_cached")
+    shortened = replace(tuned, file_facts=replace(tuned.file_facts, training_shortened=True))
+    both = decide_run(run, [head, shortened], QUESTION).decision
+    assert both.runner_up is not None, "the images alone judge a training that a limit has shortened"
     too_slow = trained(run, "finetune_cached", range(6), latency=60.0)
     assert decide_run(run, [head, too_slow], QUESTION).decision.pick == head
 

@@ -273,6 +273,8 @@ class Materials:
     effort: str = "search"  # name of the effort of a timing, see :mod:`advisor.measurement.latency.timing`
     # returns the seconds that are left for a training recipe of the card of this name; None for no limit
     training_left_s: Callable[[str, str], float | None] = lambda *_: None
+    # returns which share (0-1) of the seconds of a training recipe of the card of this name is left; 1 for no limit
+    training_share: Callable[[str, str], float] = lambda *_: 1.0
 
     def require_images(self) -> Images:
         """Return the images; stages that need them are in no graph without."""

@@ -92,6 +92,12 @@ class Walker:
             task.cancel()
         await asyncio.gather(*dropped, return_exceptions=True)
 
+    def forget_failures(self) -> None:
+        """Forget the stages that have failed, so that they run again where they are needed."""
+        for stage, task in tuple(self._tasks.items()):
+            if task.done() and (task.cancelled() or task.exception() is not None):
+                del self._tasks[stage]
+
     def has(self, stage: Stage[Any]) -> bool:
         """Return whether this search has the result of a stage."""
         task = self._tasks.get(stage)

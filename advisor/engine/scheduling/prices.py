@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from advisor.core.training import FINETUNE_CACHED, recipe_of
-from advisor.engine.pipeline.graph import CostModel, VariantStages, with_all_before
+from advisor.engine.pipeline.graph import FLOAT, CostModel, VariantStages, with_all_before
 from advisor.engine.pipeline.materials import Purpose
 from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.scheduling.belief import CardTraining, FormStep
@@ -127,6 +127,12 @@ class Prices:
         other = Prices(self._plan, moved)
         other.finished = set(self.finished)
         return other
+
+    def training_s(self, network: CardTraining) -> float:
+        """Return the seconds by the clock of the trainings of a network that are not done, without a limit."""
+        observed = 1.0 if self._limit is None else self._limit.observed()
+        stages = self.missing((FormStep(network, FLOAT),))
+        return observed * self._wall_s(stage for stage in stages if _tunes(stage))
 
     def finishing_s(self, network: CardTraining, forms: Iterable[str]) -> float:
         """Return the seconds from the end of a network's training to the results of its forms."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
-from advisor.core.evaluation import Configuration, Evaluation, Status
+from advisor.core.evaluation import HOST, Configuration, Evaluation, Status
 from advisor.core.expectation import without_holdout
 from advisor.engine.decide import decide_run
 from advisor.engine.pipeline.cost import CostCalibration
@@ -141,6 +141,18 @@ class SearchLoop:
         for evaluation in await asyncio.gather(*map(evaluator.evaluate, again)):
             self._run.append(evaluation)
 
+    async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
+        """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
+        failed = [each for each in self._run.evaluations() if _failed_in_timing(each)]
+        if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
+            return
+        self._progress.say("timing again what could not be timed")
+        evaluator.forget_failures()
+        again = asyncio.gather(*(evaluator.evaluate(each.configuration) for each in failed))
+        with contextlib.suppress(TimeoutError):
+            for evaluation in await asyncio.wait_for(again, self._evaluating_left()):
+                self._run.append(evaluation)
+
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
 
@@ -202,9 +214,22 @@ class SearchLoop:
             return None
         return max(0.0, left_s - self._rule.finishing_s(CardTraining(card, training)))
 
+    def training_share(self, card: str, training: str) -> float:
+        """Return which share (0-1) of the seconds of all trainings of a card's recipe is left; 1 for no limit."""
+        left_s = self.training_left_s(card, training)
+        if left_s is None or self._rule is None:
+            return 1.0
+        whole_s = self._rule.prices.training_s(CardTraining(card, training))
+        return min(1.0, left_s / whole_s) if whole_s else 1.0
+
     def _time_left(self) -> float:
         limit = self._execution.time_limit_s
         return math.inf if limit is None else max(0.0, limit - (time.monotonic() - self._started))
+
+
+def _failed_in_timing(evaluation: Evaluation) -> bool:
+    here = evaluation.configuration.target.device == HOST
+    return here and evaluation.status is Status.FAILED and evaluation.stage == StageName.TIMING
 
 
 async def _cancel(tasks: Iterable[asyncio.Future[Any]]) -> None:

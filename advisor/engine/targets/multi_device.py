@@ -146,6 +146,10 @@ class MultiDeviceEvaluator:
         """End all evaluations that are not done; see :meth:`Evaluator.drop`."""
         await self._evaluator.drop()
 
+    def forget_failures(self) -> None:
+        """Let what has failed run again; see :meth:`Walker.forget_failures`."""
+        self._evaluator.walker.forget_failures()
+
     @property
     def environments(self) -> dict[str, str]:
         """Hash of what the predictions for each device depend on, by name of the device."""

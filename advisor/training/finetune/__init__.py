@@ -63,6 +63,7 @@ def tune(
     after: Path | None = None,
     maps: Path | None = None,
     alone_s: float | None = None,
+    fitted: bool = False,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
 
@@ -70,7 +71,8 @@ def tune(
     continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
     compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
     ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``alone_s`` is the
-    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`.
+    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`. ``fitted``: a time limit chose
+    the hyperparameters. The result names them and is ``shortened`` then, or where the limit left no time for all of it.
     """
     import keras
 
@@ -93,7 +95,8 @@ def tune(
         tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=alone_s)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
-        if notes and not tuned.out_of_time:  # what other trainings that ship continued is complete by now
+        shortened = fitted or tuned.out_of_time or tuned.fewer_copies
+        if notes and not shortened:  # what other trainings that ship continued is complete by now
             for note in notes.iterdir():
                 if note.name != checkpoints.name:
                     shutil.rmtree(checkpoints.with_name(note.name), ignore_errors=True)
@@ -101,7 +104,8 @@ def tune(
     finally:
         keras.backend.clear_session()
     names = ("validation_accuracy", "start_accuracy", "best_epoch", "levels", "out_of_time")
-    return {**{name: getattr(tuned, name) for name in names}, "history": list(tuned.history)}
+    own = {"history": list(tuned.history), "shortened": shortened, "trained": hyperparameters.trained}
+    return {**{name: getattr(tuned, name) for name in names}, **own}
 
 
 def ship_as_compared(compared: Path, result: Mapping[str, Any], path: Path) -> Mapping[str, Any]:

@@ -79,6 +79,7 @@ class Finetuned:
     #: the limit ended it, and a later call continues it; or the limit shortened it, or it took the time of the training
     #: that ships: a later call begins it anew.
     out_of_time: bool = False
+    fewer_copies: bool = False  # a limit left no time for the maps of all changed copies: a later call begins it anew
 
 
 def finetune(
@@ -122,7 +123,7 @@ class _Session:
 
         self._time, self.out_of_time, self._shortened = Timer(hyperparameters.seconds), False, False
         self._alone_s = alone_s  # None where nothing follows, or once this training has taken the time of what follows
-        self._ships_itself = False
+        self._ships_itself = self._fewer_copies = False
         folder.mkdir(parents=True, exist_ok=True)
         self._hyperparameters, self._folder = (hyperparameters if after is None else hyperparameters.going_on()), folder
         self._size = data.spec.size
@@ -147,7 +148,7 @@ class _Session:
             limit_s = hyperparameters.seconds if alone_s is None else alone_s
             kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
             taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
-            self._batches, self._shortened = kept, kept.copies < hyperparameters.copies
+            self._batches, self._fewer_copies = kept, kept.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0
@@ -262,8 +263,9 @@ class _Session:
         self._model.load_weights(self._folder / WEIGHTS)
         weights, bias = network.parts(self._model, backbone, self._start)
         levels, history = bool(self._start.levels), tuple(self.history)
-        limited = self.out_of_time or self._shortened or self._ships_itself
-        return Finetuned(weights, bias, levels, self._best, self._start_accuracy, history, self._best_epoch, limited)
+        shortened = self.out_of_time or self._shortened or self._ships_itself
+        best = self._best, self._start_accuracy, history, self._best_epoch
+        return Finetuned(weights, bias, levels, *best, shortened, self._fewer_copies)
 
     def _validate(self) -> float:
         right, began = 0, time.monotonic()

@@ -30,6 +30,7 @@ def test_where_everything_is_evaluated_each_configuration_begins_once_or_is_refu
     found = begun(search)
     assert sorted([*found, *refused]) == sorted(TWO_THREADS.configurations())
     assert all(CardTraining.of(each).tuned and reason for each, reason in refused.items())
+    assert search.study.unevaluated == 0
 
 
 @pytest.mark.parametrize("sampler", [ADVISOR, RANDOM])

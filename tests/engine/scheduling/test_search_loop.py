@@ -91,6 +91,9 @@ class MadeUp:
     def tells_unknown(self, _in_time: bool) -> bool:
         return False
 
+    def forget_failures(self) -> None:
+        self._result = ok
+
     def stop_screening(self) -> None:
         self.screening = False
 
@@ -114,6 +117,18 @@ class Quiet:
 
     def deferred(self, configurations: Collection[Configuration]) -> None:
         self.most_deferred = max(self.most_deferred, len(configurations))
+
+
+def test_what_could_not_be_timed_is_timed_again_at_the_end(tmp_path: Path) -> None:
+    def stopped(configuration: Configuration) -> Evaluation:
+        stage = StageName.TIMING if configuration.card == BEST else StageName.COMPRESS
+        return replace(ok(configuration), status=Status.FAILED, stage=stage, reason="no result after 92.4 s")
+
+    search = Search(tmp_path, plan())
+    asyncio.run(search.evaluate_all(evaluator := MadeUp(stopped)))
+    asyncio.run(search.loop().retry_timings(evaluator))
+    status = {(each.configuration.card, each.status) for each in search.run.evaluations()}
+    assert status == {(BEST, Status.OK), *((card, Status.FAILED) for card in CARDS[1:])}
 
 
 def run_of(folder: Path, *cards: str) -> RunFolder:

@@ -126,6 +126,15 @@ def test_int8_of_the_pick_comes_before_that_of_others() -> None:
     assert WEAK not in forms
 
 
+def test_within_a_limit_the_pick_gets_its_int8_file_before_another_network_begins() -> None:
+    search = Search(left_s=400.0, cores=2).finish()
+    first, second, third = search.steps[:3]
+    assert (second.network, second.form) == (first.network, "int8")
+    assert third.network.card != first.network.card
+    assert len(search.began[0]) == 1
+    assert Search(left_s=None, cores=2).finish().steps[1].form == "float32", "without a limit there is no hurry"
+
+
 def test_a_limit_too_short_for_fine_tuning_evaluates_heads_alone_and_says_so() -> None:
     search = Search(left_s=45.0).finish()
     assert OTHER in search.heads

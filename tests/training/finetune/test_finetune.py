@@ -103,7 +103,7 @@ def _validation(data: Data) -> list[int]:
     return [row for row in range(len(data[0])) if row % 16 < 2]
 
 
-def _run(data: Data, folder: Path, hyperparameters: Finetuning = KNOBS, **more: Path | None) -> Tuned:
+def _run(data: Data, folder: Path, hyperparameters: Finetuning = KNOBS, **more: Any) -> Tuned:
     backbone = nets.backbone()
     return backbone, finetune(backbone, _data(data), hyperparameters, folder, **more)
 
@@ -296,6 +296,14 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned
     again = json.loads((tmp_path / STATE).read_text())
     assert not again["shortened"]
     assert again["history"][0]["loss"] == pytest.approx(_losses(short[1])[0], rel=1e-3), "another limit begins anew"
+
+
+def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_one_that_ships(few: Data, tmp_path: Path) -> None:
+    with _ticking():
+        _, result = _run(few, tmp_path, replace(SHORT, seconds=16.0), alone_s=400.0)
+    assert len(result.history) == SHORT.epochs
+    assert result.out_of_time, "nothing follows it, and a later search without a limit begins it anew"
+    assert not json.loads((tmp_path / STATE).read_text())["shortened"], "its rate falls with its steps"
 
 
 def test_a_limit_with_time_enough_gives_the_weights_of_no_limit(short: Tuned, few: Data, tmp_path: Path) -> None:

@@ -130,14 +130,16 @@ def _finetuned(
         judged = learnt.rows_of(materials.part(Role.VALIDATION))
         before, begun = results[compared] if compared else None, (results[head].file, results[head].chosen)
         limit_s = materials.limit_s(scope, to_come)
-        if before and limit_s is not None and was_shortened(before):
+        if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
-        planned = _planned(hyperparameters(materials, results), before, len(judged), limit_s)
+        own = hyperparameters(materials, results)
+        fitted = _fitted(own, before, materials.training_share(card.name, training) if best and not trials else 1.0)
+        planned = _planned(fitted, before, len(judged), limit_s)
         alone_s = materials.alone_s(scope) if scope.purpose == Purpose.COMPARE and limit_s is not None else None
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
             tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
-            before.path if before else None, maps(materials, results, folders) if best else None, alone_s,
+            before.path if before else None, maps(materials, results, folders) if best else None, alone_s, fitted != own,
         )  # fmt: skip
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
@@ -153,14 +155,21 @@ def _finetuned(
         StageName(training), scope, "2", "final fine-tuning of" if compared else "fine-tuning",
         (*read.stages, head, *trials, *([compared] if compared else ())), inputs, job, FloatModel.within, cost_s, LONG,
         reads=lambda materials: materials.part(role), unsupported=unsupported, epochs=epochs,
-        keep_if=lambda result: not result["out_of_time"], shortens=True,
+        keep_if=lambda result: not result["shortened"], shortens=True,
     )  # fmt: skip
 
 
 def was_shortened(model: FloatModel) -> bool:
-    """Return whether a time limit ended or shortened the fine-tuning of a model; False for one that was not tuned."""
+    """Return whether a time limit ended, shortened or fitted the training of a model; False for one without."""
     result = read_result(model.path.parent)
-    return isinstance(result, dict) and bool(result.get("out_of_time"))
+    return isinstance(result, dict) and bool(result.get("shortened") or result.get("out_of_time"))
+
+
+def _fitted(own: Finetuning, compared: FloatModel | None, share: float) -> Finetuning:
+    """Return the hyperparameters for a share (0-1) of their seconds; of the model that ships, those of the compared."""
+    if compared is None:
+        return own.fitted_to(share)
+    return replace(own, trained=read_result(compared.path.parent).get("trained", own.trained))
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:

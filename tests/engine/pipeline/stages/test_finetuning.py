@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog.catalogue import load_catalogue
-from advisor.core.training import HEAD
+from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
@@ -20,7 +20,7 @@ from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
 from advisor.isolation import ChildPool
 from advisor.isolation.pool import Trainers
-from advisor.training.finetune.hyperparameters import Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
 from tests.engine.pipeline.walking import materials, walk_all
 from tests.training import nets
 
@@ -29,6 +29,7 @@ pytestmark = pytest.mark.integration
 CARD = replace(load_catalogue()["squeezenet_1.1_224_onnx"], input_size=32)
 KNOBS = Finetuning(trained=0.3, epochs=2, batch=8)
 TRAINING = "finetune_top"
+CACHED = FINETUNING[FINETUNE_CACHED]
 
 
 @pytest.fixture(scope="module")
@@ -134,11 +135,22 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
     assert stages._planned(KNOBS, FloatModel(tmp_path / "x", ""), 187, None).more_epochs == more
 
 
+@pytest.mark.parametrize(("share", "layers"), [(1.0, 0.65), (0.9, 0.5), (0.7, 0.35), (0.3, 0.2)])
+def test_in_a_part_of_its_time_fewer_layers_are_trained_also_of_what_ships(
+    tmp_path: Path, share: float, layers: float
+) -> None:
+    fitted = stages._fitted(CACHED, None, share)
+    assert fitted.trained == layers
+    (tmp_path / RESULT).write_text(json.dumps({"trained": layers}))
+    assert stages._fitted(CACHED, FloatModel(tmp_path / "x", ""), 1.0).trained == layers
+
+
 @pytest.mark.slow
 def test_a_time_limit_keeps_what_was_trained_and_a_later_search_continues(
     images: Images, training: ChildPool, tmp_path: Path, few_epochs: None
 ) -> None:
     at_limit = _tuned(images, training, tmp_path, limit_s=0.0)
+    assert at_limit[0].sha256 == at_limit[1].sha256, "what was compared ships"
     for form in at_limit:
         result = json.loads((form.path.parent / "result.json").read_text())
         assert form.path.stat().st_size > 0
