@@ -277,6 +277,13 @@ class HeadFacts:
 
 
 @dataclass(frozen=True)
+class TuningFacts:
+    """How a network was fine-tuned."""
+
+    shortened: bool  #: a time limit ended the training, or lowered its rate, before all of its epochs
+
+
+@dataclass(frozen=True)
 class NewConditions:
     """Facts of a card on images of another occasion: another visit, camera or day."""
 

@@ -221,6 +221,8 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
             for each in view.incumbents
         ],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
+        "noise_points": decision.noise_points,
+        "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
         "chances": decision.chances,
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,

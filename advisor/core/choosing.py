@@ -1,0 +1,191 @@
+"""The rule of the pick: of the files that the images do not show to be behind the best one, the cheapest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from advisor.core.evaluation import (
+    Configuration,
+    Evaluation,
+    Status,
+    accuracy_of,
+    is_wholly_tuned,
+    latency_of,
+    size_of,
+    variant_of,
+)
+from advisor.core.metrics import Preference
+from advisor.core.posterior import Posterior
+from advisor.core.training import recipe_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Costs = tuple[float, ...]
+"""Accuracy negated, latency and size: less is better."""
+
+CHANCE_DIGITS = 3
+
+MOST_LIKELY = 64
+"""The cheapest candidates, whose chances to be the pick are computed."""
+
+
+def costs(evaluation: Evaluation) -> Costs | None:
+    """Return (negative accuracy in %, latency in ms, size in bytes), to be minimised; None where one is missing."""
+    accuracy, latency, size = evaluation.accuracy, evaluation.latency, evaluation.size
+    if evaluation.status is not Status.OK or accuracy is None or latency is None or size is None:
+        return None
+    return (-accuracy.value, latency.value, size.value)
+
+
+def dominates(first: Costs, second: Costs) -> bool:
+    """Return whether ``first`` is nowhere worse than ``second`` and somewhere better."""
+    return all(a <= b for a, b in zip(first, second, strict=True)) and first != second
+
+
+def front(evaluations: Sequence[Evaluation]) -> tuple[Evaluation, ...]:
+    """Return the evaluations that no other dominates, fastest first, of those that are ok with the three figures."""
+    points = [(evaluation, cost) for evaluation in evaluations if (cost := costs(evaluation)) is not None]
+    best: list[tuple[Evaluation, Costs]] = []
+    for evaluation, cost in sorted(points, key=lambda pair: pair[1]):  # what dominates a point comes before it
+        if not any(dominates(other, cost) for _, other in best):
+            best.append((evaluation, cost))
+    return tuple(evaluation for evaluation, cost in sorted(best, key=lambda pair: (pair[1][1], pair[0].configuration)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What the rule chose, and the facts that its reasons are made of."""
+
+    pick: Evaluation  #: the chosen evaluation
+    best: Evaluation  #: the most accurate one, of equal ones the fastest and smallest
+    behind_points: float  #: by how many points the pick is behind it
+    noise_points: float  #: by how many it may be behind by chance: the standard error of the difference
+    tied: tuple[Evaluation, ...]  #: those that the images do not show to be behind the best one, and that one
+    #: by key, how often (0-1) a file is chosen if images and timings are resampled; the fastest evaluation of each
+    #: file, the most frequent first, which is that of the pick.
+    chances: Mapping[str, float] = field(default_factory=dict)
+    #: the same file without fine-tuning. It is tied and has the higher figure, but fine-tuning usually gains.
+    head: Evaluation | None = None
+    #: what would be chosen, but has no figure on the hold-out, which the pick has.
+    unjudged: Evaluation | None = None
+    #: the cheapest of the tied ones by the figures alone; resampled images choose the pick more often.
+    unsteady: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Chooser:
+    """Applies the rule to evaluations that meet the limits."""
+
+    posterior: Posterior
+    preference: Preference
+    judged_first: bool = True  #: whether files with a figure on the hold-out come before those without one
+
+    def pick(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return what the rule chooses."""
+        return self.choose(feasible).pick
+
+    def choose(self, feasible: Sequence[Evaluation]) -> Choice:
+        """Return what the rule chooses of at least one evaluation, and why.
+
+        Of the candidates that are tied with the most accurate one, the cheapest by the preference. Two things come
+        before the price among those. A file with a figure on the hold-out comes before one without, as nothing else
+        judged that. A fine-tuned network comes before its head, which costs the same, if all epochs were trained.
+        Resampled images must choose it more often than any other one, or that one is the pick.
+        """
+        best = self.most_accurate(feasible)
+        ties = self.posterior.tied(best, feasible)
+        tied = [e for e, tie in zip(feasible, ties, strict=True) if tie or e is best]
+        weighed = tied if self.preference.accuracy_first else feasible
+        heads = self._tuned_better(tied)
+        candidates = [e for e in weighed if e.configuration not in heads]
+        judged = [e for e in candidates if e.holdout_accuracy is not None]
+        allowed = judged if judged and self.judged_first and self.preference.accuracy_first else candidates
+        ranking = self._by_loss(front(allowed), best)
+        chances = self._chances(ranking[:MOST_LIKELY])
+        pick = next(e for e in ranking if variant_of(e) == next(iter(chances)))
+        ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
+        wanted = self._by_loss(front(candidates), best)[0] if len(allowed) < len(candidates) else pick
+        head = next((e for e in tied if heads.get(e.configuration) == pick.configuration), None)
+        return Choice(
+            pick=pick,
+            best=best,
+            behind_points=max(0.0, float(behind)),
+            noise_points=float(noise),
+            tied=tuple(sorted(tied, key=lambda e: -accuracy_of(e))),
+            chances={_fastest(ranking, file).configuration.key: share for file, share in chances.items()},
+            head=head if head is not None and accuracy_of(head) > accuracy_of(pick) else None,
+            unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
+            unsteady=ranking[0] if variant_of(ranking[0]) != variant_of(pick) else None,
+        )
+
+    def most_accurate(self, feasible: Sequence[Evaluation]) -> Evaluation:
+        """Return the most accurate evaluation, of equal ones the fastest and smallest."""
+        return max(feasible, key=lambda e: (accuracy_of(e), -latency_of(e), -size_of(e)))
+
+    def _tuned_better(self, tied: Sequence[Evaluation]) -> dict[Configuration, Configuration]:
+        """Return the configuration of each head, with that of the same file fine-tuned, which comes before it.
+
+        Both cost the same and are tied, so what fine-tuning usually gains decides. It gains less in a training that a
+        time limit shortened, so there the figures decide.
+        """
+        if not self.preference.accuracy_first:
+            return {}
+        by_configuration = {e.configuration: e for e in tied}
+        found = dict[Configuration, Configuration]()
+        for tuned in filter(is_wholly_tuned, tied):
+            own = tuned.configuration
+            head = by_configuration.get(replace(own, training=recipe_of(own.training).over))
+            if head is not None and self.posterior.tied(head, [tuned]) == [True]:
+                found[head.configuration] = own
+        return found
+
+    def _by_loss(self, pool: Sequence[Evaluation], best: Evaluation) -> list[Evaluation]:
+        """Return the pool by rising loss: the price of latency and size, and that of the points behind the best."""
+        import numpy as np
+
+        behind = self.posterior.differences(pool, [best])[0][:, 0]
+        latencies = np.array([latency_of(e) for e in pool])
+        # Rounded, so that neither a unit nor the order of a sum decides between equal losses.
+        losses = self._losses(pool, behind, latencies).round(9).tolist()
+
+        def rank(row: tuple[float, Evaluation]) -> tuple[object, ...]:
+            loss, evaluation = row
+            figures = -accuracy_of(evaluation), latency_of(evaluation), size_of(evaluation)
+            return loss, *figures, evaluation.configuration
+
+        return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
+
+    def _chances(self, pool: Sequence[Evaluation]) -> dict[tuple[str, str, str], float]:
+        """Return how often each file has the least loss if images and timings are resampled, most frequent first.
+
+        Of equally frequent ones, the one with the least loss comes first, as in the pool.
+        """
+        import numpy as np
+
+        accuracies, latencies = self.posterior.draws(pool)
+        losses = self._losses(pool, -accuracies, latencies)
+        wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
+        shares = dict[tuple[str, str, str], float]()
+        for evaluation, share in zip(pool, wins.tolist(), strict=True):
+            file = variant_of(evaluation)
+            shares[file] = shares.get(file, 0.0) + share
+        ordered = sorted(shares, key=lambda file: -shares[file])
+        return {file: round(shares[file], CHANCE_DIGITS) for file in ordered if shares[file] > 0}
+
+    def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
+        """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
+        import numpy as np
+
+        sizes = np.array([size_of(e) for e in pool])
+        losses: Floats = self.preference.price(latencies, sizes) + self.preference.price_of_points(behind)
+        return losses
+
+
+def _fastest(pool: Sequence[Evaluation], file: tuple[str, str, str]) -> Evaluation:
+    return min((e for e in pool if variant_of(e) == file), key=latency_of)
