@@ -14,7 +14,6 @@ device ran on the hold-out, and the pick is for another device, with other laten
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from statistics import mean, stdev
 
 import numpy as np
@@ -193,9 +192,7 @@ def _draw(candidates: Sequence[Candidate], size: int, random: np.random.Generato
     judged = {first.configuration, second.configuration}
     moved = [replace(each, latency_ms=latency) for each, latency in zip(candidates, later, strict=True)]
     known = [each.judged(images) for each in moved]
-    known = [
-        replace(each, holdout_accuracy=each.accuracy) if each.configuration in judged else each for each in known
-    ]
+    known = [replace(each, holdout_accuracy=each.accuracy) if each.configuration in judged else each for each in known]
     return Drawn(moved, known, images)
 
 

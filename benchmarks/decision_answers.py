@@ -14,7 +14,7 @@ import math
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -187,9 +187,7 @@ def record_tuning(name: str, card_name: str, parts: Parts, folder: Path, epochs:
     return record_forms(name, card, parts, file, FINETUNE_CACHED, epochs)
 
 
-def record_forms(
-    name: str, card: Card, parts: Parts, model: Path, training: str, epochs: int
-) -> list[dict[str, str]]:
+def record_forms(name: str, card: Card, parts: Parts, model: Path, training: str, epochs: int) -> list[dict[str, str]]:
     """Make the forms of a float file, and return a row for each."""
     from advisor.compression.recipes import make_file
     from advisor.compression.recipes.base import RecipeInputs

@@ -59,6 +59,7 @@ def search(
     """
     from advisor import api
     from advisor.reporting.frames import ANSWER
+    from advisor.reporting.view import continue_command
 
     options |= _not_given(options)
     check_place(log_to)
@@ -73,7 +74,7 @@ def search(
         ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        note(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min")
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}")
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+File = tuple[str, str, str]
+"""Card, training and compression of a file."""
+
 Costs = tuple[float, ...]
 """Accuracy negated, latency and size: less is better."""
 
@@ -67,14 +70,14 @@ class Choice:
     behind_points: float  #: by how many points the pick is behind it
     noise_points: float  #: by how many it may be behind by chance: the standard error of the difference
     tied: tuple[Evaluation, ...]  #: those that the images do not show to be behind the best one, and that one
-    #: by key, how often (0-1) a file is chosen if images and timings are resampled; the fastest evaluation of each
-    #: file, the most frequent first, which is that of the pick.
+    #: by key, how often (0-1) a file is chosen if images and timings are resampled: the pick, which no other file
+    #: exceeds, and the fastest evaluation of each other file, the most frequent first.
     chances: Mapping[str, float] = field(default_factory=dict)
     #: the same file without fine-tuning. It is tied and has the higher figure, but fine-tuning usually gains.
     head: Evaluation | None = None
     #: what would be chosen, but has no figure on the hold-out, which the pick has.
     unjudged: Evaluation | None = None
-    #: the cheapest of the tied ones by the figures alone; resampled images choose the pick more often.
+    #: the cheapest of the tied ones, which another file replaces too often if images and timings are resampled.
     unsteady: Evaluation | None = None
 
 
@@ -96,7 +99,7 @@ class Chooser:
         Of the candidates that are tied with the most accurate one, the cheapest by the preference. Two things come
         before the price among those. A file with a figure on the hold-out comes before one without, as nothing else
         judged that. A fine-tuned network comes before its head, which costs the same, if all epochs were trained.
-        Resampled images must choose it more often than any other one, or that one is the pick.
+        Resampled images must not choose another one more often: then the next cheapest is the pick.
         """
         best = self.most_accurate(feasible)
         ties = self.posterior.tied(best, feasible)
@@ -107,8 +110,7 @@ class Chooser:
         judged = [e for e in candidates if e.holdout_accuracy is not None]
         allowed = judged if judged and self.judged_first and self.preference.accuracy_first else candidates
         ranking = self._by_loss(front(allowed), best)
-        chances = self._chances(ranking[:MOST_LIKELY])
-        pick = next(e for e in ranking if variant_of(e) == next(iter(chances)))
+        pick, shares = self._steady(ranking[:MOST_LIKELY])
         ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
         wanted = self._by_loss(front(candidates), best)[0] if len(allowed) < len(candidates) else pick
         head = next((e for e in tied if heads.get(e.configuration) == pick.configuration), None)
@@ -118,7 +120,7 @@ class Chooser:
             behind_points=max(0.0, float(behind)),
             noise_points=float(noise),
             tied=tuple(sorted(tied, key=lambda e: -accuracy_of(e))),
-            chances={_fastest(ranking, file).configuration.key: share for file, share in chances.items()},
+            chances=_chances(ranking, pick, shares),
             head=head if head is not None and accuracy_of(head) > accuracy_of(pick) else None,
             unjudged=wanted if wanted.holdout_accuracy is None and pick.holdout_accuracy is not None else None,
             unsteady=ranking[0] if variant_of(ranking[0]) != variant_of(pick) else None,
@@ -161,22 +163,30 @@ class Chooser:
 
         return [evaluation for _, evaluation in sorted(zip(losses, pool, strict=True), key=rank)]
 
-    def _chances(self, pool: Sequence[Evaluation]) -> dict[tuple[str, str, str], float]:
-        """Return how often each file has the least loss if images and timings are resampled, most frequent first.
+    def _steady(self, pool: Sequence[Evaluation]) -> tuple[Evaluation, dict[File, float]]:
+        """Return the first of the pool that no other file replaces more often, and how often each file is chosen.
 
-        Of equally frequent ones, the one with the least loss comes first, as in the pool.
+        Images and timings are resampled. A file stays in a draw unless another one is better there by more than the
+        noise of their difference; then the best one of the draw takes its place.
         """
         import numpy as np
 
         accuracies, latencies = self.posterior.draws(pool)
         losses = self._losses(pool, -accuracies, latencies)
-        wins = np.bincount(losses.argmin(axis=1), minlength=len(pool)) / len(losses)
-        shares = dict[tuple[str, str, str], float]()
-        for evaluation, share in zip(pool, wins.tolist(), strict=True):
-            file = variant_of(evaluation)
-            shares[file] = shares.get(file, 0.0) + share
-        ordered = sorted(shares, key=lambda file: -shares[file])
-        return {file: round(shares[file], CHANCE_DIGITS) for file in ordered if shares[file] > 0}
+        noise = self.preference.price_of_points(self.posterior.differences(pool, pool)[1])
+        least = losses.argmin(axis=1)
+        found = list[tuple[float, Evaluation, dict[File, float]]]()
+        for place, evaluation in enumerate(pool):
+            stays = (losses[:, [place]] - losses <= noise[place] + 1e-9).all(axis=1)
+            wins = np.bincount(np.where(stays, place, least), minlength=len(pool)) / len(losses)
+            shares = _by_file(pool, wins.tolist())
+            own = shares[variant_of(evaluation)]
+            lead = own - max((share for file, share in shares.items() if file != variant_of(evaluation)), default=0.0)
+            if lead >= 0:
+                return evaluation, shares
+            found.append((lead, evaluation, shares))
+        _, evaluation, shares = max(found, key=lambda row: row[0])
+        return evaluation, shares
 
     def _losses(self, pool: Sequence[Evaluation], behind: Floats, latencies: Floats) -> Floats:
         """Return the loss of each candidate (last axis), from points behind any fixed accuracy and latencies in ms."""
@@ -187,5 +197,19 @@ class Chooser:
         return losses
 
 
-def _fastest(pool: Sequence[Evaluation], file: tuple[str, str, str]) -> Evaluation:
-    return min((e for e in pool if variant_of(e) == file), key=latency_of)
+def _by_file(pool: Sequence[Evaluation], wins: Sequence[float]) -> dict[File, float]:
+    """Return the share of each file, which has one evaluation for each number of threads."""
+    shares = dict[File, float]()
+    for evaluation, share in zip(pool, wins, strict=True):
+        shares[variant_of(evaluation)] = shares.get(variant_of(evaluation), 0.0) + share
+    return shares
+
+
+def _chances(pool: Sequence[Evaluation], pick: Evaluation, shares: Mapping[File, float]) -> dict[str, float]:
+    """Return the shares above 0 by key: that of the pick, then of each other file's fastest evaluation, by size."""
+    chances = {pick.configuration.key: round(shares[variant_of(pick)], CHANCE_DIGITS)}
+    for file in sorted(shares, key=lambda file: -shares[file]):
+        if file != variant_of(pick) and shares[file] > 0:
+            fastest = min((e for e in pool if variant_of(e) == file), key=latency_of)
+            chances[fastest.configuration.key] = round(shares[file], CHANCE_DIGITS)
+    return chances

@@ -52,8 +52,8 @@ class Decision:
     rule: str = ""  #: how the pick was chosen, in words
     #: why the fastest of the ties is not the pick; empty where the pick is the fastest of them.
     why_not_faster: str = ""
-    #: by key, how often (0-1) a file would be the pick if images and timings were resampled; the fastest evaluation of
-    #: each file, the most probable first.
+    #: by key, how often (0-1) a file would be the pick if images and timings were resampled: the pick, which stays
+    #: unless another file is shown to be better, and each other file's fastest evaluation, the most probable first.
     chances: Mapping[str, float] = field(default_factory=dict)
     #: by how many points the pick may be behind the most accurate candidate by chance; None without a feasible pick.
     noise_points: float | None = None

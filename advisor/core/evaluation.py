@@ -222,10 +222,10 @@ _NAMES = {
 
 DETAILS: Mapping[str, str] = {
     "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
-    "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
-    "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
-    "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
-    "on_all": "on_all_images",
+    "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout",
+    "holdout_drop": "holdout_drop", "capture": "", "latency_distribution": "latency_quantiles",
+    "budget_probability": "budget_probability", "remote": "", "device_figures": "targets",
+    "required_figures": "required_devices", "unknown": "unknown", "on_all": "on_all_images",
 }  # fmt: skip
 """The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
 are entries themselves."""

@@ -210,8 +210,8 @@ class Preference:
     accuracy: float = 1.0  #: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`
     latency: float = 1.0  #: weight of a factor in latency
     size: float = 1.0  #: weight of a factor in size
-    #: only candidates that the images do not show to be behind the most accurate one are weighed, and their points count
-    #: three times.
+    #: only candidates that the images do not show to be behind the most accurate one are weighed, and their points
+    #: count three times.
     accuracy_first: bool = False
     name: str = ""  #: name on the command line, empty for weights that the user wrote
     scale_ms: float = 0.0  #: added to a latency before its logarithm counts, milliseconds
@@ -241,7 +241,7 @@ class Preference:
         return float(POINT_WORTH ** (self.accuracy * (1 + TIED_WORTH * self.accuracy_first)))
 
     def price_of_points(self, behind: Figure) -> Figure:
-        """Return the loss of a candidate that is so many points ``behind`` any fixed accuracy, in the unit of a price."""
+        """Return the loss of a candidate ``behind`` any fixed accuracy by so many points, in the unit of a price."""
         return math.log(self.point_factor) * behind
 
     def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
@@ -274,7 +274,9 @@ class Preference:
             return f"The rule: of the candidates within the limits, the one with the best {self.name}."
         figures = (("latency", self.latency), ("size", self.size))
         costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]
-        counted = f"{' and '.join(costs).capitalize() or 'No cost'} {'count' if len(costs) > 1 else 'counts'} as factors"
+        counted = (
+            f"{' and '.join(costs).capitalize() or 'No cost'} {'count' if len(costs) > 1 else 'counts'} as factors"
+        )
         if self.scale_ms:
             counted += (
                 f"; {show_ms(self.scale_ms)} and {show_bytes(self.scale_bytes)} are added first, so that time and size "

@@ -71,7 +71,8 @@ def _instead(choice: Choice) -> Iterator[str]:
             "judged it."
         )
     if choice.unsteady is not None:
-        yield f"{name(choice.unsteady)} has the better figures, but is the pick less often if the images are drawn again."
+        first = name(choice.unsteady)
+        yield f"{first} is cheaper, but other files replace it too often if the images are drawn again."
 
 
 def _points(points: float) -> str:
@@ -85,6 +86,7 @@ def _saved(best: Evaluation, pick: Evaluation) -> str:
         if figure(best) >= FASTER * figure(pick):
             found.append(show(figure(best) - figure(pick)))
     return f" ({' and '.join(found)} less)" if found else ""
+
 
 def _met(pick: Evaluation, budget: Budget) -> str:
     """Say how the pick meets the latency budget, and with which probability what is uncertain."""
@@ -101,6 +103,7 @@ def _met(pick: Evaluation, budget: Budget) -> str:
         return f"; it is {sure}, which is {origin}, not measured{uncertain}"
     return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
 
+
 def comparison(other: Evaluation, pick: Evaluation) -> str:
     """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
     points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
@@ -108,6 +111,7 @@ def comparison(other: Evaluation, pick: Evaluation) -> str:
         f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
         f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
     )
+
 
 def not_the_faster(choice: Choice, preference: Preference) -> str:
     """Return one sentence why the fastest of the tied files is not the pick; empty where the pick is as fast."""
@@ -134,7 +138,7 @@ def _drawbacks(other: Evaluation, choice: Choice, preference: Preference) -> Ite
     if larger >= FASTER:
         yield f"it is {larger:.1f}x larger"
     if points < SHOWN_POINTS and larger < FASTER and not (pick.holdout_accuracy and not other.holdout_accuracy):
-        yield "it is the pick less often if the images are drawn again"
+        yield "other files replace it too often if the images are drawn again"
 
 
 def _times(reference: float, value: float, better: str, worse: str) -> str:

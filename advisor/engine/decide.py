@@ -30,8 +30,6 @@ from advisor.store import RunFolder
 
 FLOAT = "float32"
 
-FETCH = "Get weights (advisor catalog fetch), then search again."
-
 LARGEST_SHARE = 1e6
 """A share that an image can have: it may be the only one of its class among many. A larger one is damage."""
 
@@ -87,7 +85,8 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
         decision = decide(rows, limits, answers, question.preference, judged_first)
         if decision.pick is None and without:
-            return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {FETCH}")
+            fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
+            return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
         return decision
 
     if len(devices) == 1:

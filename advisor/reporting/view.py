@@ -194,11 +194,6 @@ class RunView:
         return self.unfinished.sentence(self.folder) if self.unfinished else ""
 
     @property
-    def tuning_sentence(self) -> str:
-        """The expected gain of fine-tuning, with the command; empty where there is nothing to say."""
-        return self.tuning.sentence(self.folder) if self.tuning else ""
-
-    @property
     def ok(self) -> tuple[Evaluation, ...]:
         """Evaluations that ran to the end."""
         return self.with_status(Status.OK)
@@ -309,6 +304,15 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
         return {}
 
 
+CONTINUES_FOR = "10min"
+"""Time that a command gives a search that is continued."""
+
+
+def continue_command(folder: object) -> str:
+    """Return the command that continues a search which its time limit ended."""
+    return f"advisor search --resume {folder} --extend {CONTINUES_FOR}"
+
+
 def _next_command(folder: str, run: LoadedRun) -> str:
     """Return the command to run next: open the report, search or decide with a limit that can be met, or export.
 
@@ -316,7 +320,7 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     """
     decision, pick = run.decision, run.decision.pick
     if run.too_early:
-        return f"advisor search --resume {folder} --extend 5min"
+        return continue_command(folder)
     if not run.own_question and not decision.feasible:
         return ""
     if pick is not None and not run.own_question:

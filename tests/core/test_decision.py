@@ -49,9 +49,10 @@ def test_what_the_images_show_to_be_behind_is_not_picked_whatever_it_saves() -> 
         cheap = evaluation("cheap", accuracy=90 - gap, latency=0.1, size=1e4)
         decision = decide([best, cheap], Budget(latency_ms=22))
         assert (decision.pick == cheap, decision.ties == (best,)) == (picked, picked)
-    assert "It gives up 2.1 points, and up to 2.2 points may be noise here" in decide(
-        [best, evaluation("cheap", accuracy=87.9, latency=0.1, size=1e4)], Budget(latency_ms=22)
-    ).reason
+    assert (
+        "It gives up 2.1 points, and up to 2.2 points may be noise here"
+        in decide([best, evaluation("cheap", accuracy=87.9, latency=0.1, size=1e4)], Budget(latency_ms=22)).reason
+    )
 
 
 def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
@@ -320,9 +321,7 @@ def test_fine_tuning_comes_before_its_head_only_if_it_is_tied_and_was_not_shorte
     lead: int, shortened: bool | None, pick: str
 ) -> None:
     head = _trained(_row("net", "int8", _answers(500), 3.0, 4e6), "head")
-    tuned = _trained(
-        _row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4e6), "finetune_cached", shortened
-    )
+    tuned = _trained(_row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4e6), "finetune_cached", shortened)
     assert _pick([head, tuned]).configuration.training == pick
 
 
