@@ -95,7 +95,8 @@ class Drawn:
 
     def right(self, evaluation: Evaluation) -> list[float]:
         """Return the answers of a file to the images, 1 for a right one."""
-        return self.candidate(evaluation).validation[self.images].astype(float).tolist()
+        right: list[float] = self.candidate(evaluation).validation[self.images].astype(float).tolist()
+        return right
 
     def candidate(self, evaluation: Evaluation) -> Candidate:
         """Return the file of an evaluation."""
@@ -220,7 +221,7 @@ def _outcome(drawn: Drawn, pick: Evaluation) -> Outcome:
 def _beats(other: Bits, own: Bits) -> bool:
     """Return whether other answers are better on the same images beyond the 95 % interval of the difference."""
     better, worse = int((other & ~own).sum()), int((own & ~other).sum())
-    return better - worse > 1.96 * (better + worse + 2) ** 0.5
+    return bool(better - worse > 1.96 * (better + worse + 2) ** 0.5)
 
 
 def _rows(case: str, size: int, outcomes: Mapping[str, Sequence[Sequence[Outcome]]]) -> list[Row]:

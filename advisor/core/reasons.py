@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from advisor.core.budget import Budget, show_budget_probability, show_met
-from advisor.core.choosing import Choice
+from advisor.core.budget import NAMES, Budget, show_budget_probability, show_met
+from advisor.core.choice import Choice
 from advisor.core.evaluation import (
     Evaluation,
     accuracy_of,
@@ -17,7 +17,6 @@ from advisor.core.evaluation import (
 )
 from advisor.core.metrics import Preference
 from advisor.core.quantity import Provenance
-from advisor.core.relaxation import NAMES
 from advisor.core.units import plural, show_bytes, show_ms
 
 FASTER = 1.05

@@ -4,22 +4,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget, is_floor, licence_refusal, show_met
+from advisor.core.budget import LICENCE, NAMES, ON, Budget, is_floor, licence_refusal, show_met
 from advisor.core.evaluation import Evaluation, accuracy_of, describe, show_figure
 from advisor.core.expectation import metric_on_parts
 from advisor.core.metrics import METRICS
 from advisor.core.quantity import percent
 from advisor.core.units import show_ms
-
-NAMES = {
-    "latency": "p90 latency",
-    "size": "size",
-    "drop": "drop",
-    "accuracy": "accuracy",
-    "memory": "memory",
-    **{name: metric.label for name, metric in METRICS.items()},
-}
-"""The figure that each numeric limit is compared with."""
 
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""

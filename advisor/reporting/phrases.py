@@ -93,7 +93,7 @@ def so_far(view: RunView) -> str:
 
 
 @dataclass(frozen=True)
-class Counts:
+class ConfigurationCounts:
     """The configurations of a run by how they ended; each belongs to one group."""
 
     planned: int  #: all of them
@@ -105,14 +105,14 @@ class Counts:
     unreached: int  #: not reached when the search ended
 
 
-def count_configurations(view: RunView) -> Counts:
+def count_configurations(view: RunView) -> ConfigurationCounts:
     """Return the one count of a run's configurations, which every part of a report uses."""
     meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
     unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
     failed, skipped = len(view.with_status(Status.FAILED)), view.with_status(Status.SKIPPED)
     stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
     planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
-    return Counts(
+    return ConfigurationCounts(
         planned=planned,
         meet=meet,
         over=len(view.ok) - meet - unranked,

@@ -1,18 +1,24 @@
 """What the next hour buys: the steps that would change an answer most, each with its time and its command."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError
 from advisor.core.evaluation import Evaluation, Status, network_of
 from advisor.core.forms import form_of
 from advisor.core.posterior import FLOAT
 from advisor.core.units import plural, show_bytes, show_seconds
+from advisor.engine.history.loaded_run import continue_command
 from advisor.engine.pipeline.stage import StageName
 from advisor.reporting.blocks import Labelled
 from advisor.reporting.classes import recalls
 from advisor.reporting.phrases import count_configurations
-from advisor.reporting.view import RunView, continue_command
+
+if TYPE_CHECKING:
+    from advisor.reporting.view import RunView
 
 INT8 = "int8"
 SMALLER = form_of(INT8).bytes / form_of(FLOAT).bytes

@@ -35,6 +35,7 @@ from advisor.engine.history.loaded_run import (
     LoadedRun,
     Unfinished,
     checked_labels,
+    continue_command,
     images_folder,
     load_run,
     unfinished_search,
@@ -302,15 +303,6 @@ def _diagnoses(folder: RunFolder) -> dict[str, Diagnosis]:
         return {str(row["key"]): parse(Diagnosis, row["diagnosis"]) for row in rows}
     except (KeyError, TypeError, ValueError):
         return {}
-
-
-CONTINUES_FOR = "10min"
-"""Time that a command gives a search that is continued."""
-
-
-def continue_command(folder: object) -> str:
-    """Return the command that continues a search which its time limit ended."""
-    return f"advisor search --resume {folder} --extend {CONTINUES_FOR}"
 
 
 def _next_command(folder: str, run: LoadedRun) -> str:
