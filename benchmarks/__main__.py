@@ -29,6 +29,8 @@ NAMES = (
     "anytime",
     "anytime_table",
     "anytime_replay",
+    "decision_answers",
+    "decision",
     "detection",
     "pixels",
     "other_conditions",

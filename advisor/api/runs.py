@@ -324,7 +324,7 @@ def _weights() -> Iterator[Check]:
     cards = load_catalogue().values()
     here = [card.name for card in cards if locate(card, FetchOptions(offline=True))]
     found = f"{len(here)} of {len(cards)} cards have their weights on this machine"
-    hint = "the first search fetches them; without a network: run advisor catalog fetch on another machine"
+    hint = "the first search fetches them; without a network: run advisor catalog fetch --all on another machine"
     yield _check("weights", bool(here), found, hint)
 
 

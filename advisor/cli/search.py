@@ -58,6 +58,7 @@ def search(
     Example: advisor search --budget 50ms --data photos/
     """
     from advisor import api
+    from advisor.engine.history.loaded_run import continue_command
     from advisor.reporting.frames import ANSWER
 
     options |= _not_given(options)
@@ -73,7 +74,7 @@ def search(
         ending.start()
         raise typer.Exit(ExitCode.INTERRUPTED)
     if run.stopped:
-        note(f"{run.stopped}; continue with: advisor search --resume {run.path} --extend 30min")
+        note(f"{run.stopped}; continue with: {continue_command(run.path)}")
     if not run.decision.feasible:
         raise typer.Exit(ExitCode.UNSATISFIED)
 

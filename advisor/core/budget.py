@@ -24,6 +24,17 @@ ON = "on "
 """Begins the name of the limit that a pick must run on a device: ``on galaxy-s24``."""
 
 
+NAMES = {
+    "latency": "p90 latency",
+    "size": "size",
+    "drop": "drop",
+    "accuracy": "accuracy",
+    "memory": "memory",
+    **{name: metric.label for name, metric in METRICS.items()},
+}
+"""The figure that each numeric limit is compared with."""
+
+
 @dataclass(frozen=True)
 class Budget:
     """The limits that a pick must meet; None or empty means no limit."""

@@ -20,6 +20,7 @@ from advisor.core.evaluation_facts import (
     OnAllImages,
     RemoteFacts,
     TimingFacts,
+    TuningFacts,
     UnknownFacts,
 )
 from advisor.core.forms import FileFeatures
@@ -114,6 +115,8 @@ class Evaluation:
     expectation: NewConditions | None = field(default=None, compare=False)
     #: how the card's head was chosen, None where there is none or fine-tuning trained it further.
     head: HeadFacts | None = field(default=None, compare=False)
+    #: how the network was fine-tuned, None where it was not, or where that is not known.
+    tuning: TuningFacts | None = field(default=None, compare=False)
     #: the same loss on the hold-out, where the float32 artefact was run there too.
     holdout_drop: Quantity | None = field(default=None, compare=False)
     #: what the file answered on the validation part.
@@ -135,6 +138,12 @@ class Evaluation:
 
 
 HOST = "host"
+
+
+def is_wholly_tuned(evaluation: Evaluation) -> bool:
+    """Return whether the network was fine-tuned for all of its epochs; False where that is not known."""
+    tunes = recipe_of(evaluation.configuration.training).tunes_backbone
+    return tunes and evaluation.tuning is not None and not evaluation.tuning.shortened
 
 
 def variant_of(evaluation: Evaluation) -> tuple[str, str, str]:
@@ -213,10 +222,10 @@ _NAMES = {
 
 DETAILS: Mapping[str, str] = {
     "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
-    "expectation": "expectation", "head": "head", "holdout_answers": "holdout", "holdout_drop": "holdout_drop",
-    "capture": "", "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability",
-    "remote": "", "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
-    "on_all": "on_all_images",
+    "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout",
+    "holdout_drop": "holdout_drop", "capture": "", "latency_distribution": "latency_quantiles",
+    "budget_probability": "budget_probability", "remote": "", "device_figures": "targets",
+    "required_figures": "required_devices", "unknown": "unknown", "on_all": "on_all_images",
 }  # fmt: skip
 """The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
 are entries themselves."""

@@ -191,8 +191,6 @@ class FileFacts:
     download_zstd_bytes: float | None = None  #: size compressed by Zstandard
     #: what the compression recipe did and found, where it says more than its name.
     recipe_notes: Mapping[str, object] = field(default_factory=dict)
-    #: a time limit ended or shortened the training of the network: what whole trainings gain is not expected of it.
-    training_shortened: bool = False
 
 
 @dataclass(frozen=True)
@@ -276,6 +274,13 @@ class HeadFacts:
     #: share (0-1) of training images that heads trained on other groups of images classify correctly.
     cv_accuracy: float
     cv_images: int  #: number of these images
+
+
+@dataclass(frozen=True)
+class TuningFacts:
+    """How a network was fine-tuned."""
+
+    shortened: bool  #: a time limit ended the training, lowered its rate early, or chose fewer layers or copies
 
 
 @dataclass(frozen=True)

@@ -176,13 +176,14 @@ POINT_WORTH = 1.4
 """Factor in latency or size that one more point of accuracy is worth, at equal weights."""
 
 SHOWN_WORTH = 9.0
-"""Additional weight of a point by which the images show that a network is behind another candidate."""
+"""Additional weight, in the plan of a search, of a point by which a result would be behind beyond the noise."""
 
 LOST_WORTH = 1.0
-"""Additional weight of a point that a form is expected to lose against its network's float form."""
+"""Additional weight, in the plan of a search, of a point that a form is expected to lose against its float form."""
 
-LOST_FACTOR = POINT_WORTH ** (1 + LOST_WORTH)
-"""Factor in latency or size that a point is worth that a form is expected to lose, by default."""
+TIED_WORTH = 2.0
+"""Additional weight of a point by which one of the tied candidates is behind another one: it counts as a factor of
+1.4^3 = 2.7. Chosen on made-up answers, see docs/decisions."""
 
 MAX_WEIGHT = 100.0
 
@@ -209,8 +210,8 @@ class Preference:
     accuracy: float = 1.0  #: weight of a point of accuracy: at 1, a point is worth a factor of :data:`POINT_WORTH`
     latency: float = 1.0  #: weight of a factor in latency
     size: float = 1.0  #: weight of a factor in size
-    #: a point by which the images show a network to be behind counts much more, so that a cheaper one is preferred only
-    #: where the images hardly tell the accuracies apart. A point that a form is expected to lose counts more, too.
+    #: only candidates that the images do not show to be behind the most accurate one are weighed, and their points
+    #: count three times.
     accuracy_first: bool = False
     name: str = ""  #: name on the command line, empty for weights that the user wrote
     scale_ms: float = 0.0  #: added to a latency before its logarithm counts, milliseconds
@@ -234,18 +235,27 @@ class Preference:
         latency, size = np.log(latency_ms + self.scale_ms), np.log(size_bytes + self.scale_bytes)
         return self.latency * latency + self.size * size
 
-    def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
-        """Return the loss by accuracy, in logarithms of a factor in latency or size.
+    @property
+    def point_factor(self) -> float:
+        """The factor in latency or size that a point of accuracy is worth."""
+        return float(POINT_WORTH ** (self.accuracy * (1 + TIED_WORTH * self.accuracy_first)))
 
-        In points: the network's float form is ``behind`` any fixed accuracy; the images have ``shown`` it to be behind
+    def price_of_points(self, behind: Figure) -> Figure:
+        """Return the loss of a candidate ``behind`` any fixed accuracy by so many points, in the unit of a price."""
+        return math.log(self.point_factor) * behind
+
+    def loss(self, behind: Figure, shown: Figure, lost: Figure) -> Figure:
+        """Return the loss by accuracy in the plan of a search, in logarithms of a factor in latency or size.
+
+        In points: the network's float form is ``behind`` any fixed accuracy; a result would be ``shown`` to be behind
         another candidate, at least 0; and the form is expected to have ``lost`` against the float form.
         """
         more = SHOWN_WORTH * shown + LOST_WORTH * lost if self.accuracy_first else 0.0
         return self.accuracy * math.log(POINT_WORTH) * (behind + lost + more)
 
-    def point(self, latency_ms: float, size_bytes: float, factor: float = POINT_WORTH) -> str:
+    def point(self, latency_ms: float, size_bytes: float) -> str:
         """Return what a point of accuracy is worth at a latency and a size: ``6.6 ms or 8.9 MB``."""
-        more = factor**self.accuracy - 1
+        more = self.point_factor - 1
         worth = (
             show_ms((latency_ms + self.scale_ms) * more) if self.latency else "",
             show_bytes((size_bytes + self.scale_bytes) * more) if self.size else "",
@@ -264,27 +274,25 @@ class Preference:
             return f"The rule: of the candidates within the limits, the one with the best {self.name}."
         figures = (("latency", self.latency), ("size", self.size))
         costs = [f"{name} (weight {weight:g})" if weight != 1 else name for name, weight in figures if weight]
-        point = POINT_WORTH**self.accuracy
-        rule = (
-            "The rule: of the candidates within the limits, the one with the smallest expected loss. "
-            f"Costs are {' and '.join(costs) or 'not counted'}, as factors."
+        counted = (
+            f"{' and '.join(costs).capitalize() or 'No cost'} {'count' if len(costs) > 1 else 'counts'} as factors"
         )
         if self.scale_ms:
-            rule += (
-                f" {show_ms(self.scale_ms)} and {show_bytes(self.scale_bytes)} are added first, so that time and size "
-                "far below the limits count little."
+            counted += (
+                f"; {show_ms(self.scale_ms)} and {show_bytes(self.scale_bytes)} are added first, so that time and size "
+                "far below the limits count little"
             )
         if self.accuracy:
-            rule += f" A point of accuracy behind the best counts as a factor of {point:.3g}."
-        if self.accuracy_first:
-            rule += (
-                f" It counts {1 + SHOWN_WORTH:g} times as much beyond the noise: where the validation images show with "
-                "odds of about 3 to 1 that another candidate is more accurate than the network. Forms of one network "
-                f"are nearly equal: a point that one is expected to lose counts as a factor of {LOST_FACTOR:.2g}, and "
-                "a difference that may be noise counts less. So accuracy comes first, and of candidates that the "
-                "images hardly tell apart, the cheaper one is picked."
-            )
-        return rule
+            counted += f". A point of accuracy counts as a factor of {self.point_factor:.2g}"
+        if not self.accuracy_first:
+            return f"The rule: of the candidates within the limits, the one with the smallest loss. {counted}."
+        return (
+            "The rule: of the candidates within the limits, those that the validation images do not show to be behind "
+            "the most accurate one: the difference on the same images is at most its standard error. Of these, the "
+            f"cheapest. {counted}. A file that ran on the hold-out comes before one that did not, and a network whose "
+            "fine-tuning was not shortened before its head. If other images were drawn from the same ones, no other "
+            "file may be the pick more often."
+        )
 
     def doubled(self, figure: str) -> Preference:
         """Return the same preference with twice the weight on ``latency``, ``size`` or ``accuracy``."""
@@ -295,7 +303,7 @@ class Preference:
 
 
 BALANCED = Preference(accuracy_first=True, name="balanced")
-"""The default: accuracy first; of candidates that the images hardly tell apart, the fastest and smallest."""
+"""The default: accuracy first; of candidates that the images do not tell apart, the fastest and smallest."""
 
 PREFERENCES: Mapping[str, Preference] = {
     "balanced": BALANCED,

@@ -1,25 +1,15 @@
-"""Exceeded limits, the smallest change of a limit that admits a candidate, and the reasons of a pick."""
+"""Exceeded limits, and the smallest change of a limit that admits a candidate."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from advisor.core.budget import LICENCE, ON, Budget, is_floor, licence_refusal, show_budget_probability, show_met
-from advisor.core.evaluation import Evaluation, accuracy_of, describe, latency_of, name, p90_of, show_figure, size_of
+from advisor.core.budget import LICENCE, NAMES, ON, Budget, is_floor, licence_refusal, show_met
+from advisor.core.evaluation import Evaluation, accuracy_of, describe, show_figure
 from advisor.core.expectation import metric_on_parts
-from advisor.core.metrics import LOST_FACTOR, METRICS, Preference
-from advisor.core.quantity import Provenance, percent
-from advisor.core.units import plural, show_bytes, show_ms
-
-NAMES = {
-    "latency": "p90 latency",
-    "size": "size",
-    "drop": "drop",
-    "accuracy": "accuracy",
-    "memory": "memory",
-    **{name: metric.label for name, metric in METRICS.items()},
-}
-"""The figure that each numeric limit is compared with."""
+from advisor.core.metrics import METRICS
+from advisor.core.quantity import percent
+from advisor.core.units import show_ms
 
 NOT_AT_ALL = 10.0
 """Relative excess of a limit that is met or not (a licence, a device that does not run the file)."""
@@ -175,113 +165,3 @@ def _excess_on_images(evaluation: Evaluation, budget: Budget, limit: str, allowe
         figures += f" on validation and {show_figure(limit, judged.value)} on the hold-out"
     met = show_met(budget, evaluation).get(limit)
     return f"{NAMES[limit]} {figures} against {show_figure(limit, allowed)}{f' ({met})' if met else ''}"
-
-
-FASTER = 1.05
-"""Ratio of latencies or sizes from which a difference is named."""
-
-
-def reason(
-    pick: Evaluation,
-    feasible: Sequence[Evaluation],
-    ties: Sequence[Evaluation],
-    budget: Budget,
-    preference: Preference,
-    pick_ties: bool = True,
-) -> str:
-    """Return one sentence why a candidate was picked; ``ties``, and it if ``pick_ties``, tie with the best accuracy."""
-    best = max(feasible, key=accuracy_of)
-    behind, met = accuracy_of(best) - accuracy_of(pick), _met(pick, budget)
-    if not preference.accuracy_first and preference.name != "accuracy":
-        price = f", {behind:.1f} points behind the most accurate ({describe(best)})" if behind > 0 else ""
-        first = {"latency": "fastest", "size": "smallest"}.get(preference.name, "best")
-        weights = f" by the weights {preference}" if first == "best" else ""
-        return f"{describe(pick)} is the {first} candidate within the limits{weights}{price}{met}."
-    if not preference.accuracy_first or accuracy_of(pick) == accuracy_of(best):
-        why = " (slower, larger or less accurate)" if preference.accuracy_first else ""
-        tied = f", statistically tied with {plural(len(ties), 'other')}{why}" if ties else ""
-        return f"{describe(pick)} is the most accurate candidate within the limits{tied}{met}."
-    stands = "is statistically tied with" if pick_ties else "has the smallest expected loss beside"
-    return (
-        f"{describe(pick)} {stands} the most accurate candidate within the limits "
-        f"({name(best)}, {accuracy_of(best):.1f} %). It gives up {behind:.1f} points and "
-        f"is {_times(latency_of(best), latency_of(pick), 'faster', 'slower')} and "
-        f"{_times(size_of(best), size_of(pick), 'smaller', 'larger')}{_saved(best, pick)}{met}."
-    )
-
-
-def _saved(best: Evaluation, pick: Evaluation) -> str:
-    """Return what is saved against the most accurate: `` (3.1 ms and 9.6 MB less)``."""
-    found = []
-    for figure, show in ((latency_of, show_ms), (size_of, show_bytes)):
-        if figure(best) >= FASTER * figure(pick):
-            found.append(show(figure(best) - figure(pick)))
-    return f" ({' and '.join(found)} less)" if found else ""
-
-
-def _met(pick: Evaluation, budget: Budget) -> str:
-    """Say how the pick meets the latency budget, and with which probability what is uncertain."""
-    uncertain = "".join(
-        f"; the limit of {show_figure(limit, budget.limits[limit])} {'of drop' if limit == 'drop' else NAMES[limit]} "
-        f"is {text}"
-        for limit, text in show_met(budget, pick).items()
-    )
-    if budget.latency_ms is None:
-        return uncertain
-    if pick.budget_probability is not None:
-        sure = show_budget_probability(pick, budget.latency_ms)
-        origin = pick.latency.provenance if pick.latency else Provenance.PREDICTED
-        return f"; it is {sure}, which is {origin}, not measured{uncertain}"
-    return f" and meets the {show_ms(budget.latency_ms)} budget with p90 {show_ms(p90_of(pick))}{uncertain}"
-
-
-def comparison(other: Evaluation, pick: Evaluation) -> str:
-    """Say how another evaluation differs from the pick: points of accuracy, latency, size."""
-    points = round(accuracy_of(other) - accuracy_of(pick), 1) + 0.0  # never -0.0
-    return (
-        f"{describe(other)}: {points:+.1f} points, {_times(latency_of(pick), latency_of(other), 'faster', 'slower')}, "
-        f"{_times(size_of(pick), size_of(other), 'smaller', 'larger')}"
-    )
-
-
-def not_the_faster(
-    fastest: Evaluation,
-    pick: Evaluation,
-    preference: Preference,
-    shown_points: float = 0.0,
-    further_points: float = 0.0,
-    expected_points: float | None = None,
-) -> str:
-    """Return one sentence why the fastest tied evaluation is not the pick; empty where the pick is as fast.
-
-    The images show it to be ``shown_points`` behind the pick, and its network ``further_points`` further behind another
-    one. A form of the same network is expected to lose ``expected_points`` against the pick.
-    """
-    ratio = latency_of(pick) / latency_of(fastest)
-    if ratio < FASTER:
-        return ""
-    costs = latency_of(fastest), size_of(fastest)
-    points, larger = accuracy_of(pick) - accuracy_of(fastest), size_of(fastest) / size_of(pick)
-    drawbacks = []
-    if points > 0:
-        why = f"(here a point counts as much as {preference.point(*costs)})"
-        if expected_points is not None:
-            remain = f"{expected_points:.1f} points are expected to remain"
-            why = f"of which {remain} (here such a point counts as much as {preference.point(*costs, LOST_FACTOR)})"
-        elif shown_points > 0:
-            why = "which is more than noise (odds above 3 to 1)"
-        comma = "" if why.startswith("(") else ","
-        drawbacks.append(f"it is {points:.1f} points less accurate{comma} {why}")
-    if shown_points <= 0 and further_points >= 0.05:
-        drawbacks.append(f"its network is {further_points:.1f} points further behind a better one, beyond the noise")
-    if larger >= FASTER:
-        drawbacks.append(f"it is {larger:.1f}x larger")
-    why = " and ".join(drawbacks) or "its loss is larger in sum"
-    return f"{name(fastest)} is tied too and {ratio:.1f}x faster, but {why}."
-
-
-def _times(reference: float, value: float, better: str, worse: str) -> str:
-    ratio = reference / value
-    if 0.95 < ratio < 1.05:
-        return f"no {worse}"
-    return f"{ratio:.1f}x {better}" if ratio > 1 else f"{1 / ratio:.1f}x {worse}"

@@ -16,20 +16,19 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped,un
 
 from advisor.core.budget import Budget, with_budget_probability
 from advisor.core.decision import Decision, decide
-from advisor.core.evaluation import Evaluation, Status, accuracy_of, describe, network_of
+from advisor.core.evaluation import Evaluation, Status, describe, network_of
 from advisor.core.expectation import in_unknown_conditions, on_device, with_required_figures, worst_case
-from advisor.core.posterior import Answers, Posterior
+from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.relaxation import Relaxation
-from advisor.core.training import recipe_of, shift_of
-from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
+from advisor.core.timings import pool_timings
+from advisor.core.training import recipe_of
+from advisor.datasets.split import HOLDOUT, VALIDATION
 from advisor.engine.execution import Machine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
 
 FLOAT = "float32"
-
-FETCH = "Get weights (advisor catalog fetch), then search again."
 
 LARGEST_SHARE = 1e6
 """A share that an image can have: it may be the only one of its class among many. A larger one is damage."""
@@ -49,10 +48,16 @@ class Answer:
     by_device: Mapping[str, Decision] = field(default_factory=dict)
 
 
-def decide_run(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
-    """Return the decision; it compares accuracies on the same images image by image."""
+def decide_run(
+    run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool = True
+) -> Answer:
+    """Return the decision; it compares accuracies on the same images image by image.
+
+    Files of one graph have one latency. ``judged_first``: of files that are tied, one that ran on the hold-out comes
+    before one that did not; False to find what should run there.
+    """
     with _blas().limit(limits=1):  # threads of BLAS that wait between two small products would spin
-        return _decided(run, evaluations, question)
+        return _decided(run, evaluations, question, judged_first)
 
 
 @cache
@@ -60,13 +65,13 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Question) -> Answer:
+def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Question, judged_first: bool) -> Answer:
     limits, devices, answers = question.limits, question.devices, answers_on_images(run)
     # Without the figures on devices of an earlier decision, and without what earlier versions said of new conditions.
     fresh = [replace(e, device_figures={}, required_figures=None) for e in evaluations]
     fresh = [replace(e, new_conditions=None) if in_unknown_conditions(e) else e for e in fresh]
     fresh = _with_holdout_drops(run, fresh, limits)
-    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in fresh]
+    known = [with_budget_probability(e, limits.latency_ms, limits.confidence) for e in pool_timings(fresh)]
     if limits.must_run_on:
         known = with_required_figures(known, {device: on_device(known, device) for device in limits.must_run_on})
     only_required = set(limits.must_run_on) - set(devices)
@@ -77,18 +82,12 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
     without = sorted({e.configuration.card for e in candidates if e.card_facts.lacks_weights})
     candidates = [e for e in candidates if not e.card_facts.lacks_weights]
 
-    better = _tuned_better(run, candidates, answers, question)
-    behind = {head.configuration for head, _ in better}
-    candidates = [e for e in candidates if e.configuration not in behind]
-
     def decide_over(rows: Sequence[Evaluation]) -> Decision:
-        decision = decide(rows, limits, answers, question.preference)
-        pick = decision.pick
-        own = [pair for pair in better if pick and pair[1].configuration == pick.configuration]
-        more = [_why_tuned(head, tuned) for head, tuned in own if accuracy_of(head) > accuracy_of(tuned)]
-        if pick is None and without:
-            decision = replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {FETCH}")
-        return replace(decision, reason=" ".join((decision.reason, *more)))
+        decision = decide(rows, limits, answers, question.preference, judged_first)
+        if decision.pick is None and without:
+            fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
+            return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
+        return decision
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
@@ -123,36 +122,6 @@ def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: B
         return replace(evaluation, holdout_drop=drop)
 
     return [judged(evaluation) for evaluation in evaluations]
-
-
-def _tuned_better(
-    run: RunFolder, evaluations: Sequence[Evaluation], answers: Answers, question: Question
-) -> list[tuple[Evaluation, Evaluation]]:
-    """Return each file of a head with the same file fine-tuned, where that is expected to be more accurate.
-
-    Both cost the same, so the head is no candidate then. A few validation images may show it ahead by chance. A training
-    that a time limit has shortened is judged by the images alone: the expected gain is one of whole trainings.
-    """
-    rows = {e.configuration: e for e in evaluations if e.status is Status.OK and e.accuracy is not None}
-    pairs, limits, gain = [], question.limits, question.of_task.gain
-    whole = [evaluation for evaluation in rows.values() if not evaluation.file_facts.training_shortened]
-    for tuned in whole:
-        recipe = recipe_of(tuned.configuration.training)
-        head = rows.get(replace(tuned.configuration, training=recipe.over)) if recipe.tunes_backbone else None
-        if head and (limits.met_by(tuned) or not limits.met_by(head)):
-            pairs.append((head, tuned))
-    known, images = Posterior([each for pair in pairs for each in pair], answers), len(_labels(run, TRAIN, VALIDATION))
-    shifts = [shift_of(tuned.configuration.training, images, gain) for _, tuned in pairs]
-    return [pair for pair, shift in zip(pairs, shifts, strict=True) if known.gained(pair[1], pair[0], *shift) > 0.0]
-
-
-def _why_tuned(head: Evaluation, tuned: Evaluation) -> str:
-    """Return one sentence why the fine-tuned file comes before the head, which has the higher figure."""
-    points = accuracy_of(head) - accuracy_of(tuned)
-    return (
-        f"Without fine-tuning, the same model has {accuracy_of(head):.1f} % on validation, {points:.1f} points more. "
-        "That may be chance: fine-tuning is expected to gain more."
-    )
 
 
 def _decide_for_all(evaluations: Sequence[Evaluation], devices: Sequence[str], decide_over: Decide) -> Decision:

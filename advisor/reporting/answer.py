@@ -18,6 +18,7 @@ from advisor.reporting.explanation import TITLE, explanation, incumbent_sentence
 from advisor.reporting.frames import AnswerRows, chosen
 from advisor.reporting.phrases import counts, limits, shortlist, verdict, wrong_labels
 from advisor.reporting.risks import Risk, risks, warnings
+from advisor.reporting.steps import step_blocks
 from advisor.reporting.view import RunView, report_parts
 
 
@@ -105,8 +106,7 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield from alternatives(view, MAX_FLIPS)
     if not decision.feasible and not decision.relaxations and decision.pick is not None:
         yield Labelled("To meet the budget", "no change of the limits admits a candidate")
-    if view.tuning is not None:
-        yield Paragraph(view.tuning_sentence)
+    yield from step_blocks(view)
     yield Paragraph(counts(view), "dim")
     yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
     if dataset and dataset.leaking:

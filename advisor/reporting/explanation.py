@@ -1,10 +1,11 @@
 """The answer in plain lines, the pick for a person who knows the product, and beside what the user ships today."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 
 from advisor.core.errors import UsageError
-from advisor.core.evaluation import HOST, Evaluation, Status
+from advisor.core.evaluation import HOST, Evaluation, Status, Target
 from advisor.core.expectation import top1_on_parts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.units import plural, show_bytes, show_ms
@@ -12,23 +13,22 @@ from advisor.engine.history.insights import Incumbent
 from advisor.reporting import text
 from advisor.reporting.classes import recalls, weakest
 from advisor.reporting.confidence import flattered
+from advisor.reporting.steps import failed_int8, int8_size, lacks_int8
 from advisor.reporting.view import RunView
 
 TITLE = "What you ship today"
+UNJUDGED = ", which no other images than those that chose it judged"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
-REFERENCES = {"pixel-4": "a mid-range phone", "galaxy-s24": "a flagship"}
-"""Phones for which the pick is predicted where the question names no device: the CPU of one that is as fast as a
-mid-range phone, and the NPU of a flagship."""
-
-WIDE = 0.1
-"""A class whose interval has a larger half width (0-1) needs more images before its figure says much."""
+REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}
+"""Phones for which the pick is predicted where the question names no device, each with its year: their CPUs, which the
+code of a bundle uses."""
 
 
 def opening(view: RunView) -> tuple[str, ...]:
     """Return the lines that every form of an answer begins with; none without a pick.
 
-    They are the file to ship, how often it is right, how long it takes, and what is not known.
+    They are the file to ship, how often it is right, how long it takes, what was not made of it, and what is not known.
     """
     pick = view.decision.pick
     if pick is None or pick.accuracy is None or pick.latency is None:
@@ -39,12 +39,28 @@ def opening(view: RunView) -> tuple[str, ...]:
     first = "Ship" if view.decision.feasible else "Nothing meets the budget. Closest:"
     unknown = "; ".join(_unknown(view, pick))
     lines = (
-        f"{first} {file}{size}.",
+        f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
         _right(view, pick),
         _time(view, pick),
+        _compressed(view, pick),
         f"Not known: {unknown}." if unknown else "",
     )
     return tuple(filter(None, lines))
+
+
+def _is_unjudged(view: RunView, pick: Evaluation) -> bool:
+    """Return whether a pick did not run on the hold-out, and other files did."""
+    return pick.holdout_accuracy is None and any(row.holdout_accuracy for row in view.ok)
+
+
+def _compressed(view: RunView, pick: Evaluation) -> str:
+    """Return why a float pick is not compressed: int8 of it failed, or was not reached; empty if it was judged."""
+    failed = failed_int8(view, pick)
+    if failed is not None:
+        return f"Not compressed: int8 of it failed in the stage {failed.stage}: {failed.reason}."
+    if view.unfinished or not lacks_int8(view, pick):
+        return ""
+    return f"Not compressed yet: the search did not reach int8{int8_size(pick)}."
 
 
 def _right(view: RunView, pick: Evaluation) -> str:
@@ -57,7 +73,8 @@ def _right(view: RunView, pick: Evaluation) -> str:
         return f"Right on {reached.value:.0f} of 100 images of ImageNet; on your images nobody knows yet."
     ends = "" if reached.low is None or reached.high is None else f" ({reached.low:.0f} to {reached.high:.0f})"
     held = judged or pick.holdout_accuracy
-    images, only = ("like yours", "") if held else ("that chose it", "; no other images judged it")
+    said = _is_unjudged(view, pick)
+    images, only = ("like yours", "") if held else ("that chose it", "" if said else "; no other images judged it")
     if not view.task.probabilities:
         return f"Reaches {reached.value:.0f} % {view.task.metric} on images {images}{ends}{only}."
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
@@ -69,11 +86,16 @@ def _time(view: RunView, pick: Evaluation) -> str:
     """Return the latency on the device of the question; beside this machine, that of two phones."""
     assert pick.latency is not None, "only a pick with a latency has an opening"
     phones = _on_reference_phones(view)
-    device = pick.configuration.target.device
-    here = f"{'this machine' if device == HOST else device} ("
-    known = {**phones, here: pick.latency}
+    target = pick.configuration.target
+    place = "this machine" if target.device == HOST else target.device
+    known = {**phones, f"{_unit(target)} of {place} (": pick.latency}
     parts = [f"{show_ms(each.value)} on {where}{_origin(each)})" for where, each in known.items()]
     return f"{'About ' if phones else ''}{', '.join(parts)}."
+
+
+def _unit(target: Target) -> str:
+    """Return what of a device runs a file: ``2 CPU threads``, ``the NPU``."""
+    return plural(target.threads, "CPU thread") if target.accelerator == "cpu" else f"the {target.accelerator.upper()}"
 
 
 def _origin(latency: Quantity) -> str:
@@ -94,23 +116,28 @@ def _unknown(view: RunView, pick: Evaluation) -> Iterator[str]:
     tried = {row.configuration.card for row in view.ok} - {*without}  # a network without weights is only timed
     planned = {*tried, *without, *(view.manifest.get("weights") or ())}
     if tried != planned:
-        more = f"; {len(without)} without weights here: advisor catalog fetch" if without else ""
+        more = f"; {len(without)} without weights here: advisor catalog fetch --all" if without else ""
         yield f"{len(planned) - len(tried)} of {len(planned)} networks ({len(tried)} tried{more})"
 
 
 @cache
-def _on_phones() -> Callable[[Evaluation], dict[str, Quantity]]:
+def _on_phones(threads: int) -> Callable[[Evaluation], dict[str, Quantity]]:
     """Return what predicts a file's latency by the words for each reference phone; its model is fitted once."""
     from advisor.engine.targets.device_prediction import DevicePredictor
-    from advisor.engine.targets.target_devices import select_devices
+    from advisor.engine.targets.target_devices import TargetDevice, select_devices
 
-    predictor, devices = DevicePredictor(), select_devices(tuple(REFERENCES), (), "--device")
-    words = [f"{kind} ({device.profile.title}: " for kind, device in zip(REFERENCES.values(), devices, strict=True)]
+    predictor, devices = DevicePredictor(), dict[str, TargetDevice]()
+    for name, (kind, year) in REFERENCES.items():
+        (phone,) = select_devices((name,), (), "--device")
+        cpus = {target.threads: target for target in phone.profile.targets if target.accelerator == "cpu"}
+        count = max((count for count in cpus if count <= threads), default=min(cpus))
+        device = replace(phone, target=cpus[count])
+        devices[f"{_unit(device.identity)} of {kind} ({phone.profile.title}, {year}: "] = device
 
     def predicted(file: Evaluation) -> dict[str, Quantity]:
-        of_each = zip(words, (predictor.evaluate([file], device, None) for device in devices), strict=True)
-        rows = [(phone, row) for phone, found in of_each for row in found]
-        return {phone: row.latency for phone, row in rows if row.latency and row.status is Status.OK}
+        found = {words: predictor.evaluate([file], device, None) for words, device in devices.items()}
+        rows = [(words, row) for words, each in found.items() for row in each]
+        return {words: row.latency for words, row in rows if row.latency and row.status is Status.OK}
 
     return predicted
 
@@ -121,7 +148,9 @@ def _on_reference_phones(view: RunView) -> dict[str, Quantity]:
     Nothing where the question names a device, before the search has ended, and where nothing can be predicted.
     """
     pick = view.decision.pick
-    return {} if pick is None or view.unfinished or not view.only_here else _on_phones()(pick)
+    if pick is None or view.unfinished or not view.only_here:
+        return {}
+    return _on_phones(pick.configuration.target.threads)(pick)
 
 
 def explanation(view: RunView) -> str:
@@ -148,7 +177,7 @@ def _sure(pick: Evaluation) -> Iterator[str]:
 
 
 def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
-    """Say what is weakest, and how many images would halve its interval: four times as many as there are."""
+    """Say what is weakest, and what happens to images unlike those of the classes."""
     answers = pick.holdout_answers or pick.answers
     try:
         found = recalls(answers, view.classes) if answers.has_classes else ()
@@ -162,11 +191,6 @@ def _could_go_wrong(view: RunView, pick: Evaluation) -> Iterator[str]:
     if worst is not None:
         yield f"Under {worst.condition} it falls to {worst.top1:.0f} {'of 100' if view.task.probabilities else '%'}."
     yield from _other_things(pick)
-    known = ((each.high - each.low, each.label) for each in found if each.low is not None and each.high is not None)
-    width, label = max(known, default=(0.0, ""))
-    images = view.dataset.images_per_class.get(label, 0) if view.dataset else 0
-    if width > 200 * WIDE and images:
-        yield f"To be surer, add images: {plural(3 * images, 'more image')} of '{label}' would halve its interval."
 
 
 def _other_things(pick: Evaluation) -> Iterator[str]:
@@ -189,11 +213,21 @@ def incumbent_sentences(view: RunView) -> tuple[str, ...]:
     return tuple(_incumbent(view, each) for each in view.incumbents)
 
 
+def _beside_the_rival(view: RunView, own: Incumbent) -> str:
+    """Compare a shipped file that is the pick with the best file trained here, on the hold-out; empty if unknown."""
+    pick, rival, points = view.decision.pick, own.rival, own.points
+    if pick is None or rival is None or points is None:
+        return ""
+    here, there = (text.percent(each.holdout_accuracy) for each in (pick, rival))
+    gain = f"{points.value:+.1f} points{text.confidence(points, ', ')}"
+    return f"On the hold-out it has {here} %, and the best file trained here, {text.file(rival)}, {there} % ({gain})."
+
+
 def _incumbent(view: RunView, own: Incumbent) -> str:
     name = text.name(own.evaluation)
     if own.picked:
-        still = "is still the best" if view.decision.feasible else "is the closest to the limits"
-        return f"{name} {still}. {LEARNT}"
+        still = "is still the pick" if view.decision.feasible else "is the closest to the limits"
+        return " ".join(filter(None, (f"{name} {still}.", _beside_the_rival(view, own), LEARNT)))
     pick, shipped, points = view.decision.pick, own.evaluation, own.points
     assert pick is not None, "there is an incumbent only beside a pick"
     changes = []

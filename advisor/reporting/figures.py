@@ -7,6 +7,7 @@ from advisor.core.budget import show_budget_probability, show_met
 from advisor.core.decision import Decision
 from advisor.core.evaluation import Evaluation, variant_of
 from advisor.core.evaluation_facts import DeviceFigures
+from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, Quantity, percent
 from advisor.core.units import plural, show_bytes, show_ms, show_ms_interval
 from advisor.reporting import text
@@ -86,7 +87,7 @@ def _costs(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
             remark = _join(_limit(most, show_bytes), more, text.provenance(quantity))
             yield Figure(label, show_bytes(quantity.value), remark, _share(quantity, most))
     drop, limit = evaluation.drop, budget.max_drop_points
-    if drop is not None:
+    if drop is not None and evaluation.configuration.compression != FLOAT:
         allowed = f"of {limit:g} allowed" if limit is not None else ""
         allowed = ", ".join(filter(None, (allowed, show_met(budget, evaluation).get("drop"))))
         remark = _join(allowed, text.confidence(drop), text.provenance(drop))
@@ -128,7 +129,7 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
 
 def foundations(view: RunView, evaluation: Evaluation) -> tuple[str, ...]:
     """Return sentences that say how reliable the answer is."""
-    ties = len({(e.configuration.card, e.configuration.compression) for e in view.decision.ties})
+    ties = len({variant_of(e) for e in view.decision.ties})
     others = plural(ties, "other model file")
     tied = f"The most accurate candidate is statistically tied with {others}; more images would narrow the intervals."
     sentences = (

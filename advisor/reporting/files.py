@@ -29,6 +29,7 @@ from advisor.reporting.figures import foreign_runtimes, foundations, key_figures
 from advisor.reporting.frames import ANSWER, COLUMNS, AnswerRows, chosen, evaluations_frame, front_of
 from advisor.reporting.html import render_html
 from advisor.reporting.risks import risks
+from advisor.reporting.steps import step_blocks
 from advisor.reporting.view import RunView, load_view, report_parts, view_of
 from advisor.store import RunFolder
 from advisor.store.files import ensure_output_dir, write_atomically
@@ -64,8 +65,7 @@ def _figures(view: RunView) -> Iterator[blocks.Block]:
 
 def _alternatives(view: RunView) -> Iterator[blocks.Block]:
     yield from alternatives(view)
-    if view.tuning is not None:
-        yield Labelled("Fine-tuning", view.tuning_sentence)
+    yield from step_blocks(view)
     yield from (Labelled(f"Risk, {risk.level}", f"{risk.name}: {risk.text}") for risk in other_risks(view))
 
 
@@ -221,6 +221,8 @@ def recommendation(view: RunView, rows: AnswerRows | None = None) -> dict[str, o
             for each in view.incumbents
         ],
         "ties": [evaluation.configuration.key for evaluation in decision.ties],
+        "noise_points": decision.noise_points,
+        "unjudged": decision.unjudged.configuration.key if decision.unjudged else None,
         "chances": decision.chances,
         **{name: list(map(asdict, getattr(decision, name))) for name in ("flips", "relaxations", "loosenings")},
         "fine_tuning": {**asdict(view.tuning), "command": view.tuning.command(view.folder)} if view.tuning else None,

@@ -23,6 +23,7 @@ from advisor.reporting.confidence import confidence, threshold_blocks, unknown
 from advisor.reporting.explanation import explanation, incumbent_sentences, opening
 from advisor.reporting.figures import device_decisions, device_results, foundations, key_figures, runtimes_sentence
 from advisor.reporting.pages import asset, draw, json_for_script, packed, plotly_script, render, render_page
+from advisor.reporting.steps import next_steps
 from advisor.reporting.view import RunView, report_parts
 
 _log = logging.getLogger(__name__)
@@ -61,6 +62,7 @@ def _answer(view: RunView) -> Variables:
         "risks": other_risks(view),
         "incumbents": incumbent_sentences(view),
         "counts": phrases.counts(view),
+        "steps": next_steps(view),
     }
 
 

@@ -92,20 +92,46 @@ def so_far(view: RunView) -> str:
     return text.plain(f"so far{start} {text.file(pick)}{accuracy}{latency}")
 
 
+@dataclass(frozen=True)
+class ConfigurationCounts:
+    """The configurations of a run by how they ended; each belongs to one group."""
+
+    planned: int  #: all of them
+    meet: int  #: within the limits
+    over: int  #: over a limit
+    unranked: int  #: without an accuracy
+    failed: int  #: failed
+    skipped: int  #: skipped for a reason
+    unreached: int  #: not reached when the search ended
+
+
+def count_configurations(view: RunView) -> ConfigurationCounts:
+    """Return the one count of a run's configurations, which every part of a report uses."""
+    meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
+    unranked = sum(evaluation.accuracy is None for evaluation in view.ok)
+    failed, skipped = len(view.with_status(Status.FAILED)), view.with_status(Status.SKIPPED)
+    stopped = sum(evaluation.stage == StageName.STOP for evaluation in skipped)
+    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
+    return ConfigurationCounts(
+        planned=planned,
+        meet=meet,
+        over=len(view.ok) - meet - unranked,
+        unranked=unranked,
+        failed=failed,
+        skipped=len(skipped) - stopped,
+        unreached=planned - len(view.evaluations) + stopped,
+    )
+
+
 def counts(view: RunView) -> str:
     """Return how many configurations meet the budget, failed, were skipped, and were not reached by the search."""
-    meet = sum(view.budget.met_by(evaluation) for evaluation in view.ok)
-    failed, skipped = view.with_status(Status.FAILED), view.with_status(Status.SKIPPED)
-    reached = len(view.evaluations) - sum(evaluation.stage == StageName.STOP for evaluation in skipped)
-    planned = max(len(view.evaluations), int(view.manifest.get("configurations", 0)))
-    left = f", {planned - reached} not reached" if planned > reached else ""
-    unknown = sum(evaluation.accuracy is None for evaluation in view.ok)
-    others = len(view.ok) - meet - unknown
-    unranked = f"{unknown} without an accuracy, " if unknown else ""
+    found = count_configurations(view)
+    left = f", {found.unreached} not reached" if found.unreached else ""
+    unranked = f"{found.unranked} without an accuracy, " if found.unranked else ""
     return (
-        f"{plural(planned, 'configuration')}: {meet} {'meets' if meet == 1 else 'meet'} the budget, "
-        f"{others} {'does' if others == 1 else 'do'} not, {unranked}{len(failed)} failed, "
-        f"{reached - len(view.ok) - len(failed)} skipped{left}."
+        f"{plural(found.planned, 'configuration')}: {found.meet} {'meets' if found.meet == 1 else 'meet'} the budget, "
+        f"{found.over} {'does' if found.over == 1 else 'do'} not, {unranked}{found.failed} failed, "
+        f"{found.skipped} skipped{left}."
     )
 
 
@@ -213,12 +239,18 @@ def funnel(view: RunView) -> tuple[Step, ...]:
 
     Stages are in the order of the work; unknown names come last. Budget, front and pick follow.
     """
-    left = len(view.evaluations)
+    found = count_configurations(view)
+    left = found.planned
     steps = [Step("planned", left, 0)]
     order = {stage.value: index for index, stage in enumerate(StageName)}
     stopped = [row for row in view.evaluations if row.status is not Status.OK]
-    for stage in sorted(dict.fromkeys(row.stage for row in stopped), key=lambda stage: order.get(stage, len(order))):
+    stages = dict.fromkeys(row.stage for row in stopped)
+    if found.unreached:
+        stages[StageName.STOP] = None
+    for stage in sorted(stages, key=lambda stage: order.get(stage, len(order))):
         lost = [row.reason or row.status.value for row in stopped if row.stage == stage]
+        if stage == StageName.STOP:  # most of those that a search did not reach have no row
+            lost += ["not reached"] * (found.unreached - len(lost))
         left -= len(lost)
         reasons = tuple(Counter(lost).most_common(REASONS_SHOWN))
         steps.append(Step(stage or "unnamed stage", left, len(lost), reasons))
@@ -250,7 +282,10 @@ def failure_blocks(view: RunView) -> list[blocks.Block]:
     if not stopped and not without_weights:
         return []
     more = f" The first {FAILURES_SHOWN} are listed; evaluations.jsonl has all." if stopped[FAILURES_SHOWN:] else ""
-    said = f"{plural(len(stopped), 'configuration')} failed or were skipped. A failure does not stop the run.{more}"
+    found = count_configurations(view)
+    groups = ((found.failed, "failed"), (found.skipped, "were skipped"), (found.unreached, "were not reached"))
+    said = ", ".join(f"{count} {how}" for count, how in groups if count)
+    said = f"Of {plural(found.planned, 'configuration')}, {said}. A failure does not stop the run.{more}"
     shown: list[blocks.Block] = [blocks.Heading("Failures and skips", "failures"), blocks.Paragraph(said, "lead")]
     if stopped:
         shown.append(failures(stopped[:FAILURES_SHOWN]))

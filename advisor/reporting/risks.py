@@ -11,7 +11,7 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import Provenance, percent, wilson
+from advisor.core.quantity import DEVIATIONS, Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question import Question
 from advisor.reporting import text
@@ -80,6 +80,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     found = (
         *_few_images(dataset),
         *grouped,
+        *_parts_apart(evaluation),
         *_new_conditions(question, evaluation),
         *_fitting(question, evaluation, bool(grouped)),
         *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
@@ -124,6 +125,20 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
+
+
+def _parts_apart(evaluation: Evaluation) -> Iterator[Risk]:
+    """Compare validation with the hold-out: they differ by more than their 95 % intervals allow."""
+    plain, judged = evaluation.accuracy, evaluation.holdout_accuracy
+    errors = [each.standard_error for each in (plain, judged) if each is not None]
+    if plain is None or judged is None or None in errors:
+        return
+    allowed = DEVIATIONS * math.hypot(*(error or 0.0 for error in errors))
+    if abs(plain.value - judged.value) <= allowed:
+        return
+    why = "it looks better on the images that chose it" if plain.value > judged.value else "the parts differ"
+    figures = f"{plain.value:.1f} % on validation and {judged.value:.1f} % on the hold-out"
+    yield Risk("Hold-out", Level.HIGH, f"{figures} differ by more than the noise: {why}.")
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:
@@ -197,8 +212,8 @@ def _compression(evaluation: Evaluation) -> Risk:
     if evaluation.card_facts.as_it_is:
         said = "It is judged as you ship it: its figures are too high if it has learnt from your images."
         return Risk("Learnt images", Level.HIGH, said)
-    if recipe == "float32":
-        return Risk("Compression", Level.LOW, "No loss: the file is not compressed.")
+    if recipe == FLOAT:
+        return Risk("Compression", Level.LOW, "The file is not compressed, so compression has lost nothing.")
     if drop is None:
         return Risk("Compression", Level.SOME, f"The accuracy that {recipe} loses was not measured.")
     worst = drop.high if drop.high is not None else drop.value

@@ -35,6 +35,7 @@ from advisor.engine.history.loaded_run import (
     LoadedRun,
     Unfinished,
     checked_labels,
+    continue_command,
     images_folder,
     load_run,
     unfinished_search,
@@ -194,11 +195,6 @@ class RunView:
         return self.unfinished.sentence(self.folder) if self.unfinished else ""
 
     @property
-    def tuning_sentence(self) -> str:
-        """The expected gain of fine-tuning, with the command; empty where there is nothing to say."""
-        return self.tuning.sentence(self.folder) if self.tuning else ""
-
-    @property
     def ok(self) -> tuple[Evaluation, ...]:
         """Evaluations that ran to the end."""
         return self.with_status(Status.OK)
@@ -316,7 +312,7 @@ def _next_command(folder: str, run: LoadedRun) -> str:
     """
     decision, pick = run.decision, run.decision.pick
     if run.too_early:
-        return f"advisor search --resume {folder} --extend 5min"
+        return continue_command(folder)
     if not run.own_question and not decision.feasible:
         return ""
     if pick is not None and not run.own_question:

@@ -17,7 +17,7 @@ from advisor.core.errors import (
     require_extra,
     require_training,
 )
-from advisor.core.relaxation import comparison
+from advisor.core.reasons import comparison
 from advisor.core.units import visible
 from tests.builders import evaluation
 

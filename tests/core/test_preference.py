@@ -64,13 +64,13 @@ def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_at_most_half_a
 
 
 def test_near_the_budget_time_is_worth_more_than_far_below_it() -> None:
-    slow, fast = evaluation("slow", accuracy=90, latency=5), evaluation("fast", accuracy=88.5, latency=2)
+    slow, fast = evaluation("slow", accuracy=90, latency=5), evaluation("fast", accuracy=89.4, latency=2)
     assert decide([slow, fast], Budget(latency_ms=50)).pick == slow
     assert decide([slow, fast], Budget(latency_ms=6)).pick == fast
 
 
 def test_a_size_budget_is_a_scale_too() -> None:
-    large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=88.5, size=1.5e6)
+    large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=89.4, size=1.5e6)
     assert decide([large, small], BUDGET).pick == large
     assert decide([large, small], Budget(latency_ms=50, size_bytes=4_500_000)).pick == small
 
@@ -84,7 +84,8 @@ def test_the_reason_says_which_points_are_given_up_for_what() -> None:
     best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
     reason = decide([best, cheap], BUDGET).reason
-    assert "It gives up 0.4 points and is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less)" in reason
+    assert "It gives up 0.4 points, and up to 2.2 points may be noise here" in reason
+    assert "It is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less)" in reason
 
 
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import psutil
 
-from advisor.core.decision import front
+from advisor.core.choosing import front
 from advisor.core.evaluation import Evaluation, Status, evaluation_from_json
 from advisor.store import RunFolder
 from advisor.store.files import sha256_file

@@ -137,7 +137,7 @@ def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() ->
     assert right == f"Right on {held.value:.0f} of 100 images like yours ({held.low:.0f} to {held.high:.0f})."
     assert time.endswith(" on this machine (measured).")
     assert "the latency on your device, as the budget was checked on this machine (name yours: --device)" in unknown
-    assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch).")
+    assert unknown.endswith("; 1 of 10 networks (9 tried; 1 without weights here: advisor catalog fetch --all).")
     shown = said(view, 60)
     assert shown.splitlines()[0] == file, "a path that is broken cannot be copied"
     documents = render_markdown(view).replace("\\", ""), unescape(render_html(view)), recommendation_json(view)
@@ -163,7 +163,9 @@ def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:
     card = next(row.configuration.card for row in view.ok if row != view.decision.pick)
     tried = {row.configuration.card for row in view.ok} - {card}
     unknown = opening(replace(view, manifest={"without_weights": {card: "no mirror"}}))[-1]
-    counted = f"1 of {len(tried) + 1} networks ({len(tried)} tried; 1 without weights here: advisor catalog fetch)."
+    counted = (
+        f"1 of {len(tried) + 1} networks ({len(tried)} tried; 1 without weights here: advisor catalog fetch --all)."
+    )
     assert unknown.endswith(counted)
 
 

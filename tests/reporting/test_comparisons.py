@@ -24,6 +24,7 @@ from advisor.reporting.files import recommendation_json, render_markdown
 from advisor.reporting.html import render_html
 from advisor.reporting.phrases import shortlist, verdict
 from advisor.reporting.risks import risks, warnings
+from advisor.reporting.steps import next_steps
 from advisor.reporting.view import RunView
 from tests.builders import evaluation
 from tests.documents import problems
@@ -79,10 +80,12 @@ def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> N
     view, size = judged_view(), len(CLASSES)
     table = [[40 if row == column else 0 for column in range(size)] for row in range(size)]
     table[2] = [1, 1, 2, *[0] * (size - 3)]
-    said = explanation(with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table)))))
+    view = with_pick(view, holdout_answers=ImageAnswers({}, tuple(map(tuple, table))))
+    said = explanation(view)
     more = 3 * view.dataset.images_per_class[CLASSES[2]]
     assert f"It is weakest on '{CLASSES[2]}': 50 of 100 of its images are right." in said
-    assert f"{more} more images of '{CLASSES[2]}' would halve its interval." in said
+    (step,) = next_steps(view)
+    assert step.what == f"{more} more images of '{CLASSES[2]}', which halve its interval"
 
 
 def test_a_threshold_that_was_asked_for_is_explained_and_nothing_without_a_pick() -> None:
@@ -134,7 +137,7 @@ def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) 
     found = warnings(risks(view, shipped))
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
     still = replace(view, incumbents=(Incumbent(shipped, True),))
-    assert "is still the best" in incumbent_sentences(still)[0]
+    assert "is still the pick" in incumbent_sentences(still)[0]
 
 
 def test_the_document_has_it_and_is_valid(view: RunView) -> None:

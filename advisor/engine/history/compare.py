@@ -24,6 +24,8 @@ HELD_OUT = "holdout_accuracy"
 ACCURACIES = ("accuracy", HELD_OUT, "drop")
 """Figures that cannot be compared between two runs whose accuracies are different metrics."""
 
+OTHER_IMAGES = "The validation images differ, so accuracies are not compared."
+
 CHANGES_SHOWN = 3
 
 COLUMNS = ("key", "figure", "unit", "before", "after", "beyond_noise", "why")
@@ -165,13 +167,14 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
     one_device = before.question.devices == after.question.devices
     result = _result(before.decision, after.decision, steady, changes, one_device)
     result = ComparisonResult.INCOMPLETE if after.too_early else result
+    other_images = OTHER_IMAGES if _images_differ(before, after) else ""
     rows = [ChangedFigure(key, each) for key, figures in changes.items() for each in figures]
     changed = [row for row in rows if _value(row.delta.before) != _value(row.delta.after)]
     return Comparison(
         before=before.name,
         after=after.name,
         result=result,
-        reason=_reason(result, before, after, changes, differences),
+        reason=" ".join(filter(None, (_reason(result, before, after, changes, differences), other_images))),
         pick_before=before.decision.pick,
         pick_after=after.decision.pick,
         differences=differences,
@@ -180,12 +183,11 @@ def compare(before: LoadedRun, after: LoadedRun) -> Comparison:
 
 
 def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, ...]]:
-    """Return the changes of figures; without accuracies, if the two runs ask for different ones."""
+    """Return the changes of figures; without accuracies, if the runs ask for different ones or have other images."""
     earlier = {e.configuration.key: e for e in before.evaluations if e.status is Status.OK}
     asked = [(run.question.metric, run.question.costs, run.question.robust) for run in (before, after)]
-    other = () if asked[0] == asked[1] else ACCURACIES
-    images = compared_images(before.folder)
-    same_images = bool(images) and images == compared_images(after.folder)
+    same_images = bool(compared_images(before.folder)) and not _images_differ(before, after)
+    other = () if asked[0] == asked[1] and not _images_differ(before, after) else ACCURACIES
     found = {}
     for evaluation in after.evaluations:
         then = earlier.get(evaluation.configuration.key)
@@ -194,6 +196,12 @@ def _find_deltas(before: LoadedRun, after: LoadedRun) -> dict[str, tuple[Delta, 
             paired_changes = _pair_accuracies(changes, before, then, after, evaluation) if same_images else changes
             found[evaluation.configuration.key] = paired_changes
     return found
+
+
+def _images_differ(before: LoadedRun, after: LoadedRun) -> bool:
+    """Return whether two runs compared their candidates on different images of the user."""
+    then, now = compared_images(before.folder), compared_images(after.folder)
+    return bool(then and now) and then != now
 
 
 def _pair_accuracies(

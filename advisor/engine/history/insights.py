@@ -28,7 +28,6 @@ from advisor.core.evaluation import (
 from advisor.core.posterior import FLOAT
 from advisor.core.quantity import Provenance, Quantity, paired
 from advisor.core.training import FINETUNE_CACHED, HEAD, recipe_of
-from advisor.core.units import show_seconds
 from advisor.datasets.images import sha256_of
 from advisor.datasets.split import HOLDOUT, TRAIN, VALIDATION
 from advisor.engine.decide import correct_answers, kept_array
@@ -182,15 +181,17 @@ class Incumbent:
     Attributes:
         evaluation: the file with the threads of the pick, if it was measured with them.
         picked: it is the pick itself.
-        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; None if it is not
-            known.
+        points: accuracy of the pick less that of the file on the same images, with a 95 % interval; of the pick itself,
+            less that of ``rival``; None if it is not known.
         part: the part of these images in words.
+        rival: where the file is the pick, the file trained here that is best on the hold-out; None if none ran there.
     """
 
     evaluation: Evaluation
     picked: bool
     points: Quantity | None = None
     part: str = ""
+    rival: Evaluation | None = None
 
 
 def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
@@ -250,20 +251,37 @@ def incumbents(
     # With the threads of the pick, or the fastest.
     there.sort(key=lambda each: (each.configuration.target.threads != target.threads, latency_of(each)))
     nearest = {each.configuration.card: each for each in reversed(there)}
-    return tuple(_compared(run, own, pick, robust) for _, own in sorted(nearest.items()))
+    rival = _best_on_holdout(evaluations)
+    return tuple(_compared(run, own, pick, robust, rival) for _, own in sorted(nearest.items()))
 
 
-def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool) -> Incumbent:
+def _best_on_holdout(evaluations: Sequence[Evaluation]) -> Evaluation | None:
+    """Return the file trained here with the highest accuracy on the hold-out; None if none ran there."""
+    judged = [(each.holdout_accuracy.value, each) for each in evaluations if each.holdout_accuracy]
+    own = [pair for pair in judged if not pair[1].card_facts.as_it_is]
+    return max(own, key=lambda pair: pair[0])[1] if own else None
+
+
+def _compared(run: RunFolder, own: Evaluation, pick: Evaluation, robust: bool, rival: Evaluation | None) -> Incumbent:
     if own.configuration.card == pick.configuration.card:
-        return Incumbent(own, picked=True)
+        # It may have learnt the validation images that chose it, so the hold-out alone tells the two apart.
+        points = _gained(run, rival, pick, HOLDOUT) if rival is not None else None
+        return Incumbent(own, True, points, PARTS[HOLDOUT] if points else "", rival)
     for part in (VALIDATION,) if robust else (HOLDOUT, VALIDATION):
-        ours, theirs = correct_answers(run, own, part), correct_answers(run, pick, part)
-        if ours and theirs:
-            gained = paired(theirs, ours)
-            value, low, high = (100 * each for each in (gained.value, gained.low, gained.high))
-            points = Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
+        points = _gained(run, own, pick, part)
+        if points is not None:
             return Incumbent(own, False, points, PARTS[part])
     return Incumbent(own, picked=False)
+
+
+def _gained(run: RunFolder, own: Evaluation, pick: Evaluation, part: str) -> Quantity | None:
+    """Return the points of the pick over another file on the same images of a part; None if they are not known."""
+    ours, theirs = correct_answers(run, own, part), correct_answers(run, pick, part)
+    if not ours or not theirs:
+        return None
+    gained = paired(theirs, ours)
+    value, low, high = (100 * each for each in (gained.value, gained.low, gained.high))
+    return Quantity(value, "points", Provenance.MEASURED, low, high, 0.95, len(ours), PARTS[part])
 
 
 @dataclass(frozen=True)
@@ -289,13 +307,6 @@ class ExpectedTuning:
         return (
             f"advisor search --request {folder}/request.yaml --training {HEAD},{FINETUNE_CACHED} "
             f"--candidates {self.card}"
-        )
-
-    def sentence(self, folder: str) -> str:
-        """Return the expectation in words, with the command."""
-        return (
-            f"Fine-tuning {self.card} is expected to add about {self.points:.0f} points ({self.low:.0f} to "
-            f"{self.high:.0f}) in about {show_seconds(self.seconds)}: {self.command(folder)}"
         )
 
 

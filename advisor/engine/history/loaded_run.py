@@ -28,6 +28,10 @@ PATHS = ("data", "profiles", "catalog")
 """Options of the question that name files."""
 
 
+CONTINUES_FOR = "10min"
+"""Time that a command gives a search that is continued."""
+
+
 def keep_inputs(run: RunFolder, question: Question) -> None:
     """Write the folder that relative paths of the question are counted from, and a copy of each catalogue."""
     copies = {}
@@ -70,6 +74,11 @@ def _found(path: Path, run: RunFolder) -> Path:
 def _text(path: Path) -> str:
     """Return a path as JSON and YAML can hold it; a name that is not UTF-8 is not found again."""
     return str(path).encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def continue_command(folder: object) -> str:
+    """Return the command that continues a search which its time limit ended."""
+    return f"advisor search --resume {folder} --extend {CONTINUES_FOR}"
 
 
 @dataclass(frozen=True)

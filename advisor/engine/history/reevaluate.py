@@ -16,6 +16,7 @@ from advisor.datasets.split import HOLDOUT
 from advisor.devices.profiles import HOST, DeviceProfile, DeviceTarget
 from advisor.devices.profiles.listing import OWN, known_devices, own_folder, provenance
 from advisor.devices.profiles.runtimes import canonical
+from advisor.engine.decide import decide_run
 from advisor.engine.execution import Machine
 from advisor.engine.history.changes import (
     Changes,
@@ -44,7 +45,7 @@ from advisor.engine.targets.target_devices import TargetDevice, at_threads, rema
 from advisor.isolation import ChildPool, Scratch
 from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
-from advisor.store import ArtifactCache, RunFolder
+from advisor.store import ArtifactCache, RunFolder, answers_file
 from advisor.store.run_folder import artefact_problem
 
 Search = Callable[[Request], RunFolder]
@@ -65,6 +66,9 @@ Evaluations = tuple[Evaluation, ...]
 
 Tell = Callable[[str], None]
 """Is called with what is being done."""
+
+MOST_JUDGED = 3
+"""Files that run on the hold-out for one device at most: each may take the place of the pick."""
 
 Answers = Mapping[str, Sequence[float]]
 """New answers on the hold-out, and shares in the figure that decides, by their path within the run."""
@@ -174,8 +178,9 @@ class Session:
                 raise UsageError(why, "search again")
             measured = self._load(found.path)
             evaluations = self._anew(measured, measured.evaluations, device)
+            evaluations, answers = judge_pick(measured, evaluations, selector, self.tell)
             manifest = {"devices": {device.profile.name: device.profile.fingerprint()}}
-            child = Child(evaluations, selector, environment, manifest, sources=(measured.folder.path,))
+            child = Child(evaluations, selector, environment, manifest, answers, sources=(measured.folder.path,))
             made = self._made(before, start, child)
         return self._answer(before, selector, causes, made, remarks_of(device))
 
@@ -269,6 +274,49 @@ def remeasure(run: LoadedRun, tell: Tell) -> tuple[Evaluations, Answers, tuple[s
     return (*(evaluation for evaluation, _ in measured), *others), answers, (remark,) if remark else ()
 
 
+def judge_pick(
+    run: LoadedRun, evaluations: Evaluations, device: str, tell: Tell
+) -> tuple[Evaluations, dict[str, Sequence[float]]]:
+    """Run what the rule picks for a device on the hold-out, unless it ran there; return its new answers, too.
+
+    Without the run's images, or if they have changed, nothing runs, and the answer says what judged the pick.
+    """
+    question, kept = replace(run.question, devices=(device,)), dict[str, Sequence[float]]()
+    images: Images | None = None
+    for _ in range(MOST_JUDGED):
+        decision = decide_run(run.folder, evaluations, question, judged_first=False).decision
+        pick = decision.pick
+        if pick is None or not decision.feasible or pick.holdout_accuracy is not None or not pick.artefact:
+            break
+        images = images or _same_images(run, tell)[0]
+        if images is None or not images.part(Role.HOLDOUT).paths:
+            break
+        try:
+            scored, answers = _run_on_holdout(run, images, pick, tell)
+        except StageAborted:
+            break
+        kept |= answers
+        evaluations = tuple(_with_holdout(each, scored) for each in evaluations)
+    return evaluations, kept
+
+
+def _run_on_holdout(run: LoadedRun, images: Images, pick: Evaluation, tell: Tell) -> HeldOut:
+    with Scratch() as folder, ChildPool(folder / "log.txt") as pool:
+        return run_coroutine(_hold_out(run, _walker(run, images, [pick], pool, tell), pick))
+
+
+def _with_holdout(evaluation: Evaluation, scored: Evaluation) -> Evaluation:
+    """Return an evaluation of the same file with what is known of it on the hold-out; others as they are."""
+    if evaluation.artefact_sha256 != scored.artefact_sha256:
+        return evaluation
+    return replace(
+        evaluation,
+        holdout_accuracy=scored.holdout_accuracy,
+        holdout_answers=scored.holdout_answers,
+        new_conditions=scored.new_conditions,
+    )
+
+
 def _walker(
     run: LoadedRun, images: Images | None, evaluations: Sequence[Evaluation], pool: ChildPool, tell: Tell
 ) -> Walker:
@@ -336,12 +384,17 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
 
     The validation accuracy belongs to a file that a run does not keep: the same recipe fitted to fewer images.
     """
-    images = walker.materials.images
-    if images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
+    if walker.materials.images is None or evaluation.status is not Status.OK or evaluation.holdout_accuracy is None:
         return evaluation, {}
-    question, artefact = run.question, artefact_of(run.folder, evaluation)
+    return await _hold_out(run, walker, evaluation)
+
+
+async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> HeldOut:
+    """Return an evaluation with the accuracy of its file on the hold-out, and its answers there."""
+    images, question, artefact = walker.materials.require_images(), run.question, artefact_of(run.folder, evaluation)
     stage = question.of_task.score(scope_of(evaluation), input_spec(evaluation), artefact, Role.HOLDOUT, 0.0)
     answers = await walker.run(stage)
-    file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
+    known = evaluation.holdout_answers
+    file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
     scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
     return with_new_conditions(scored, images.own_holdout), kept

@@ -199,7 +199,8 @@ class SearchLoop:
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _decisions(self) -> tuple[Decision, ...]:
-        answer = decide_run(self._run, self._run.evaluations(), self._question)
+        """Return the decisions as if every file had run on the hold-out: what they name is to run there."""
+        answer = decide_run(self._run, self._run.evaluations(), self._question, judged_first=False)
         return answer.decision, *answer.by_device.values()
 
     def _evaluating_left(self, answered: bool = True) -> float | None:

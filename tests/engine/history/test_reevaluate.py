@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from advisor.engine.history.compare import ComparisonResult, Reevaluation
 from advisor.engine.history.loaded_run import load_run
 from advisor.engine.history.reevaluate import Devices
 from advisor.store import RunFolder
-from advisor.store.run_folder import integrity_problems
+from advisor.store.run_folder import chained, integrity_problems
 from tests.builders import interval, present
 from tests.engine.history.with_search import reevaluate, reevaluate_all
 from tests.makers.searches import Searched
@@ -191,6 +192,16 @@ def test_another_runtime_is_measured_and_scored_anew(searched: RunFolder) -> Non
     assert latter.manifest["versions"]["ai-edge-litert"] == "2.3.0"
     assert integrity_problems(latter.folder) == ()
     assert contents(searched.path) == before
+
+
+def test_a_pick_for_a_new_device_that_did_not_run_on_the_hold_out_runs_there_first(searched: RunFolder) -> None:
+    known = {row.artefact: row.holdout_accuracy for row in searched.evaluations()}
+    unjudged = [replace(row, holdout_accuracy=None, holdout_answers=None) for row in searched.evaluations()]
+    searched.write(searched.evaluations_file.name, chained(unjudged)[0])
+    searched.reseal()
+    found = answered(reevaluate(searched.path, on("raspberry-pi-4")), "raspberry-pi-4")
+    pick = present(load_run(present(found.run)).decision.pick)
+    assert present(pick.holdout_accuracy) == known[pick.artefact]
 
 
 def test_a_run_of_another_split_is_not_scored_on_images_that_it_learnt_from(searched: RunFolder) -> None:

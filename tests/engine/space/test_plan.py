@@ -17,7 +17,7 @@ from advisor.catalog.cards import Card
 from advisor.catalog.catalogue import load_catalogue
 from advisor.catalog.weights.fetching import fetch
 from advisor.compression.recipes import RECIPES
-from advisor.core.decision import dominates
+from advisor.core.choosing import dominates
 from advisor.core.errors import UsageError, install_extra
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.cost import rough_latency_ms, rough_size

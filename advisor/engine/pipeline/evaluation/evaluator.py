@@ -7,7 +7,7 @@ from dataclasses import replace
 from advisor.catalog.cards import Card
 from advisor.compression.recipes import Recipe
 from advisor.core.evaluation import Configuration, Evaluation, Status, facts_from_json
-from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation
+from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation, TuningFacts
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
@@ -74,7 +74,7 @@ class Evaluator:
         training, compression, stages = configuration.training, configuration.compression, self.stages_of(configuration)
         card = stages.card
         await self._screen(configuration, card)
-        shortened = False
+        tuning = None
         if stages.made_here and self._workload.images:
             ships = self._workload.question.of_task.model(card, training, Purpose.SHIP, self._workload)
             if ships.name is StageName.CONFIDENCE:  # it waits for these scores
@@ -82,7 +82,8 @@ class Evaluator:
             if ships.resources.pool is Pool.TRAINERS:  # it takes long; beside it, the compared file is scored
                 beside = stages if compression in ALWAYS else stages.reference
                 model, _ = await asyncio.gather(self.walker.run(ships), self.walker.run(beside.scored))
-                shortened = was_shortened(model)
+                if recipe_of(training).tunes_backbone:
+                    tuning = TuningFacts(was_shortened(model))
         await self._escalate(configuration)
         artefact = await self.walker.run(stages.made)
         verdict = await self._verdict(stages)
@@ -107,13 +108,10 @@ class Evaluator:
             card_facts=CardFacts(
                 card.params, card.macs, card.licence, card.input_size, normalisation, weights, not stages.made_here
             ),
-            file_facts=replace(
-                facts_from_json(FileFacts, artefact.figures),
-                recipe_notes=artefact.notes,
-                training_shortened=shortened,
-            ),
+            file_facts=replace(facts_from_json(FileFacts, artefact.figures), recipe_notes=artefact.notes),
             expectation=expectation,
             head=head,
+            tuning=tuning,
         )
         return with_new_conditions(replace(evaluation, **vars(verdict), **vars(timed)))
 

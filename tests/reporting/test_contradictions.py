@@ -1,0 +1,110 @@
+"""No two sentences of one answer contradict each other, over made-up decisions."""
+
+import io
+import itertools
+import re
+from dataclasses import replace
+
+from hypothesis import given, settings, strategies as st
+from rich.console import Console
+
+from advisor.core.budget import Budget
+from advisor.core.decision import decide
+from advisor.core.evaluation import Evaluation, Status, accuracy_of, describe, variant_of
+from advisor.core.evaluation_facts import TuningFacts
+from advisor.core.metrics import parse_preference
+from advisor.engine.pipeline.stage import StageName
+from advisor.reporting.answer import print_answer
+from advisor.reporting.figures import certainty, foundations
+from advisor.reporting.phrases import count_configurations, counts, funnel
+from advisor.reporting.view import RunView
+from tests.builders import evaluation, of_file, present
+from tests.reporting.views import run_view
+
+IMAGES = 60
+FORMS = ("float32", "weight_int8", "int8")
+TRAININGS = ("head", "finetune_cached")
+PREFERENCES = ("balanced", "balanced", "accuracy", "latency", "accuracy=1,latency=1,size=1")
+
+
+@st.composite
+def answers(draw: st.DrawFn) -> RunView:
+    """Return a run of a few networks with made-up answers to the same images, and its decision."""
+    right, rows = dict[object, tuple[float, ...]](), list[Evaluation]()
+    easy = draw(st.integers(0, 2**IMAGES - 1))
+    for card in range(draw(st.integers(1, 4))):
+        for training in TRAININGS[: draw(st.integers(1, 2))]:
+            for form in FORMS[: draw(st.integers(1, 3))]:
+                bits = easy | draw(st.integers(0, 2**IMAGES - 1)) | draw(st.integers(0, 2**IMAGES - 1))
+                row = _row(draw, f"card{card}", training, form, bits)
+                right[row.configuration] = tuple(float(bits >> image & 1) for image in range(IMAGES))
+                rows.append(row)
+    budget = Budget(latency_ms=draw(st.sampled_from([5.0, 20.0, 50.0])))
+    prefer = draw(st.sampled_from(PREFERENCES))
+    decision = decide(rows, budget, lambda row: right[row.configuration], parse_preference(prefer))
+    skipped = draw(st.integers(0, 3))
+    others = [
+        Evaluation(evaluation(f"later{n}").configuration, Status.SKIPPED, stage=StageName.STOP) for n in range(skipped)
+    ]
+    manifest = {"configurations": len(rows) + skipped + draw(st.integers(0, 100)), "stopped": {"why": "time_limit"}}
+    return replace(
+        run_view(), evaluations=(*rows, *others), budget=budget, decision=decision, manifest=manifest, next_command=""
+    )
+
+
+def _row(draw: st.DrawFn, card: str, training: str, form: str, bits: int) -> Evaluation:
+    figures = {"latency": draw(st.integers(1, 40)), "size": draw(st.integers(1, 90)) * 1e5}
+    row = of_file(
+        evaluation(card, form, accuracy=100 * bits.bit_count() / IMAGES, **figures), f"{card}{training}{form}"
+    )
+    judged = evaluation(accuracy=draw(st.integers(50, 99))).accuracy if draw(st.booleans()) else None
+    return replace(
+        row,
+        configuration=replace(row.configuration, training=training),
+        holdout_accuracy=judged,
+        tuning=TuningFacts(draw(st.booleans())) if training != "head" else None,
+    )
+
+
+def said(view: RunView) -> str:
+    """Return the answer of the terminal on one line."""
+    stream = io.StringIO()
+    print_answer(view, Console(file=stream, width=400, highlight=False))
+    return " ".join(stream.getvalue().split())
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers())
+def test_no_sentence_of_an_answer_takes_another_one_back(view: RunView) -> None:
+    decision, text = view.decision, said(view)
+    pick, best = present(decision.pick), max(map(accuracy_of, view.ok))
+    assert len(set(re.findall(r"--extend (\S+)", text))) <= 1, "one next step"
+    assert "more than noise" not in text
+    if not decision.feasible:
+        return
+    within = [row for row in view.ok if view.budget.met_by(row)]
+    best = max(map(accuracy_of, within))
+    assert ("is the most accurate candidate" in decision.reason) <= (accuracy_of(pick) == best)
+    assert decision.reason.startswith(describe(pick)), "the figures of the pick are the same everywhere"
+    tied = re.search(r"statistically tied with (\d+) other", decision.reason)
+    files = {variant_of(row) for row in decision.ties}
+    assert tied is None or int(tied[1]) == len(files)
+    assert all(f"with {len(files)} other model file" in each for each in foundations(view, pick) if "tied" in each)
+    if decision.why_not_faster:
+        assert "tied too" in decision.why_not_faster
+        assert any(decision.why_not_faster.startswith(f"{row.configuration.card} ") for row in decision.ties)
+    if sure := certainty(view):
+        shares = [int(share) for share in re.findall(r"(\d+) %", sure)]
+        assert shares[0] >= max(shares), "no other file is the pick more often"
+
+
+@settings(max_examples=60, deadline=None)
+@given(answers())
+def test_every_part_of_an_answer_counts_the_same_configurations(view: RunView) -> None:
+    found, numbers = count_configurations(view), list(map(int, re.findall(r"\d+", counts(view))))
+    groups = (found.meet, found.over, found.unranked, found.failed, found.skipped, found.unreached)
+    assert numbers[0] == found.planned == sum(groups) == sum(numbers[1:])
+    steps = funnel(view)
+    assert steps[0].left == found.planned
+    assert all(before.left - after.lost == after.left for before, after in itertools.pairwise(steps))
+    assert all(sum(count for _, count in step.reasons) <= step.lost for step in steps if step.name == StageName.STOP)
