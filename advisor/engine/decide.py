@@ -20,6 +20,7 @@ from advisor.core.evaluation import Evaluation, Status, describe, network_of
 from advisor.core.expectation import in_unknown_conditions, on_device, with_required_figures, worst_case
 from advisor.core.posterior import Answers
 from advisor.core.quantity import Provenance, Quantity, paired
+from advisor.core.refutation import is_refuted, sentence_of_refutation
 from advisor.core.relaxation import Relaxation
 from advisor.core.timings import pool_timings
 from advisor.core.training import recipe_of
@@ -87,12 +88,40 @@ def _decided(run: RunFolder, evaluations: Sequence[Evaluation], question: Questi
         if decision.pick is None and without:
             fetch = f"Get weights (advisor catalog fetch {' '.join(without)}), then search again."
             return replace(decision, reason=f"Nothing to ship: {', '.join(without)} ran without weights. {fetch}")
-        return decision
+        others = [e for e in rows if decision.pick is None or network_of(e) != network_of(decision.pick)]
+        if decision.pick is None or not decision.feasible or not others or not is_refuted(decision.pick):
+            return decision
+        again = decide(others, limits, answers, question.preference, judged_first)
+        return _unless_refuted(run, decision, again, judged_first)
 
     if len(devices) == 1:
         return Answer(tuple(known), decide_over(candidates))
     by_device = {device: decide_over(on_device(candidates, device)) for device in devices}
     return Answer(tuple(known), _decide_for_all(candidates, devices, decide_over), by_device)
+
+
+def _unless_refuted(run: RunFolder, decision: Decision, again: Decision, judged_first: bool) -> Decision:
+    """Return the decision, or the one ``again`` without the network of its pick, which the hold-out refutes.
+
+    The other pick must have more right answers on validation and hold-out together. One that did not run on the
+    hold-out is only returned to find what should run there, where ``judged_first`` is False.
+    """
+    refuted, other = decision.pick, again.pick
+    if refuted is None or other is None or not again.feasible:
+        return decision
+    if other.holdout_accuracy is None:
+        return decision if judged_first else again
+    own, theirs = _right_on_both(run, refuted), _right_on_both(run, other)
+    if own is None or theirs is None or theirs <= own:
+        return decision
+    return replace(again, reason=f"{again.reason} {sentence_of_refutation(refuted)}")
+
+
+def _right_on_both(run: RunFolder, evaluation: Evaluation) -> float | None:
+    """Return the sum of the shares of all images of validation and hold-out; None if one of the parts is not known."""
+    parts = [correct_answers(run, evaluation, part) for part in (VALIDATION, HOLDOUT)]
+    known = [shares for shares in parts if shares is not None]
+    return sum(map(sum, known)) if len(known) == len(parts) else None
 
 
 def _with_holdout_drops(run: RunFolder, evaluations: list[Evaluation], limits: Budget) -> list[Evaluation]:

@@ -59,6 +59,36 @@ def test_the_same_mistakes_and_a_few_more_are_told_apart_though_intervals_overla
     assert decision.ties == (best,), "other mistakes of about the same number"
 
 
+def run_on_both(run: RunFolder, card: str, wrong: range, wrong_on_holdout: range) -> Evaluation:
+    """An evaluation with answers to validation and hold-out, of as many images."""
+    made = answered(run, card, wrong, 5.0)
+    answers = np.array([int(name == "b") for name in LABELS])
+    answers[list(wrong_on_holdout)] = 1 - answers[list(wrong_on_holdout)]
+    kept = run.keep_answers(f"{card}-holdout", answers.tolist())
+    share = 100 * (1 - len(wrong_on_holdout) / len(LABELS))
+    figure = Quantity(share, "%", Provenance.MEASURED, max(0.0, share - 8), min(100.0, share + 8), 0.95, len(LABELS))
+    return replace(made, holdout_accuracy=figure, holdout_answers=ImageAnswers(file=kept))
+
+
+@pytest.mark.parametrize(("wrong_on_holdout", "pick"), [(range(12), "first"), (range(40), "second")])
+def test_a_pick_that_the_hold_out_refutes_gives_way_to_one_with_more_right_answers_on_both(
+    run: RunFolder, wrong_on_holdout: range, pick: str
+) -> None:
+    split = run.read_json("split.json")
+    run.write_json("split.json", {**split, "holdout": split["validation"]})
+    first, second = run_on_both(run, "first", range(5), wrong_on_holdout), run_on_both(run, "second", range(9), range(10))
+    decision = decide_run(run, [first, second], QUESTION).decision
+    assert present(decision.pick).configuration.card == pick
+    assert ("the hold-out refutes it" in decision.reason) == (pick == "second")
+
+
+def test_a_refuted_pick_stays_where_no_other_file_is_better(run: RunFolder) -> None:
+    split = run.read_json("split.json")
+    run.write_json("split.json", {**split, "holdout": split["validation"]})
+    first, worse = run_on_both(run, "first", range(5), range(40)), run_on_both(run, "worse", range(9), range(45))
+    assert present(decide_run(run, [first, worse], QUESTION).decision.pick).configuration.card == "first"
+
+
 def test_answers_under_capture_conditions_are_compared_image_by_image(run: RunFolder) -> None:
     best, worse = answered(run, "best", range(0), 20), answered(run, "worse", range(20), 2)
     truth = np.array([int(name == "b") for name in LABELS])

@@ -1,0 +1,37 @@
+"""Whether the hold-out refutes what the validation images said of a file."""
+
+import math
+
+from advisor.core.evaluation import Evaluation
+
+REFUTING_DEVIATIONS = 1.64
+"""Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens to
+one file in twenty."""
+
+
+def is_refuted(evaluation: Evaluation) -> bool:
+    """Return whether a file has less accuracy on the hold-out than on validation, by more than noise.
+
+    The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure on
+    the hold-out, and where an interval is not known.
+    """
+    validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
+    if validation is None or holdout is None:
+        return False
+    errors = validation.standard_error, holdout.standard_error
+    if errors[0] is None or errors[1] is None:
+        return False
+    return holdout.value < validation.value - REFUTING_DEVIATIONS * math.hypot(errors[0], errors[1])
+
+
+def sentence_of_refutation(refuted: Evaluation) -> str:
+    """Return why another file than the one that validation prefers is the pick."""
+    assert refuted.accuracy is not None, "a refuted file has both figures"
+    assert refuted.holdout_accuracy is not None, "a refuted file has both figures"
+    own = refuted.configuration
+    name = f"{own.card} {own.variant_name}"
+    return (
+        f"Validation prefers {name} ({refuted.accuracy.value:.1f} %), but the hold-out refutes it "
+        f"({refuted.holdout_accuracy.value:.1f} % there): on both parts together, the pick has more right answers. "
+        "The hold-out took part in this choice, so its figure may be a little too high."
+    )
