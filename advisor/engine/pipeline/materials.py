@@ -222,7 +222,8 @@ class LocalTarget:
 
 @dataclass(frozen=True)
 class Workload:
-    """The work for each card: its recipes, the lightest training first, and the number of images by role."""
+    """The work for each card: its recipes, the lightest training first, and the numbers of images by role and of classes.
+    """
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]
@@ -230,6 +231,7 @@ class Workload:
     question: Question = field(default_factory=Question)
     own_holdout: bool = False
     local_targets: tuple[LocalTarget, ...] = ()
+    classes: int = 2
 
     @property
     def variants(self) -> tuple[Variant, ...]:

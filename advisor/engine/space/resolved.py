@@ -125,6 +125,7 @@ class Resolved:
             question,
             own_holdout=images is not None and images.own_holdout,
             local_targets=tuple(filter(None, (device.local for device in targets.devices))),
+            classes=len(images.classes) if images else 2,
         )
         return Plan(
             candidates.cards,

@@ -108,7 +108,7 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
 
     return Stage(
         StageName.HEAD, Scope(card.name, training), "5", "training the head of", (source, *_stages(read)), inputs, job,
-        TrainedHead.within, cost.head_s(workload.images[train]), holding(len(read) * workload.images[train]),
+        TrainedHead.within, cost.head_s(workload.images[train], workload.classes), holding(len(read) * workload.images[train]),
     )  # fmt: skip
 
 
