@@ -11,7 +11,7 @@ from advisor.core.expectation import top1_on_parts
 from advisor.core.metrics import TOP1
 from advisor.core.names import ROBUST
 from advisor.core.posterior import FLOAT
-from advisor.core.quantity import Provenance, percent, wilson
+from advisor.core.quantity import DEVIATIONS, Provenance, percent, wilson
 from advisor.core.units import listed, plural, show_ms
 from advisor.engine.question import Question
 from advisor.reporting import text
@@ -80,6 +80,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     found = (
         *_few_images(dataset),
         *grouped,
+        *_flattered(evaluation),
         *_new_conditions(question, evaluation),
         *_fitting(question, evaluation, bool(grouped)),
         *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
@@ -124,6 +125,23 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     lone = few[worst] == 1  # nothing shows how another group differs, see docs/decisions/0051
     then = "expect less in new conditions than is estimated, and add" if lone else "add"
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
+
+
+def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
+    """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
+    validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
+    if validated is None or judged is None or validated.standard_error is None or judged.standard_error is None:
+        return
+    noise = DEVIATIONS * math.hypot(validated.standard_error, judged.standard_error)
+    more = judged.value - validated.value
+    if abs(more) <= noise:
+        return
+    figures = f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the hold-out"
+    apart = f"{figures}: {abs(more):.1f} points apart, where chance explains {noise:.1f}"
+    if more < 0:
+        yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
+    else:
+        yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

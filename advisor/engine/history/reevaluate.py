@@ -344,4 +344,4 @@ async def _score(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> Held
     answers = await walker.run(stage)
     file = evaluation.holdout_answers.file if evaluation.holdout_answers else ""
     scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
-    return with_new_conditions(scored, images.own_holdout), kept
+    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), kept
