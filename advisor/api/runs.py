@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -120,6 +121,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
         UsageError: an option, the images or the output folder is invalid. Nothing was spent.
         WeightsError: none of the candidates has weights that can be fetched.
     """
+    started = time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
     with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
         warnings.filterwarnings("ignore", "IProgress not found")
@@ -142,7 +144,7 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
 
     folder = Path(resume) if (resume := options.get("resume")) is not None else None
     with Progress(None if quiet else shown or display(), answer) as progress:
-        outcome = run_search(_request(options), progress, folder, verbose)
+        outcome = run_search(_request(options), progress, folder, verbose, started)
         if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
             progress.say("finding where compressed forms lose accuracy")
             diagnose_run(outcome.run)

@@ -15,6 +15,7 @@ from advisor.core.evaluation_facts import (
     DeviceFigures,
     FileFacts,
     HeadFacts,
+    HoldoutPart,
     ImageAnswers,
     NewConditions,
     OnAllImages,
@@ -123,6 +124,8 @@ class Evaluation:
     answers: ImageAnswers = field(default_factory=ImageAnswers, compare=False)
     #: what it answered on the hold-out, None where it is no finalist.
     holdout_answers: ImageAnswers | None = field(default=None, compare=False)
+    #: the part of the hold-out that it ran on; None if it ran on all of it, or on none.
+    holdout_part: HoldoutPart | None = field(default=None, compare=False)
     #: how far it answers as its float32 file does, where there are no labelled images.
     agreement: Agreement | None = field(default=None, compare=False)
     #: its accuracy under capture conditions.
@@ -223,9 +226,10 @@ _NAMES = {
 DETAILS: Mapping[str, str] = {
     "timing": "", "answers": "", "agreement": "", "file_facts": "", "card_facts": "", "file_features": "graph",
     "expectation": "expectation", "head": "head", "tuning": "tuning", "holdout_answers": "holdout",
-    "holdout_drop": "holdout_drop", "capture": "", "latency_distribution": "latency_quantiles",
-    "budget_probability": "budget_probability", "remote": "", "device_figures": "targets",
-    "required_figures": "required_devices", "unknown": "unknown", "on_all": "on_all_images",
+    "holdout_drop": "holdout_drop", "holdout_part": "holdout_part", "capture": "",
+    "latency_distribution": "latency_quantiles", "budget_probability": "budget_probability", "remote": "",
+    "device_figures": "targets", "required_figures": "required_devices", "unknown": "unknown",
+    "on_all": "on_all_images",
 }  # fmt: skip
 """The entry of ``details`` for each field of an evaluation, in the order of a line; empty where the fields of its facts
 are entries themselves."""

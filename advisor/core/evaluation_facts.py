@@ -301,6 +301,19 @@ class NewConditions:
         return self.sd > 0
 
 
+@dataclass(frozen=True)
+class HoldoutPart:
+    """The images of the hold-out that a file ran on, where a time limit left no time for all of them."""
+
+    judged: int  #: number of images that it ran on
+    images: int  #: number of images of the hold-out
+
+    @property
+    def shown(self) -> str:
+        """The part in words: ``40 of 101 images``."""
+        return f"{self.judged:,} of {self.images:,} images"
+
+
 class ConditionAccuracy(NamedTuple):
     """Top-1 in % under one capture condition at one strength."""
 

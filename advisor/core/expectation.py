@@ -91,7 +91,14 @@ def drop_belief(evaluation: Evaluation) -> Belief | None:
 def without_holdout(evaluation: Evaluation) -> Evaluation:
     """Return the evaluation without its figures on the hold-out, for what must not look at them."""
     capture = replace(evaluation.capture, holdout=None)
-    return replace(evaluation, holdout_accuracy=None, holdout_drop=None, holdout_answers=None, capture=capture)
+    return replace(
+        evaluation,
+        holdout_accuracy=None,
+        holdout_drop=None,
+        holdout_answers=None,
+        holdout_part=None,
+        capture=capture,
+    )
 
 
 def _pooled(validation: Quantity | None, holdout: Quantity | None) -> Belief | None:

@@ -37,6 +37,7 @@ class Quantity:
     level: float | None = None  #: the interval's confidence (0.95 = 95 %), or None
     n: int | None = None  #: number of samples, or None
     source: str = ""  #: the paper, table, host or method
+    error: float | None = None  #: standard error of the value in ``unit``, or None where the interval tells it
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object; unknown parts have no entry."""
@@ -45,6 +46,8 @@ class Quantity:
     @property
     def standard_error(self) -> float | None:
         """The standard error of a measured figure with a 95 % interval; None of others."""
+        if self.error is not None:
+            return self.error
         if self.provenance is not Provenance.MEASURED or self.low is None or self.high is None:
             return None
         return (self.high - self.low) / (2 * DEVIATIONS)
@@ -75,6 +78,13 @@ class Interval:
     def spans_zero(self) -> bool:
         """Return whether the interval contains zero."""
         return self.low <= 0.0 <= self.high
+
+
+@dataclass(frozen=True)
+class OtherImagesRange(Interval):
+    """A share with the range that holds the share on as many other images, which is wider than that of its mean."""
+
+    error: float  #: standard error of the value
 
 
 def wilson(successes: float, trials: float, level: float = 0.95) -> Interval:

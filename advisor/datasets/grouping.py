@@ -217,7 +217,8 @@ LEAST_MEAN = 2.0  # Inferred groups have at least this many images in the mean; 
 NUMBERED = 0.8  # Least share of images with a number in their names
 ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
 JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
-GAP = 10  # A new group starts where more numbers are missing
+GAP = 10  # A new group starts where more images are missing
+REGULAR = 0.5  # Least share of neighbours at one distance in number with which every so many-th frame of a film is kept
 
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 
@@ -269,7 +270,8 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
     """Return the group of each image by the numbers in file names, empty if neighbours do not look alike.
 
     Neighbours have the same folder, class and name but for the last number. A gap in the numbers or a jump in
-    appearance starts another group. Names that were numbered in random order say nothing.
+    appearance starts another group. Of a film, every so many-th frame may be kept. Names that were numbered in random
+    order say nothing.
     """
     flat = colours.reshape(len(colours), -1).astype(np.float32)
     series: dict[tuple[str, int, str, str], list[tuple[int, int]]] = defaultdict(list)
@@ -282,16 +284,27 @@ def by_sequence(dataset: Dataset, colours: NDArray[np.uint8]) -> tuple[int, ...]
         return ()
     ordered = [sorted(rows) for rows in series.values()]
     steps = [np.linalg.norm(np.diff(flat[[index for _, index in rows]], axis=0), axis=1) for rows in ordered]
-    if not _near(flat, ordered, steps):
+    # Frames of a film whose camera stands still are alike whatever lies between them. Those of other films differ, and
+    # tell so where there are no classes that differ too.
+    compared = [row for rows in ordered for row in rows] if len(dataset.classes) == 1 else []
+    if not _near(flat, ordered, steps, [index for _, index in compared]):
         return ()
     numbers, number = {}, 0
     for rows, distances in zip(ordered, steps, strict=True):
         limit = JUMP * float(np.median(distances)) if len(distances) else 0.0
+        gap = GAP * _usual_step([written for written, _ in rows])
         for place, (written, index) in enumerate(rows):
-            if place == 0 or written - rows[place - 1][0] > GAP or distances[place - 1] > limit:
+            if place == 0 or written - rows[place - 1][0] > gap or distances[place - 1] > limit:
                 number += 1
             numbers[index] = number
     return tuple(numbers.get(index, number + 1 + index) for index in range(len(dataset.images)))
+
+
+def _usual_step(written: Sequence[int]) -> int:
+    """Return the distance between the numbers of neighbours that most of them have; 1 if they have no such distance."""
+    steps = Counter(int(step) for step in np.diff(written) if step > 0)
+    step, count = max(steps.items(), key=lambda pair: pair[1], default=(1, 0))
+    return step if count >= REGULAR * (len(written) - 1) else 1
 
 
 def _plausible(numbers: Sequence[int]) -> bool:
@@ -304,14 +317,23 @@ def _numbered(names: Sequence[object]) -> tuple[int, ...]:
     return tuple(known[name] for name in names)
 
 
-def _near(flat: Floats, ordered: Sequence[Sequence[tuple[int, int]]], steps: Sequence[NDArray[np.floating]]) -> bool:
-    """Return whether neighbours in the sequences resemble each other more than images of one sequence at random."""
+def _near(
+    flat: Floats,
+    ordered: Sequence[Sequence[tuple[int, int]]],
+    steps: Sequence[NDArray[np.floating]],
+    others: Sequence[int] = (),
+) -> bool:
+    """Return whether neighbours in the sequences resemble each other more than images of one sequence at random.
+
+    With ``others``, more than these images and those of the sequence.
+    """
     random = np.random.default_rng(0)
     near = far = 0.0
     for rows, distances in zip(ordered, steps, strict=True):
         if len(rows) > 2:
             indices = np.array([index for _, index in rows])
-            one, other = random.permutation(indices), random.permutation(indices)
+            one = random.permutation(indices)
+            other = random.permutation(np.array(others) if len(others) else indices)[: len(indices)]
             unequal = one != other
             apart = np.linalg.norm(flat[one[unequal]] - flat[other[unequal]], axis=1)
             near += float(distances.mean()) * len(rows)

@@ -32,6 +32,7 @@ from advisor.engine.pipeline.materials import DAMAGED, Images, Purpose, Role
 from advisor.engine.pipeline.stage import Pool, Stage
 from advisor.engine.pipeline.walker import Lookup
 from advisor.engine.question import Execution
+from advisor.engine.space.plan import ANSWER_S
 from advisor.isolation.pool import POOLS
 from advisor.store import RunFolder
 from advisor.training.labels import Suspect
@@ -62,7 +63,7 @@ async def when_answered(
     """
     if scorer is None or stopping.is_set():
         return
-    limit_s = execution.time_limit_s
+    limit_s = None if execution.time_limit_s is None else execution.time_limit_s - ANSWER_S
     if execution.ship_on == ALL_IMAGES:
         until = math.inf if limit_s is None else started + limit_s
         await learn_from_all(_Work(scorer, run, stopping, until, say), execution.executor == LOCAL)

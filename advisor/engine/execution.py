@@ -5,11 +5,13 @@ room knows machines, not models: the same stage runs on this machine and on a cl
 """
 
 import asyncio
+import contextvars
 import heapq
 import itertools
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from functools import cached_property
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -33,6 +35,31 @@ Waits = Callable[[str], None]  # Called with what a job waits for, in words
 
 _Turn = tuple[float, int, asyncio.Future[None], int, Waits]
 """Priority, position in the queue, the future that is set when it is this caller's turn, expected memory in bytes."""
+
+
+async def call_in_own_thread(function: Callable[..., Result], *arguments: object) -> Result:
+    """Return what a call returns, in a thread that nothing waits for when a search ends.
+
+    The threads of an event loop are waited for: a call that nobody needs any more would hold up the answer.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[Result] = loop.create_future()
+
+    def settle(set_outcome: Callable[[], None]) -> None:
+        if not done.done():
+            set_outcome()
+
+    def work() -> None:
+        try:
+            result = function(*arguments)
+            set_outcome = partial(done.set_result, result)
+        except BaseException as error:  # the caller raises it again
+            set_outcome = partial(done.set_exception, error)
+        with suppress(RuntimeError):  # the search has ended, and its loop is closed
+            loop.call_soon_threadsafe(settle, set_outcome)
+
+    threading.Thread(target=contextvars.copy_context().run, args=(work,), daemon=True).start()
+    return await done
 
 
 class Machine:

@@ -34,7 +34,7 @@ from advisor.engine.scheduling.belief import AccuracyBelief, FormStep
 from advisor.engine.scheduling.prices import TimeLimit
 from advisor.engine.scheduling.worth import WorthRule
 from advisor.engine.space.forecast import CardForecast, Course, Forecast, PlanView
-from advisor.engine.space.plan import Plan, prior_accuracy, ruled_out
+from advisor.engine.space.plan import ANSWER_S, Plan, prior_accuracy, ruled_out
 from advisor.engine.space.resolved import Candidates, Resolved, resolve_parts
 from advisor.engine.targets.device_prediction import LatencyEstimate, Prefilter
 
@@ -120,7 +120,7 @@ class _SearchSpace:
         execution, question, plan = request.execution, request.question, self.plan
         if not (least := execution.least_gain(question)):
             return None
-        left_s = (execution.time_limit_s or 0.0) - plan.judging_s()
+        left_s = (execution.time_limit_s or 0.0) - ANSWER_S - plan.judging_s(limit_s=execution.time_limit_s)
         limit = None if execution.time_limit_s is None else TimeLimit(lambda: left_s, wall=CostCalibration().wall)
         rule = WorthRule(plan, question.preference, question.limits, least, limit)
         done = {stage for each in self.cached.values() for stage in each.done}

@@ -52,24 +52,34 @@ class SearchResult:
     stop: Stop
 
 
-def run_search(request: Request, progress: Progress, resume: Path | None = None, verbose: bool = False) -> SearchResult:
+def run_search(
+    request: Request,
+    progress: Progress,
+    resume: Path | None = None,
+    verbose: bool = False,
+    started: float | None = None,
+) -> SearchResult:
     """Answer ``request`` in a new run folder, or continue the run in ``resume``.
 
+    A time limit counts from ``started`` seconds of the monotonic clock; None for now.
     The work happens in a thread with its own event loop. A notebook, which already runs a loop, can therefore call it.
     An interrupt reaches the caller's thread, which stops the search in order. AdvisorError: the study's database is no
     longer reachable; finished evaluations are kept. UsageError: it cannot be answered here.
     """
+    began = time.monotonic() if started is None else started
     if resume is None:
-        return _run_search(request, progress, None, verbose)
+        return _run_search(request, progress, None, verbose, began)
     run = RunFolder.open(resume)
     with contextlib.ExitStack() as early:
         # Before anything that may wait for the process that has the run, such as a lock of the cache.
         early.callback(run.hold().release)
-        return _run_search(request, progress, run, verbose)
+        return _run_search(request, progress, run, verbose, began)
 
 
-def _run_search(request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool) -> SearchResult:
-    started, load = time.monotonic(), Load()
+def _run_search(
+    request: Request, progress: Progress, resumed: RunFolder | None, verbose: bool, started: float
+) -> SearchResult:
+    load = Load()
     require_training("a search")
     resolved = resolve_parts(request, progress.say)
     require_cache()
@@ -223,6 +233,8 @@ class _Search:
             self._durations.note(event)
             if event.kind in (EventKind.DONE, EventKind.CACHED):
                 self._search_loop.finished.add(event.stage)
+            if event.stage.reads is not None:
+                self._search_loop.judging.note(event, len(event.stage.reads(materials).paths))
             self._calibration.note(event, plan.costs.seconds(event.stage))
 
         if trainers := self._trainers():
@@ -233,7 +245,8 @@ class _Search:
         devices = MultiDeviceEvaluator(
             evaluator, prefilter, resolved.question, self._run, executor, self._progress.doing
         )
-        return devices, Scorer(walker, plan.workload, cards, self._run) if resolved.images else None
+        scorer = Scorer(walker, plan.workload, cards, self._run, self._search_loop.judging)
+        return devices, scorer if resolved.images else None
 
     def _trainers(self) -> Trainers | None:
         """Return the children of this machine that train, None if other machines do."""

@@ -224,10 +224,11 @@ def _figures(question: Question, evaluation: Evaluation) -> Iterator[tuple[str, 
     metric, usual = question.of_task.metric, TASKS[question.task].metric
     judged = evaluation.holdout_answers or evaluation.answers
     part = "hold-out" if evaluation.holdout_answers else "validation part"
+    images = f"{evaluation.holdout_part.shown}, " if evaluation.holdout_part else ""
     others = [name for name in METRICS if name != question.metric and name in judged.metrics]
     rows = (
         (f"{metric}{' on validation, used for selection' if evaluation.holdout_accuracy else ''}", evaluation.accuracy),
-        (f"{metric} on the hold-out (images like these)", evaluation.holdout_accuracy),
+        (f"{metric} on the hold-out ({images}images like these)", evaluation.holdout_accuracy),
         *((f"{METRICS[name].label} on the {part}", judged.metrics[name]) for name in others),
         *((f"{name} on the {part}", figure) for name, figure in judged.figures.items()),
         (f"{usual} in new conditions (another visit, camera or day)", evaluation.new_conditions),

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.core.errors import RuntimeRefusal, StageError
-from advisor.core.quantity import Interval
+from advisor.core.quantity import DEVIATIONS, Interval, OtherImagesRange, wilson
 from advisor.datasets.capture import STAYING, TESTS, captures
 from advisor.datasets.images import InputSpec
 from advisor.isolation.agent import one_line
@@ -26,6 +26,8 @@ Answer = TypeVar("Answer")
 
 OUTPUT = "probabilities"
 RESAMPLES = 2000
+LEVEL = 0.95
+EDGE = 1e-6  # Distance from 0 and 1 that ends of an interval keep while log odds are computed
 KEPT = 0.05  # Least score of a centre that is kept: the answers of a file serve other thresholds, too
 NEAR = 2  # Distance in places, down and across, within which only the centre with the highest score of a class counts
 
@@ -68,6 +70,49 @@ def with_interval(value: float, drawn: Sequence[float] | NDArray[Any]) -> Interv
     """Return a figure with the 95 % interval that resamples of the images give; those without a figure do not count."""
     low, high = np.nanquantile(drawn, [0.025, 0.975])
     return Interval(value, min(value, float(low)), max(value, float(high)))
+
+
+def units_of(groups: Sequence[int], images: int) -> Labels:
+    """Return the number of the group of each image, from 0 on without a gap, int64 (N,).
+
+    Images without groups, and those that are all in one, are a group each: nothing shows how other groups differ.
+    """
+    units = np.unique(np.asarray(groups, np.int64), return_inverse=True)[1].reshape(-1)
+    return units if len(units) == images and units.max(initial=0) > 0 else np.arange(images)
+
+
+def sums_of_units(values: NDArray[Any], units: Labels) -> NDArray[Any]:
+    """Return the sums (U, ...) of the values (N, ...) of the images of each group, see :func:`units_of`."""
+    sums = np.zeros((int(units.max(initial=-1)) + 1, *values.shape[1:]), values.dtype)
+    np.add.at(sums, units, values)
+    return sums
+
+
+def of_other_images(value: float, without: Sequence[float] | NDArray[Any]) -> OtherImagesRange:
+    """Return a figure (0-1) with the range that holds it with 95 % confidence on as many other images like these.
+
+    ``without`` are the figures without each group of images, (U,): NaN where nothing is left to judge. Images of one
+    group, such as frames of a film, resemble each other, so a group counts once. The error is that of the jackknife
+    over groups, times the root of two, because the other images differ by as much; Student's distribution allows for
+    few groups, and log odds keep the ends inside 0 and 1 (B. Efron and R. Tibshirani, "An Introduction to the
+    Bootstrap", 1993, chapter 11; G. Hahn and W. Meeker, "Statistical Intervals", 1991, section 4.8).
+    """
+    from scipy.special import expit, logit, stdtrit
+
+    left = np.asarray(without, np.float64)
+    left = np.where(np.isfinite(left), left, value)
+    count = len(left)
+    if count < 2:
+        return OtherImagesRange(value, 0.0, 1.0, 0.5)
+    error = float(np.sqrt((count - 1) / count * np.square(left - left.mean()).sum()))
+    if error == 0.0:  # all groups have the same figure, so their spread shows nothing
+        ends = wilson(value * count, count)
+        low, high = min(value, ends.low), max(value, ends.high)
+        return OtherImagesRange(value, low, high, (high - low) / (2 * DEVIATIONS))
+    half = float(stdtrit(count - 1, (1 + LEVEL) / 2)) * 2**0.5 * error
+    inside = min(max(value, EDGE), 1 - EDGE)
+    low, high = (float(expit(logit(inside) + side * half / (inside * (1 - inside)))) for side in (-1, 1))
+    return OtherImagesRange(value, min(value, low), max(value, high), error)
 
 
 class Classifier:

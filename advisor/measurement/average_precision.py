@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 
 from advisor.core.errors import require_extra
 from advisor.core.quantity import Interval
-from advisor.measurement.accuracy import Detections, with_interval
+from advisor.measurement.accuracy import Detections, of_other_images, sums_of_units, units_of
 
 Floats = NDArray[np.float32]
 Flags = NDArray[np.bool_]
 
 
-RESAMPLES = 200
 HALF = (0.5,)  # The overlap of mAP@0.5
 MOST_GROUPS = 300  # Groups of images that are left out in turn, at most
 LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the scores so that it has the best F1
@@ -27,7 +26,7 @@ LEAST_SCORE = 0.5  # Score from which a centre counts: the training shifts the s
 
 @dataclass(frozen=True)
 class DetectionScore:
-    """Average precision of found boxes (0-1), with 95 % intervals by a bootstrap over the images.
+    """Average precision of found boxes (0-1), with the range on as many other images, see :func:`.of_other_images`.
 
     ``half`` is mAP@0.5, the mean over classes of the average precision at an overlap of 0.5; a class without a box has
     None. ``coco`` is the mean over overlaps from 0.5 to 0.95, COCO's main figure.
@@ -39,21 +38,27 @@ class DetectionScore:
 
 
 def score(
-    true: Sequence[Detections], found: Sequence[Detections], sizes: Sequence[tuple[int, int]], classes: int
+    true: Sequence[Detections],
+    found: Sequence[Detections],
+    sizes: Sequence[tuple[int, int]],
+    classes: int,
+    groups: Sequence[int] = (),
 ) -> DetectionScore:
-    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels."""
+    """Return the average precision of found boxes, by ``pycocotools``; sizes are height and width in pixels.
+
+    ``groups`` has the number of the group of each image; empty if each image is one.
+    """
     if not sum(len(one.labels) for one in true):
         raise ValueError("no image has a box")
-    judged, draw = evaluated(true, found, sizes, classes), np.random.default_rng(0)
+    judged, units = evaluated(true, found, sizes, classes), units_of(groups, len(true))
     precision = _precision(judged, range(len(true)))
-    drawn = [_precision(judged, draw.integers(0, len(true), len(true)).tolist()) for _ in range(RESAMPLES)]
-    half = _interval(precision[0], [each[0] for each in drawn])
+    count = int(units.max()) + 1
+    units = units * min(count, MOST_GROUPS) // count
+    left = [_precision(judged, np.flatnonzero(units != unit).tolist()) for unit in range(int(units.max()) + 1)]
+    half = of_other_images(_mean(precision[0]), [_mean(each[0]) for each in left])
+    coco = of_other_images(_mean(precision), [_mean(each) for each in left])
     by_class = tuple(None if np.isnan(value) else float(value) for value in precision[0])
-    return DetectionScore(half, _interval(precision, drawn), by_class)
-
-
-def _interval(precision: Floats, drawn: Sequence[Floats]) -> Interval:
-    return with_interval(_mean(precision), [_mean(each) for each in drawn])
+    return DetectionScore(half, coco, by_class)
 
 
 def shares(
@@ -220,9 +225,9 @@ def _flags(rows: Sequence[Detections], matches: Sequence[tuple[Sequence[int], Fl
 
 @dataclass(frozen=True)
 class CentreScore:
-    """Mean over the classes of F1 (0-1), with a 95 % interval by a bootstrap over the images, and F1 of each class.
+    """Mean over the classes of F1 (0-1), with the range on as many other images, and F1 of each class.
 
-    A class without an object has None.
+    A class without an object has None. See :func:`.of_other_images`.
     """
 
     mean: Interval
@@ -248,14 +253,15 @@ def match_centres(true: Sequence[Detections], found: Sequence[Detections], least
     return matched
 
 
-def centre_score(matched: Sequence[Matched], classes: int) -> CentreScore:
-    """Return F1: of each class and on average; raise ValueError if there is no true object."""
+def centre_score(matched: Sequence[Matched], classes: int, groups: Sequence[int] = ()) -> CentreScore:
+    """Return F1: of each class and on average; raise ValueError if there is no true object. ``groups`` as above."""
     table = counts(matched, classes)
     if not table[:, :, 0].any():
         raise ValueError("no image has a box")
-    by_class = f1_of(table.sum(axis=0))
-    drawn = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), RESAMPLES)
-    mean = with_interval(float(np.nanmean(by_class)), _class_mean(f1_of(np.tensordot(drawn, table, 1))))
+    total, units = table.sum(axis=0), units_of(groups, len(table))
+    by_class = f1_of(total)
+    without = _class_mean(f1_of(total - sums_of_units(table, units)))
+    mean = of_other_images(float(np.nanmean(by_class)), without)
     listed = tuple(None if np.isnan(value) else float(value) for value in by_class)
     return CentreScore(mean, listed)
 

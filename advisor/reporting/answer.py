@@ -279,6 +279,8 @@ def _legend(view: RunView, rows: Sequence[Evaluation], notes: Sequence[str]) -> 
         chooses = "validation under capture conditions" if view.request.question.robust else "validation"
         ranked = f"ranked by {view.metric} on {chooses}; finalists ran once on the hold-out"
         lines.append(f"{ranked}: expect that on images like these")
+        if parts := dict.fromkeys(row.holdout_part.shown for row in rows if row.holdout_part):
+            lines.append(f"hold-out: judged on {', '.join(parts)}, as the time limit left no time for more")
         missing = [row.configuration.key for row in rows if not row.holdout_accuracy]
         if missing:
             early = "the search ended before that, or picked another file"

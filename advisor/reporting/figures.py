@@ -44,7 +44,8 @@ def _accuracies(view: RunView, evaluation: Evaluation) -> Iterator[Figure]:
         remark = _join(text.confidence(quantity), origin, required, metric_note(view.counted.name, quantity))
         yield Figure(label, f"{quantity.value:.1f} %", remark)
     if judged is not None:
-        remark = f"95 %: {text.interval(judged)} · expect this on images like these · {judged.n} images, measured once"
+        images = text.held_out_images(evaluation)
+        remark = f"95 %: {text.interval(judged)} · expect this on images like these · {images}, measured once"
         yield Figure(f"{view.task.heading} on the hold-out", f"{judged.value:.1f} %", remark)
     boxes = (evaluation.holdout_answers or evaluation.answers).boxes
     if boxes is not None and boxes.coco is not None:
@@ -116,7 +117,11 @@ def expectations(view: RunView, evaluation: Evaluation) -> tuple[tuple[str, str]
     plain, unknown = judged or evaluation.accuracy, view.unknown_conditions(evaluation)
     if plain is None or (estimate is None and not unknown):
         return ()
-    where = f"on {plain.n} images of the {'hold-out' if judged else 'validation part'}"
+    where = (
+        f"on {text.held_out_images(evaluation)} of the hold-out"
+        if judged
+        else f"on {plain.n} images of the validation part"
+    )
     measured = f"{plain.value:.1f} %{metric} ({text.interval(plain)}), measured {where}"
     if estimate is None or unknown:
         return (("On images like these", measured), ("In new conditions", _unknown(view, unknown)))
@@ -170,7 +175,7 @@ def _accuracy_basis(evaluation: Evaluation) -> str:
         file = "The judged file" if evaluation.on_all and evaluation.on_all.file else "The file that ships"
         return (
             f"It was selected by its accuracy on {quantity.n} validation images, after training on the other images "
-            f"only. {file} was then run once on {judged.n} images of the hold-out. These were used "
+            f"only. {file} was then run once on {text.held_out_images(evaluation)} of the hold-out. These were used "
             "neither for training nor for selection: expect that accuracy on images like these."
         )
     if quantity.provenance is Provenance.MEASURED:

@@ -80,7 +80,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     found = (
         *_few_images(dataset),
         *grouped,
-        *_parts_apart(evaluation),
+        *_flattered(evaluation),
         *_new_conditions(question, evaluation),
         *_fitting(question, evaluation, bool(grouped)),
         *(Risk(name, Level.HIGH, said) for name, said in unkept(evaluation)),
@@ -127,18 +127,21 @@ def _few_groups(dataset: DatasetSummary | None) -> Iterator[Risk]:
     yield Risk("Few groups", Level.HIGH, f"{share}: {then} images of other places and days.")
 
 
-def _parts_apart(evaluation: Evaluation) -> Iterator[Risk]:
-    """Compare validation with the hold-out: they differ by more than their 95 % intervals allow."""
-    plain, judged = evaluation.accuracy, evaluation.holdout_accuracy
-    errors = [each.standard_error for each in (plain, judged) if each is not None]
-    if plain is None or judged is None or None in errors:
+def _flattered(evaluation: Evaluation) -> Iterator[Risk]:
+    """Compare the hold-out with validation, which chose the pick: they differ by more than 95 % of chance explains."""
+    validated, judged = evaluation.capture.plain or evaluation.accuracy, evaluation.holdout_accuracy
+    if validated is None or judged is None or validated.standard_error is None or judged.standard_error is None:
         return
-    allowed = DEVIATIONS * math.hypot(*(error or 0.0 for error in errors))
-    if abs(plain.value - judged.value) <= allowed:
+    noise = DEVIATIONS * math.hypot(validated.standard_error, judged.standard_error)
+    more = judged.value - validated.value
+    if abs(more) <= noise:
         return
-    why = "it looks better on the images that chose it" if plain.value > judged.value else "the parts differ"
-    figures = f"{plain.value:.1f} % on validation and {judged.value:.1f} % on the hold-out"
-    yield Risk("Hold-out", Level.HIGH, f"{figures} differ by more than the noise: {why}.")
+    figures = f"{validated.value:.1f} % on validation, which chose the pick, {judged.value:.1f} % on the hold-out"
+    apart = f"{figures}: {abs(more):.1f} points apart, where chance explains {noise:.1f}"
+    if more < 0:
+        yield Risk("Validation", Level.HIGH, f"{apart}. Expect the figure of the hold-out on other images.")
+    else:
+        yield Risk("Validation", Level.SOME, f"{apart}. The images of the hold-out are easier.")
 
 
 def _new_conditions(question: Question, evaluation: Evaluation) -> Iterator[Risk]:

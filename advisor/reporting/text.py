@@ -46,6 +46,12 @@ def percent(quantity: Quantity | None) -> str:
     return MISSING if quantity is None else f"{quantity.value:.1f}"
 
 
+def held_out_images(evaluation: Evaluation) -> str:
+    """Return on how many images of the hold-out a file was judged: ``101 images``, or ``40 of 101 images``."""
+    judged, part = evaluation.holdout_accuracy, evaluation.holdout_part
+    return part.shown if part else f"{judged.n if judged else 0} images"
+
+
 def with_interval(quantity: Quantity | None) -> str:
     """Format a share in % with its interval, if it has one: ``87.6 (84.2-91.5)``, with an en dash."""
     ends = interval(quantity)

@@ -1,4 +1,6 @@
 import asyncio
+import threading
+import time
 from collections.abc import Awaitable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -6,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from advisor.engine.execution import Machine
+from advisor.engine.execution import Machine, call_in_own_thread
 from advisor.isolation import MemoryGate, Pause
 from advisor.isolation.resources import KEPT_FREE_BYTES
 from tests.processes import PATIENCE_S
@@ -212,3 +214,19 @@ def test_measurements_apart_run_beside_jobs_one_at_a_time() -> None:
 
     run(together(job(), measure("first"), measure("second")))
     assert seen == ["first begins", "first ends", "second begins", "second ends", "job"]
+
+
+def test_a_call_that_nobody_needs_any_more_does_not_hold_up_the_end() -> None:
+    left = threading.Event()
+
+    async def ended_early() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(call_in_own_thread(left.wait, PATIENCE_S), timeout=0.05)
+
+    began = time.monotonic()
+    asyncio.run(ended_early())
+    assert time.monotonic() - began < PATIENCE_S
+    left.set()
+    assert asyncio.run(call_in_own_thread(divmod, 7, 2)) == (3, 1)
+    with pytest.raises(ZeroDivisionError):
+        asyncio.run(call_in_own_thread(divmod, 7, 0))

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import CardFacts, OnAllImages
+from advisor.core.evaluation_facts import CardFacts, HoldoutPart, OnAllImages
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.history.loaded_run import CheckedLabels, WrongLabel
 from advisor.reporting.answer import print_answer
@@ -280,6 +280,12 @@ def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: Ru
     assert "top-1" not in output
     judged = said(with_pick(detectors, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED)))
     assert "ranked by mAP@0.5 on validation; finalists ran once on the hold-out" in " ".join(judged.split())
+
+
+def test_an_answer_says_on_how_many_images_of_the_hold_out_it_was_judged() -> None:
+    pick = judged_view().decision.pick
+    part = with_pick(judged_view(), holdout_part=HoldoutPart(40, 101), holdout_accuracy=pick.holdout_accuracy)
+    assert "judged on 40 of 101 images, as the time limit left no time for more" in " ".join(said(part).split())
 
 
 def test_a_missing_figure_of_the_hold_out_has_its_reason() -> None:

@@ -188,6 +188,20 @@ def test_cross_validation_beyond_the_interval_is_a_high_risk_with_both_figures(s
     assert text.startswith(f"{start} images.")
 
 
+@pytest.mark.parametrize(("judged", "level"), [(74.0, Level.HIGH), (75.0, None), (85.0, None), (86.0, Level.SOME)])
+def test_a_hold_out_that_differs_from_validation_by_more_than_chance_is_a_risk(
+    judged: float, level: Level | None
+) -> None:
+    row = evaluation("one", accuracy=80, half_width=4)
+    held = Quantity(judged, "%", Provenance.MEASURED, judged - 9, judged + 9, error=4 / 1.96)
+    found = {risk.name: risk for risk in risks(run_view(), replace(row, holdout_accuracy=held))}
+    assert (found["Validation"].level if "Validation" in found else None) == level
+    if level is Level.HIGH:
+        assert (
+            "6.0 points apart, where chance explains 5.7. Expect the figure of the hold-out" in found["Validation"].text
+        )
+
+
 def test_new_conditions_below_the_interval_of_the_hold_out_are_a_high_risk() -> None:
     judged = Quantity(90.0, "%", Provenance.MEASURED, 85.0, 94.0)
     row = replace(evaluation("one"), holdout_accuracy=judged)

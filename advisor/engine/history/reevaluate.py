@@ -397,4 +397,4 @@ async def _hold_out(run: LoadedRun, walker: Walker, evaluation: Evaluation) -> H
     known = evaluation.holdout_answers
     file = known.file if known else answers_file(f"{HOLDOUT}-{artefact.path.stem}")
     scored, kept = question.of_task.judge(question).held_out(evaluation, answers, images, file)
-    return with_new_conditions(scored, images.own_holdout), kept
+    return with_new_conditions(replace(scored, holdout_part=None), images.own_holdout), kept

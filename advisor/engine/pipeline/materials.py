@@ -123,6 +123,22 @@ class Images:
         """True where the user's own split names the hold-out."""
         return HOLDOUT in self.split.given
 
+    def held_out(self, count: int) -> Images:
+        """Return the images with ``count`` of the hold-out alone, in proportion to the classes.
+
+        The images of a larger count are those of a smaller one and further ones.
+        """
+        members: dict[int, list[int]] = {}
+        for index in sorted(self.split.holdout, key=lambda index: self.dataset.images[index].sha256):
+            members.setdefault(self.dataset.images[index].label, []).append(index)
+        places = [
+            ((place + 0.5) / len(of_class), label, index)
+            for label, of_class in members.items()
+            for place, index in enumerate(of_class)
+        ]
+        some = sorted(index for *_, index in sorted(places)[:count])
+        return replace(self, split=replace(self.split, holdout=tuple(some)))
+
     @property
     def large(self) -> bool:
         """True where a first look at some of the images saves more than it costs."""

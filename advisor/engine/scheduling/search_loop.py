@@ -8,12 +8,14 @@ from collections.abc import Collection, Iterable
 from functools import partial
 from typing import Any, Protocol
 
+from advisor.catalog.cards import Card
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
 from advisor.core.evaluation import HOST, Configuration, Evaluation, Status
 from advisor.core.expectation import without_holdout
-from advisor.engine.decide import decide_run
+from advisor.engine.decide import FLOAT, decide_run
 from advisor.engine.pipeline.cost import CostCalibration
+from advisor.engine.pipeline.evaluation.judging import JudgingPace
 from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.pipeline.stage import Stage, StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
@@ -24,7 +26,7 @@ from advisor.engine.scheduling.scheduler import Scheduler
 from advisor.engine.scheduling.stopping import PickSoFar, Stop, ended_early, finalists, named_files, score
 from advisor.engine.scheduling.study import Study
 from advisor.engine.scheduling.worth import WorthRule
-from advisor.engine.space.plan import ANSWER_S, UNDECIDED, Plan, too_large, too_slow
+from advisor.engine.space.plan import ANSWER_CPU_S, ANSWER_S, UNDECIDED, Plan, too_large, too_slow
 from advisor.engine.targets.multi_device import MultiDeviceEvaluator
 from advisor.store import RunFolder
 
@@ -44,8 +46,8 @@ class SearchLoop:
     """The evaluations of one search, which began at ``started`` seconds of the monotonic clock.
 
     ``calibration`` knows what stages take here over what the plan expects. ``finished`` are the stages that are done,
-    which the search adds. ``places`` are the cards in the order in which they were begun: the first has
-    the cores before the others. Set ``stopping`` to end the search; what is done is kept.
+    which the search adds. ``judging`` knows what the hold-out takes. ``places`` are the cards in the order in which
+    they were begun: the first has the cores before the others. Set ``stopping`` to end it; what is done is kept.
     """
 
     def __init__(
@@ -56,6 +58,9 @@ class SearchLoop:
         self._observed = calibration.observed if calibration else lambda: 1.0
         self._wall = calibration.wall if calibration else dict[StageName, float]()
         self._question, self._execution = request.question, request.execution
+        paced = calibration.pace.get(StageName.SCORE, 1.0) if calibration else 1.0
+        self._calibration = calibration
+        self.judging = JudgingPace(paced, request.question.of_task.judging_s, self._slowdown)
         self._run, self._progress, self._started = run, progress, started
         self._rule: WorthRule | None = None
         self._plan: Plan | None = None
@@ -74,7 +79,7 @@ class SearchLoop:
         for evaluation in self._run.evaluations():
             if evaluation.configuration in known and evaluation.stage not in UNDECIDED:
                 rule.tell(without_holdout(evaluation))
-        so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run)
+        so_far = PickSoFar(lambda: self._decisions()[0].pick, scorer, self._run, self._time_left)
         trials_left = max(0, execution.max_trials - done) if execution.max_trials else plan.size
         chooses = execution.least_gain(self._question) > 0
         scheduler = Scheduler(study, rule, trials_left, self._cores, chooses, self._trainings)
@@ -138,20 +143,29 @@ class SearchLoop:
         if not again and self._time_left() != 0:
             again = too_large(plan, evaluations)
         evaluator.stop_screening()
-        for evaluation in await asyncio.gather(*map(evaluator.evaluate, again)):
-            self._run.append(evaluation)
+        await self._evaluate_again(evaluator, again)
 
     async def retry_timings(self, evaluator: MultiDeviceEvaluator) -> None:
         """Evaluate again what failed while it was timed: a machine that stood still for minutes is back by then."""
-        failed = [each for each in self._run.evaluations() if _failed_in_timing(each)]
+        failed = [each.configuration for each in self._run.evaluations() if _failed_in_timing(each)]
         if self.stopping.is_set() or not failed or self._evaluating_left() == 0:
             return
         self._progress.say("timing again what could not be timed")
         evaluator.forget_failures()
-        again = asyncio.gather(*(evaluator.evaluate(each.configuration) for each in failed))
-        with contextlib.suppress(TimeoutError):
-            for evaluation in await asyncio.wait_for(again, self._evaluating_left()):
-                self._run.append(evaluation)
+        await self._evaluate_again(evaluator, failed)
+
+    async def _evaluate_again(
+        self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]
+    ) -> None:
+        """Evaluate some configurations side by side; what a time limit ends stays as it was."""
+        evaluating = [asyncio.ensure_future(evaluator.evaluate(each)) for each in configurations]
+        if evaluating:
+            await asyncio.wait(evaluating, timeout=self._answer_left())
+        late = [each for each in evaluating if not each.done()]
+        await _cancel(late)
+        for each in evaluating:
+            if each not in late:
+                self._run.append(each.result())
 
     async def time_again(self, evaluator: MultiDeviceEvaluator) -> None:
         """Time the finalists for longer. In a large space every configuration was timed briefly.
@@ -179,8 +193,7 @@ class SearchLoop:
         self._progress.say("judging the finalists on the hold-out")
         judging = asyncio.ensure_future(self._judge(scorer))
         stopped = asyncio.ensure_future(self.stopping.wait())
-        left_s = self._time_left()
-        timeout = None if left_s == math.inf else max(0.0, left_s - ANSWER_S)
+        timeout = self._answer_left()
         finished, _ = await asyncio.wait({judging, stopped}, timeout=timeout, return_when="FIRST_COMPLETED")
         await _cancel(each for each in (judging, stopped) if each not in finished)
         if judging in finished:
@@ -195,7 +208,7 @@ class SearchLoop:
             if not chosen or chosen[0].artefact_sha256 in tried:
                 return
             everywhere = self._question.robust or self._execution.capture_all
-            await score(chosen, scorer, self._run, self._time_left, everywhere)
+            await score(chosen, scorer, self._run, lambda: self._time_left() - self._answer_s, everywhere)
             tried |= {e.artefact_sha256 for e in chosen}
 
     def _decisions(self) -> tuple[Decision, ...]:
@@ -205,8 +218,26 @@ class SearchLoop:
 
     def _evaluating_left(self, answered: bool = True) -> float | None:
         """Return the seconds until evaluations must end, so that pick and runner-up still run on the hold-out."""
-        left_s, judging_s = self._time_left(), self._plan.judging_s(self.places) if self._plan and answered else 0.0
-        return None if left_s == math.inf else max(0.0, left_s - self._observed() * judging_s)
+        left_s, limit_s = self._answer_left(), self._execution.time_limit_s
+        if left_s is None or limit_s is None:
+            return None
+        judging_s = self._plan.judging_s(self.places, limit_s, self._holdout_s) if self._plan and answered else 0.0
+        return max(0.0, left_s - judging_s)
+
+    def _answer_left(self) -> float | None:
+        """Return the seconds until the answer must be written; None for no limit."""
+        left_s = self._time_left()
+        return None if left_s == math.inf else max(0.0, left_s - self._answer_s)
+
+    @property
+    def _answer_s(self) -> float:
+        """The seconds that the answer takes on this machine now."""
+        return max(ANSWER_S, ANSWER_CPU_S * self._slowdown())
+
+    def _holdout_s(self, card: Card) -> float:
+        """Return the seconds in which one core runs a float file of a card over the hold-out, and judges it."""
+        images = self._plan.holdout if self._plan else 0
+        return self.judging.seconds(card, FLOAT, images)
 
     def training_left_s(self, card: str, training: str) -> float | None:
         """Return the seconds in which a card must be trained, so that its forms have results; None for no limit."""
@@ -222,6 +253,10 @@ class SearchLoop:
             return 1.0
         whole_s = self._rule.prices.training_s(CardTraining(card, training))
         return min(1.0, left_s / whole_s) if whole_s else 1.0
+
+    def _slowdown(self) -> float:
+        """Return the seconds that jobs take now over those on a quiet machine."""
+        return self._calibration.slowdown if self._calibration else 1.0
 
     def _time_left(self) -> float:
         limit = self._execution.time_limit_s

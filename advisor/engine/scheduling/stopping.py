@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 from advisor.core.decision import Decision
 from advisor.core.errors import AdvisorError
@@ -50,6 +50,13 @@ room. A hold-out of 2,500 images takes about half a minute a file, so four files
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
+
+COUNTING_MARGIN, TOGETHER_SHARE, MORE = 1.3, 0.5, 1.5
+"""Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
+and runner-up run side by side; and how many times more images are worth another run of a file."""
+
+SO_FAR_SHARE = 0.1
+"""Share of the time left that the hold-out of a pick so far takes at most."""
 
 EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
@@ -103,16 +110,12 @@ async def score(
     """Score the finalists on the hold-out and, if time is left, the first of them under capture conditions.
 
     The first file gets a class for unknown things if time is left, or if the user gave images of such things. Within a
-    time limit, pick and runner-up are scored, and more files only while as much time is left as the last ones took.
+    time limit, pick and runner-up are scored on as many images as there is time for, and more files only on all.
     """
     scored = {e.configuration: e for e in chosen}
-    files, size = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), JUDGED_FILES
-    took_s = 0.0
-    while files and (took_s == 0.0 or took_s <= left_s()):
-        size, began = size if left_s() < math.inf else len(files), time.monotonic()
-        now = [e for e in chosen if e.artefact_sha256 in files[:size] and e.holdout_accuracy is None]
-        scored |= {e.configuration: e for e in await _each(now, scorer.hold_out, run)}
-        files, took_s = files[size:], time.monotonic() - began
+    for files, most in _in_time(chosen, scorer, left_s):
+        now = [e for e in chosen if e.artefact_sha256 in files and _needs_more(e, most)]
+        scored |= {e.configuration: e for e in await _held_out(now, scorer, run, most)}
     if scorer.tells_unknown(left_s() > EXTRAS_S):
         first = [e for e in scored.values() if e.artefact_sha256 == chosen[0].artefact_sha256]
         told = await _each([e for e in first if e.unknown is None], scorer.tell_unknown, run)
@@ -120,6 +123,66 @@ async def score(
     if left_s() > EXTRAS_S and scorer.captures:
         tried = captured(tuple(scored.values()), everywhere)
         await _each([e for e in tried if e.capture.holdout is None], scorer.capture, run)
+
+
+def _in_time(
+    chosen: Sequence[Evaluation], scorer: Scorer, left_s: Callable[[], float]
+) -> Iterator[tuple[Sequence[str], int]]:
+    """Yield files of the finalists that run side by side, and the images of the hold-out that there is time for.
+
+    Pick and runner-up come first: together if there is time for most images of both, else one after the other.
+    """
+    files, whole = list(dict.fromkeys(e.artefact_sha256 for e in chosen)), scorer.holdout_images
+
+    def images(some: Sequence[str]) -> int:
+        rows = [e for e in chosen if e.artefact_sha256 in some]
+        return scorer.affordable(rows, left_s() / COUNTING_MARGIN)
+
+    if left_s() == math.inf:
+        yield files, whole
+        return
+    first = files[:JUDGED_FILES]
+    together = images(first)
+    if together >= TOGETHER_SHARE * whole:
+        yield first, together
+    else:
+        for file in first:
+            yield [file], images([file])
+    for file in files[JUDGED_FILES:]:
+        if images([file]) < whole:
+            return
+        yield [file], whole
+
+
+def _needs_more(evaluation: Evaluation, most: int) -> bool:
+    """Return whether a run on ``most`` images tells much more of a file than what is known."""
+    part = evaluation.holdout_part
+    return evaluation.holdout_accuracy is None or (part is not None and most >= MORE * part.judged)
+
+
+async def _held_out(rows: Sequence[Evaluation], scorer: Scorer, run: RunFolder, most: int) -> list[Evaluation]:
+    """Return what could be scored on the hold-out; a file that has several rows is judged once."""
+    first = dict[str, Evaluation]()
+    for evaluation in rows:
+        first.setdefault(evaluation.artefact_sha256, evaluation)
+    judged = await _each(list(first.values()), lambda e: scorer.hold_out(e, most), run)
+    by_file = {e.artefact_sha256: e for e in judged}
+    others = [e for e in rows if e.artefact_sha256 in by_file and e is not first[e.artefact_sha256]]
+    copies = [_with_holdout_of(e, by_file[e.artefact_sha256]) for e in others]
+    for each in copies:
+        run.append(each)
+    return [*judged, *copies]
+
+
+def _with_holdout_of(evaluation: Evaluation, judged: Evaluation) -> Evaluation:
+    """Return an evaluation with the figures of its file on the hold-out, which another row has."""
+    return replace(
+        evaluation,
+        holdout_accuracy=judged.holdout_accuracy,
+        holdout_answers=judged.holdout_answers,
+        holdout_part=judged.holdout_part,
+        new_conditions=judged.new_conditions,
+    )
 
 
 def captured(chosen: Sequence[Evaluation], everywhere: bool) -> tuple[Evaluation, ...]:
@@ -155,11 +218,18 @@ async def _each(
 class PickSoFar:
     """Scores the pick so far on the hold-out while the search goes on, so that an early answer has the figure, too.
 
-    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out.
+    The rest of the search does not look at it: bounds and the study leave figures of the hold-out out. ``left_s``
+    returns the seconds until a time limit: where they are few, a part of the images gives the figure.
     """
 
-    def __init__(self, pick: Callable[[], Evaluation | None], scorer: Scorer | None, run: RunFolder) -> None:
-        self._pick, self._scorer, self._run = pick, scorer, run
+    def __init__(
+        self,
+        pick: Callable[[], Evaluation | None],
+        scorer: Scorer | None,
+        run: RunFolder,
+        left_s: Callable[[], float] = lambda: math.inf,
+    ) -> None:
+        self._pick, self._scorer, self._run, self._left_s = pick, scorer, run, left_s
         self._rest_until = self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -202,7 +272,8 @@ class PickSoFar:
         """Score a file, and look again: at once if it is no longer the pick, else after a rest, as nothing may end."""
         own = (e for e in self._run.evaluations() if e.status is Status.OK and e.artefact_sha256 == file)
         rows = [e for e in own if e.holdout_accuracy is None]
-        if len(await _each(rows, scorer.hold_out, self._run)) < len(rows):
+        most = scorer.affordable(rows, SO_FAR_SHARE * self._left_s())
+        if len(await _held_out(rows, scorer, self._run, most)) < len(rows):
             self._failed.add(file)
         ended = time.monotonic()
         self._spent_s += ended - self._began

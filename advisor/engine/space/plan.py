@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby, product
@@ -25,6 +25,14 @@ from advisor.store import RunFolder
 JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
 expected seconds, and seconds to write the answer."""
+
+ANSWER_CPU_S = 1.5
+"""CPU seconds to decide, to write the reports and to end the processes; an AMD EPYC took 1.2. A busy machine takes
+more seconds than :data:`ANSWER_S` for them."""
+
+JUDGING_SHARE = 0.15
+"""Share of a time limit that is left for the hold-out at most. Where all of its images take longer, a part of them
+judges: a figure of 40 images says more about a pick than another 5 % of the time adds to it."""
 
 FEWEST_PUBLISHED = 20
 """Number of published figures that the regression needs."""
@@ -122,17 +130,28 @@ class Plan:
         """The cost of the stages."""
         return CostModel(self.workload, self.pace)
 
-    def judging_s(self, begun: Collection[str] = ()) -> float:
-        """Return the seconds of the machine that the end of a search needs: files of a card on the hold-out.
+    def judging_s(
+        self,
+        begun: Collection[str] = (),
+        limit_s: float | None = None,
+        file_s: Callable[[Card], float] | None = None,
+    ) -> float:
+        """Return the seconds of the machine that the hold-out needs before the answer: files of a card run on it.
 
-        It is the most expensive card of those that were begun, and the one in the middle before any was.
+        It is the most expensive card of those that were begun, and the one in the middle before any was. ``file_s``
+        returns the seconds of a file of a card; None for those of the plan. Of a time limit of ``limit_s`` it is
+        :data:`JUDGING_SHARE` at most.
         """
         if not self.holdout:
             return 0.0
-        prices = {card.name: scoring_s(card, FLOAT, self.holdout) for card in self.cards}
+        prices = {card.name: (file_s or self._holdout_s)(card) for card in self.cards}
         price_s = max((prices[name] for name in begun), default=median(prices.values()))
-        paced_s = price_s * self.pace.get(StageName.SCORE, 1.0)
-        return ANSWER_S + JUDGING_MARGIN * JUDGED_FILES * paced_s / self.cores
+        judging_s = JUDGING_MARGIN * JUDGED_FILES * price_s / self.cores
+        return judging_s if limit_s is None else min(judging_s, JUDGING_SHARE * limit_s)
+
+    def _holdout_s(self, card: Card) -> float:
+        judging_s = self.holdout * self.workload.question.of_task.judging_s
+        return self.pace.get(StageName.SCORE, 1.0) * (scoring_s(card, FLOAT, self.holdout) + judging_s)
 
     def least_size(self, card: Card, recipe: str) -> float:
         """Return the least possible bytes of the file: parameters x bytes, less what is folded or replaced."""

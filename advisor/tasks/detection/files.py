@@ -179,6 +179,7 @@ class FoundObjects:
     sizes: Sequence[tuple[int, int]]  # height and width of the images in pixels
     classes: int  # number of classes
     by: Criterion
+    groups: Sequence[int] = ()  # the number of the group of each image; empty if each image is one
 
     @cached_property
     def figures(self) -> ObjectFigures:
@@ -251,7 +252,7 @@ class ByBoxes:
     """See :class:`Criterion`: the overlap of a found box with the object's own is at least one half."""
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
-        reached = average_precision.score(given.true, given.found, given.sizes, given.classes)
+        reached = average_precision.score(given.true, given.found, given.sizes, given.classes, given.groups)
         return ObjectFigures(reached.half, reached.by_class, reached.coco)
 
     def shares(self, given: FoundObjects) -> list[float]:
@@ -271,7 +272,8 @@ class ByCentres:
 
     def figures(self, given: FoundObjects) -> ObjectFigures:
         """Return the F1 of the classes."""
-        reached = average_precision.centre_score(self.match(given, self.threshold(given)), given.classes)
+        matched = self.match(given, self.threshold(given))
+        reached = average_precision.centre_score(matched, given.classes, given.groups)
         return ObjectFigures(reached.mean, reached.by_class)
 
     def shares(self, given: FoundObjects) -> list[float]:
@@ -319,7 +321,8 @@ def _answered(found: Sequence[Detections], images: Images, role: Role, by: Crite
     part, boxes = images.part(role), images.boxes
     assert boxes is not None, "a search for objects has boxes"
     sizes = [boxes.sizes[index][::-1] for index in part.indices]
-    return FoundObjects([true_boxes(rows) for rows in part.objects], found, sizes, len(images.classes), by)
+    true = [true_boxes(rows) for rows in part.objects]
+    return FoundObjects(true, found, sizes, len(images.classes), by, part.groups)
 
 
 @dataclass(frozen=True)

@@ -75,6 +75,6 @@ class Segmentation(HeadOnMaps):
 SEGMENTATION = Segmentation(
     "segmentation", "Image segmenter", "mean IoU", "IoU", "pixels of a class in both masks, over those in either",
     (HEAD, FINETUNE_ALL), "images with masks", side=256, cards=4, conditions=True, robust=True, retrains=True,
-    gain=Gain(0.2, 0.1),
+    gain=Gain(0.2, 0.1), judging_s=0.04,
 )  # fmt: skip
 """Gain of fine-tuning: 23 % of the errors of a decoder on a validation part of magnetic tiles (decision 0131)."""

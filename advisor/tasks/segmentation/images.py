@@ -14,11 +14,13 @@ import numpy as np
 
 from advisor.core.errors import UsageError
 from advisor.core.units import listed, plural
+from advisor.datasets.boxes.values import ONE_CLASS
 from advisor.datasets.checks import repeated, unreadable
 from advisor.datasets.checks.findings import Finding, counted, more_columns, row_of, write_rows
 from advisor.datasets.checks.image_quality import sizes
 from advisor.datasets.division import Division, divide, stratified
 from advisor.datasets.duplicates import Pair, near_duplicates
+from advisor.datasets.survey import Survey
 from advisor.engine.data_check import SEED, DataCheck, Drawing, Say, advance, checked
 from advisor.engine.pipeline.materials import Images
 from advisor.engine.question import Question
@@ -33,18 +35,25 @@ FEW = 10  # Images of a class, below which it is hardly learnt
 def read(question: Question, say: Say) -> Images:
     """Return images with masks; UsageError if they cannot be read or divided."""
     read = survey_masks(question.require_data(), advance(say), question.most_images)
-    dataset, seed = read.images.dataset, question.seed
+    dataset, seed = without_classes(read).dataset, question.seed
     if question.judged_whole:
         plain = undivided(dataset, seed)
     else:
         division = divided_masks(read, seed)
         plain = divided(dataset, division, division.notes(dataset), say)
-    return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks))
+    return replace(plain, objects=read.masks, keys=tuple(mask.key for mask in read.masks), outputs=read.classes)
+
+
+def without_classes(read: MaskSurvey) -> Survey:
+    """Return the images as those of one class: an image has the classes of its pixels, so that films go through all."""
+    dataset = read.images.dataset
+    images = tuple(replace(image, label=0) for image in dataset.images)
+    return replace(read.images, dataset=replace(dataset, classes=(ONE_CLASS,), images=images))
 
 
 def divided_masks(read: MaskSurvey, seed: int, alike: tuple[Pair, ...] | None = None) -> Division:
     """Return the division of a set, in which each part has its share of each class."""
-    return divide(read.images, seed, alike, stratified(read.images.dataset, read.contents))
+    return divide(without_classes(read), seed, alike, stratified(read.images.dataset, read.contents))
 
 
 def mixed(images: Sequence[tuple[Path, Mask]], seed: int) -> Sequence[tuple[Path, Mask]]:
@@ -131,10 +140,10 @@ def check_masks(path: Path, say: Say) -> DataCheck:
     say("comparing images")
     pairs = near_duplicates(read.images.thumbnails)
     dataset = read.images.dataset
-    alike = replace(dataset, images=tuple(replace(image, label=0) for image in dataset.images))
+    alike = without_classes(read).dataset
     found = [*unreadable(dataset), *repeated(alike, pairs), *_faults(read), *sizes(read.images)]
     content = MaskContent(read)
-    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(dataset))
+    return checked(path, read.images, content, found, lambda: divided_masks(read, SEED, pairs).overview(alike))
 
 
 def _faults(read: MaskSurvey) -> Iterator[Finding]:

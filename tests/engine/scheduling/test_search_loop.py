@@ -13,7 +13,7 @@ from optuna.storages import InMemoryStorage
 from advisor.catalog.catalogue import load_catalogue
 from advisor.core.errors import StageError
 from advisor.core.evaluation import Configuration, Evaluation, Status
-from advisor.core.evaluation_facts import TimeSummary, TimingFacts, UnknownFacts
+from advisor.core.evaluation_facts import HoldoutPart, TimeSummary, TimingFacts, UnknownFacts
 from advisor.core.quantity import Provenance, Quantity
 from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import SURVEY
@@ -81,9 +81,13 @@ class MadeUp:
         assert made.timing is not None
         return replace(made, timing=replace(made.timing, effort="search"))
 
-    async def hold_out(self, made: Evaluation) -> Evaluation:
+    def affordable(self, rows: Collection[Evaluation], seconds: float) -> int:
+        return min(self.holdout_images, int(10 * min(seconds, 1000)))
+
+    async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
         self.scored.append(named(made))
-        return replace(made, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED))
+        part = HoldoutPart(most, self.holdout_images) if most and most < self.holdout_images else None
+        return replace(made, holdout_accuracy=Quantity(90.0, "%", Provenance.MEASURED), holdout_part=part)
 
     async def capture(self, made: Evaluation) -> Evaluation:
         raise StageError("no such images")
@@ -244,7 +248,7 @@ def test_the_pick_so_far_is_scored_on_the_hold_out_while_the_search_goes_on(tmp_
                 await asyncio.wait_for(scored.wait(), timeout=PATIENCE_S)
             return made
 
-        async def hold_out(self, made: Evaluation) -> Evaluation:
+        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
             scored.set()
             return await super().hold_out(made)
 
@@ -261,7 +265,7 @@ def test_a_score_of_a_former_pick_gives_way_if_it_has_just_begun(
     monkeypatch.setattr(finalists, "YOUNG_S", young_s)
 
     class Waits(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
+        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
             if named(made) == "first":
                 await asyncio.sleep(PATIENCE_S)
             return await super().hold_out(made)
@@ -290,7 +294,7 @@ def test_after_a_score_it_looks_again_though_nothing_ends(
     monkeypatch.setattr(finalists, "REST", rest)
 
     class Slow(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
+        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
             await asyncio.sleep(0.05)
             return await super().hold_out(made)
 
@@ -313,7 +317,7 @@ def test_a_file_that_cannot_be_scored_is_tried_once(tmp_path: Path) -> None:
     tried = list[str]()
 
     class Failing(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
+        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
             tried.append(made.configuration.card)
             raise StageError("no such file")
 
@@ -374,11 +378,30 @@ def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_tim
     assert evaluator.scored == [f"file{n}" for n in range(scored)]
 
 
+def test_where_all_images_do_not_fit_the_pick_is_judged_on_a_part_and_later_on_more(tmp_path: Path) -> None:
+    run, evaluator = run_of(tmp_path, "pick", "second"), MadeUp()
+    evaluator.captures = False
+    for left_s, images in ((13.0, 100), (14.0, 100), (26.0, 200), (650.0, None)):
+        asyncio.run(finalists.score(tuple(run.evaluations()), evaluator, run, lambda left_s=left_s: left_s))
+        parts = {named(each): each.holdout_part for each in run.evaluations()}
+        assert parts["pick"] == (HoldoutPart(images, 500) if images else None)
+    assert evaluator.scored == ["pick", "second"] * 3
+
+
+def test_a_file_is_judged_once_for_all_its_thread_counts(tmp_path: Path) -> None:
+    run, evaluator = RunFolder.create(tmp_path, "run"), MadeUp()
+    for count in (1, 2):
+        run.append(with_file(evaluation("one", threads=count), "file"))
+    asyncio.run(finalists.score(tuple(run.evaluations()), evaluator, run, lambda: 60.0))
+    assert evaluator.scored == ["file"]
+    assert [each.holdout_accuracy.value for each in run.evaluations()] == [90.0, 90.0]
+
+
 def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
-    left_s, whole_s = loop._evaluating_left(), loop._time_left()
+    left_s, whole_s = loop._evaluating_left(), loop._answer_left()
     assert left_s is not None
     assert whole_s is not None
     assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
@@ -404,7 +427,7 @@ def test_fine_tuning_ends_early_enough_for_its_forms(tmp_path: Path) -> None:
 
 def test_where_the_hold_out_refutes_the_pick_the_next_pick_is_judged_too(tmp_path: Path) -> None:
     class Refuting(MadeUp):
-        async def hold_out(self, made: Evaluation) -> Evaluation:
+        async def hold_out(self, made: Evaluation, most: int | None = None) -> Evaluation:
             judged = await super().hold_out(made)
             value = 50.0 if made.configuration.card == "first" else 90.0
             return replace(judged, holdout_accuracy=Quantity(value, "%", Provenance.MEASURED, value - 1, value + 1))

@@ -29,7 +29,23 @@ def test_each_part_has_its_share_of_the_classes_and_its_masks(tmp_path: Path) ->
     for role, least in ((Role.TRAIN, 12), (Role.VALIDATION, 3), (Role.HOLDOUT, 4)):
         part = images.part(role)
         assert [path.stem for path in part.paths] == [Path(mask.path).stem for mask in part.objects]
-        assert min(np.bincount(part.labels, minlength=3)) >= least - 1
+        shown = [[label for _, label in mask.classes] for mask in part.objects]
+        assert min(np.bincount(np.concatenate(shown), minlength=3)) >= least - 1
+
+
+def test_every_thirtieth_frame_of_a_film_is_its_group_whatever_is_in_it(tmp_path: Path) -> None:
+    for film, colour in enumerate([(200, 90, 90), (90, 200, 90), (90, 90, 200), (180, 180, 60), (60, 180, 180)]):
+        for frame in range(8):
+            pixels, mask = shapes(8 * film + frame)
+            lit = np.clip(pixels * 0.3 + np.array(colour) * 0.7, 0, 255).astype(np.uint8)
+            name = f"film{film}_{100 + 30 * frame:05}"
+            save(tmp_path / "images" / f"{name}.png", lit)
+            save(tmp_path / "masks" / f"{name}.png", mask)
+    images = divided(tmp_path)
+    assert images.grouping.count == 5
+    parts = [images.part(role) for role in (Role.TRAIN, Role.VALIDATION, Role.HOLDOUT)]
+    films = [{path.stem[:5] for path in part.paths} for part in parts]
+    assert sum(map(len, films)) == len(set.union(*films))
 
 
 def test_another_mask_is_another_set(tmp_path: Path) -> None:

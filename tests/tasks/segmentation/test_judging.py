@@ -67,6 +67,27 @@ def test_the_mean_of_the_shares_is_the_mean_iou(rows: list[tuple[int, ...]]) -> 
     assert np.mean(reached.shares) == pytest.approx(np.nanmean(reached.by_class), abs=1e-9)
 
 
+def scenes(films: int, frames: int, rng: np.random.Generator) -> Overlaps:
+    """Return overlaps of frames of films; each film is as hard as it is for three quarters of its frames' variance."""
+    hard = 0.6 + 0.09 * rng.standard_normal((films, 1)) + 0.05 * rng.standard_normal((films, frames))
+    either = rng.integers(500, 5000, (films * frames, 3))
+    both = either * np.clip(hard.reshape(-1, 1) + 0.02 * rng.standard_normal((films * frames, 3)), 0, 1)
+    return Overlaps(both.astype(np.int64), either, groups=np.repeat(np.arange(films), frames).tolist())
+
+
+@pytest.mark.parametrize(("films", "frames"), [(6, 12), (72, 1), (12, 1)])
+def test_the_range_holds_the_figure_of_as_many_other_films(films: int, frames: int) -> None:
+    rng = np.random.default_rng(0)
+    pairs = [(scenes(films, frames, rng).figure, scenes(films, frames, rng).figure.value) for _ in range(300)]
+    held = np.mean([own.low <= other <= own.high for own, other in pairs])
+    assert 0.92 <= held <= 0.98
+
+
+def test_one_image_shows_nothing_of_others() -> None:
+    alone = scenes(1, 1, np.random.default_rng(0)).figure
+    assert (alone.low, alone.high) == (0.0, 1.0)
+
+
 def test_a_better_image_has_a_larger_share(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 1), halves(0, 1), halves(0, 1))
     shares = overlaps(answers(halves(0, 1), halves(0, 0), halves(1, 0)), true, 2).shares
@@ -77,11 +98,11 @@ def test_boundaries_within_the_tolerance_are_right(tmp_path: Path) -> None:
     side = 200
     moved = [np.where(np.arange(side)[None] < side // 2 + by, 0, 1) * np.ones((side, 1)) for by in (0, 1, 20)]
     true = masks(tmp_path, *[halves(0, 1, side)] * 3)
-    found = boundary_f1(answers(*moved), true, 2)
+    found = boundary_f1(answers(*moved), true)
     assert found[:2] == [1.0, 1.0]
     assert found[2] == 0.0
 
 
 def test_an_image_without_a_boundary_is_right_if_none_is_found(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 0), halves(0, 0))
-    assert boundary_f1(answers(halves(0, 0), halves(0, 1)), true, 2) == [1.0, 0.0]
+    assert boundary_f1(answers(halves(0, 0), halves(0, 1)), true) == [1.0, 0.0]

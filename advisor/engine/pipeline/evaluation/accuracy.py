@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation_facts import Agreement, CaptureAccuracy, ConditionAccuracy, ImageAnswers
-from advisor.core.quantity import Interval, Provenance, Quantity, paired_difference, paired_shares, wilson
+from advisor.core.quantity import (
+    Interval,
+    OtherImagesRange,
+    Provenance,
+    Quantity,
+    paired_difference,
+    paired_shares,
+    wilson,
+)
 from advisor.datasets.capture import Test
 from advisor.engine.pipeline.stages.figures import Answer
 from advisor.measurement.accuracy import RESAMPLES, with_interval
@@ -96,7 +104,8 @@ def robust(own: Captured, floats: Captured, source: str = CAPTURED_VALIDATION) -
 def percent(share: Interval, images: int, source: str, unit: str = "%") -> Quantity:
     """Return a share of some images, in %."""
     value, low, high = (100 * each for each in (share.value, share.low, share.high))
-    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source)
+    error = 100 * share.error if isinstance(share, OtherImagesRange) else None
+    return Quantity(value, unit, Provenance.MEASURED, low, high, LEVEL, images, source, error)
 
 
 def drop_of(lost: Interval, images: int) -> Quantity:

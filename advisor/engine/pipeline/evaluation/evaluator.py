@@ -11,6 +11,7 @@ from advisor.core.evaluation_facts import CardFacts, FileFacts, Normalisation, T
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
+from advisor.engine.execution import call_in_own_thread
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.accuracy import AccuracyVerdict
 from advisor.engine.pipeline.evaluation.scorer import Scored, artefact_of, scope_of
@@ -152,7 +153,7 @@ class Evaluator:
         trained = None if recipe_of(stages.training).first_look else stages.head
         folds = (await self.walker.run(trained)).answers if trained else None
         scored = Scored(own, floats, folds, recipe_of(stages.training).learns)
-        verdict = await asyncio.to_thread(self._judge.verdict, scored, images, self._run, name)
+        verdict = await call_in_own_thread(self._judge.verdict, scored, images, self._run, name)
         if not stages.made_here:  # its probabilities are not calibrated, and no threshold is written into it
             verdict = replace(verdict, answers=replace(verdict.answers, confidence=None))
         if not self._workload.question.robust:

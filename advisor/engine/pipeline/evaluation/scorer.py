@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -13,15 +15,17 @@ from numpy.typing import NDArray
 
 from advisor.catalog.cards import Card
 from advisor.core.evaluation import Evaluation, Status
-from advisor.core.evaluation_facts import OtherThings, UnknownFacts
+from advisor.core.evaluation_facts import HoldoutPart, OtherThings, UnknownFacts
 from advisor.core.expectation import with_new_conditions
 from advisor.core.quantity import Interval, wilson
 from advisor.datasets.split import HOLDOUT
+from advisor.engine.execution import call_in_own_thread
 from advisor.engine.pipeline import cost
 from advisor.engine.pipeline.evaluation.accuracy import CAPTURED_HOLDOUT, AccuracyVerdict, Captured, robust
+from advisor.engine.pipeline.evaluation.judging import FEWEST_JUDGED, JudgingPace
 from advisor.engine.pipeline.graph import VariantStages
-from advisor.engine.pipeline.materials import Artefact, Images, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import Scope, StageAborted, StageName
+from advisor.engine.pipeline.materials import Artefact, Images, Materials, Role, Workload, input_spec
+from advisor.engine.pipeline.stage import Scope, Stage, StageAborted, StageName
 from advisor.engine.pipeline.stages.figures import score
 from advisor.engine.pipeline.walker import Walker
 from advisor.measurement.unknown import auroc
@@ -58,10 +62,18 @@ def _scores(probabilities: Floats) -> Floats:
 
 
 class Scorer:
-    """Runs the files of finalists over images that chose nothing."""
+    """Runs the files of finalists over images that chose nothing; ``pace`` knows what this takes."""
 
-    def __init__(self, walker: Walker, workload: Workload, cards: Mapping[str, Card], run: RunFolder) -> None:
+    def __init__(
+        self,
+        walker: Walker,
+        workload: Workload,
+        cards: Mapping[str, Card],
+        run: RunFolder,
+        pace: JudgingPace | None = None,
+    ) -> None:
         self.walker, self.workload, self.cards, self._run = walker, workload, cards, run
+        self._pace = pace or JudgingPace()
         self._judge = workload.question.of_task.judge(workload.question)
 
     @property
@@ -74,20 +86,40 @@ class Scorer:
         """Number of images of the hold-out."""
         return self.workload.images.get(Role.HOLDOUT, 0)
 
-    async def hold_out(self, evaluation: Evaluation) -> Evaluation:
-        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run."""
+    def affordable(self, evaluations: Sequence[Evaluation], seconds: float) -> int:
+        """Return on how many images of the hold-out the files of some evaluations can be judged in so many seconds.
+
+        There are at least :data:`.judging.FEWEST_JUDGED`, and at most all.
+        """
+        files = {e.artefact_sha256: e.configuration for e in evaluations}
+        if seconds == float("inf") or not files:
+            return self.holdout_images
+        named = [(self.cards[each.card], each.compression) for each in files.values()]
+        count = self._pace.images_in(seconds, named, self.walker.workers.machine.cores)
+        return min(max(count, FEWEST_JUDGED), self.holdout_images)
+
+    async def hold_out(self, evaluation: Evaluation, most: int | None = None) -> Evaluation:
+        """Return a finalist with the accuracy of its file on the hold-out; StageAborted if the file cannot be run.
+
+        It is that of ``most`` images at most; None for all.
+        """
         images, artefact = self.walker.materials.require_images(), artefact_of(self._run, evaluation)
-        part = images.part(Role.HOLDOUT)
+        whole, some = self.holdout_images, None
+        if most is not None and most < whole:
+            images, some = images.held_out(most), HoldoutPart(most, whole)
+        count = len(images.part(Role.HOLDOUT).paths)
         card, scope = self.cards[evaluation.configuration.card], scope_of(evaluation)
-        seconds = cost.scoring_s(card, scope.compression, len(part.paths))
-        answers = await self.walker.run(
-            self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
-        )
-        name = f"{HOLDOUT}-{artefact.path.stem}"
-        judged, kept = await asyncio.to_thread(self._judge.held_out, evaluation, answers, images, answers_file(name))
+        seconds = cost.scoring_s(card, scope.compression, count)
+        stage = self.workload.question.of_task.score(scope, input_spec(card), artefact, Role.HOLDOUT, seconds)
+        answers = await self.walker.run(stage if some is None else on_images(stage, images, some.shown))
+        # Answers are kept for comparisons of files, which need those to all images.
+        name = answers_file(f"{HOLDOUT}-{artefact.path.stem}") if some is None else ""
+        judge = partial(self._judge.held_out, evaluation, answers, images, name)
+        (judged, kept), cpu_s = await call_in_own_thread(_timed, judge)
+        self._pace.note_judged(count, cpu_s)
         for file, values in kept.items():
             self._run.keep_answers(Path(file).stem, values)
-        return with_new_conditions(judged, images.own_holdout)
+        return with_new_conditions(replace(judged, holdout_part=some), images.own_holdout)
 
     def tells_unknown(self, in_time: bool) -> bool:
         """Return whether a finalist gets a class for unknown things.
@@ -130,6 +162,28 @@ class Scorer:
         judged = robust(found, found, CAPTURED_HOLDOUT)
         capture = replace(judged.capture, holdout=judged.accuracy, plain=evaluation.capture.plain)
         return replace(evaluation, capture=capture)
+
+
+def on_images(stage: Stage[Path], images: Images, detail: str) -> Stage[Path]:
+    """Return a stage that runs a file over other images than those of the search; ``detail`` names them."""
+
+    def with_images(materials: Materials) -> Materials:
+        return replace(materials, images=images)
+
+    reads = stage.reads
+    return replace(
+        stage,
+        scope=replace(stage.scope, detail=f"{stage.scope.detail} {detail}"),
+        inputs=lambda materials, results: stage.inputs(with_images(materials), results),
+        job=lambda materials, results, folders: stage.job(with_images(materials), results, folders),
+        reads=None if reads is None else lambda materials: reads(with_images(materials)),
+    )
+
+
+def _timed(judge: Callable[[], HeldOut]) -> tuple[HeldOut, float]:
+    """Return what a judge returns, and the CPU seconds that it took."""
+    began = time.thread_time()
+    return judge(), time.thread_time() - began
 
 
 def artefact_of(run: RunFolder, evaluation: Evaluation) -> Artefact:

@@ -2,14 +2,17 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from advisor.core.evaluation_facts import HoldoutPart
 from advisor.core.training import HEAD
 from advisor.engine.pipeline.evaluation import accuracy
 from advisor.engine.pipeline.evaluation.scorer import Scorer, artefact_of
 from advisor.engine.pipeline.materials import Workload
-from advisor.engine.pipeline.stage import StageAborted
+from advisor.engine.pipeline.stage import Stage, StageAborted, StageName
 from advisor.engine.pipeline.walker import run_coroutine
 from advisor.engine.question import Question
 from advisor.store import RunFolder
@@ -51,6 +54,27 @@ def test_a_finalist_is_judged_on_the_hold_out_by_its_task(
     assert (judged.holdout_accuracy.source, judged.holdout_accuracy.n) == (source, 4)
     assert judged.holdout_answers.file == file
     assert [str(path.relative_to(run.path)) for path in run.path.glob("answers/holdout-*")] == ([file] if file else [])
+
+
+class OfSomeImages(Prepared):
+    """Gives the answers to as many images as a stage reads."""
+
+    async def run(self, stage: Stage[Any]) -> Any:
+        made = await super().run(stage)
+        if stage.name is StageName.SCORE and stage.reads is not None:
+            np.save(made, np.load(made)[: len(stage.reads(self.materials).paths)])
+        return made
+
+
+def test_a_finalist_can_be_judged_on_a_part_of_the_hold_out(tmp_path: Path) -> None:
+    walker = OfSomeImages(tmp_path, {"float32": 4, "int8": 3})
+    finalist = evaluated(walker, "int8", tmp_path)
+    run = RunFolder((tmp_path / "runs" / "latest").resolve())
+    finalist = replace(finalist, artefact_sha256=sha256_file(run.path / finalist.artefact))
+    workload = Workload((HEAD,), NAMES, two_classes().counts)
+    judged = run_coroutine(Scorer(walker, workload, {CARD.name: CARD}, run).hold_out(finalist, 2))
+    assert (judged.holdout_accuracy.n, judged.holdout_part) == (2, HoldoutPart(2, 4))
+    assert not list(run.path.glob("answers/holdout-*"))  # those to all images are compared
 
 
 def test_a_file_of_the_run_that_has_changed_is_not_judged(tmp_path: Path) -> None:
