@@ -58,6 +58,9 @@ MOST = 64
 NODES = tuple(NormalDist().inv_cdf((each + 0.5) / 7) for each in range(7))
 """Quantiles of a result over which a gain is averaged, in standard deviations."""
 
+LEAST_KEPT = 0.5
+"""Part of the gain of a fine-tuning that must be left after an int8 file that is made before it."""
+
 TINY = 1e-4
 """Points below which a gain is rounding."""
 
@@ -182,7 +185,10 @@ class WorthRule:
         return () if begun else tuple(each for each in plan.steps if each.network == first.network)
 
     def _small_file(self, begun: Collection[FormStep]) -> FormStep | None:
-        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time."""
+        """Return the int8 form of the pick so far; None if it is there, fails, is not asked for or has no time.
+
+        It waits where it would take the time of the card's fine-tuning, whose own int8 file comes in any case.
+        """
         pick = self._pick()
         if pick.place is None:
             return None
@@ -190,7 +196,19 @@ class WorthRule:
         small = [FormStep(network, form) for form in ALWAYS[1:] if form in self._forms[network][1:]]
         open_steps = [step for step in small if step not in self._made and step not in self._closed]
         in_time = [step for step in open_steps if step in begun or self.prices.share((step,)) > 0.0]
-        return in_time[0] if in_time else None
+        if not in_time or (in_time[0] not in begun and self._delays_tuning(in_time[0])):
+            return None
+        return in_time[0]
+
+    def _delays_tuning(self, step: FormStep) -> bool:
+        """Return whether the fine-tuning of a step's card has its time now, and would have little after the step."""
+        tunings = [self._floats(each) for each in self._forms if each.card == step.network.card and each.tuned]
+        for tuning in tunings:
+            now = share_of_gain(self.prices.share((tuning,)), self._train)
+            after = share_of_gain(self.prices.share((tuning,), (step,)), self._train)
+            if tuning not in self._made and tuning not in self._closed and after < LEAST_KEPT * now:
+                return True
+        return False
 
     def _trains(self, steps: Iterable[FormStep]) -> bool:
         """Return whether steps train a network, which takes minutes; a head on features takes seconds."""
