@@ -69,7 +69,7 @@ EXTREME = 3.1
 
 NO_TIME = "not started: it would not end within the time limit"
 
-IDLE, HOUR_S = 0.1, 3600.0
+IDLE, HOUR_S = 0.01, 3600.0
 """Share of the least gain that counts within a time limit, whose seconds are there to be used."""
 
 
@@ -112,7 +112,7 @@ class WorthRule:
         self._plan, self._losses = plan, Losses(plan, preference, budget)
         self._limited = limit is not None
         self._an_hour = least * (IDLE if limit else 1.0)
-        self.stops_below = f"{self._an_hour:g} points (--stop-below{', a tenth within a time limit' if limit else ''})"
+        self.stops_below = f"{self._an_hour:g} points (--stop-below{', a hundredth within a time limit' if limit else ''})"
         self._point = float(preference.loss(1.0, 0.0, 0.0))
         self._shown = float(preference.loss(0.0, 1.0, 0.0))
         self._images = plan.workload.images.get(Role.VALIDATION, 0) or UNKNOWN_IMAGES
