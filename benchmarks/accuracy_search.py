@@ -26,7 +26,7 @@ from advisor.engine.pipeline.stage import StageName
 from benchmarks import score_file
 from benchmarks.accuracy import part_parser
 from benchmarks.search import TRASHNET, fresh_cache
-from benchmarks.speed import Speed, limited
+from benchmarks.speed import WHOLE, Speed, limited
 from benchmarks.tables import Row, keep, kept_of_others, markdown
 
 GROCERY = TRASHNET.parent / "grocery"
@@ -56,7 +56,7 @@ class Case:
     data: Path
     options: tuple[str, ...] = ()
     test: Path | None = None
-    speed: Speed = Speed()
+    speed: Speed = WHOLE
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,10 @@ class Speed:
         return ", ".join(parts)
 
 
+WHOLE = Speed()
+"""The whole machine."""
+
+
 @contextlib.contextmanager
 def limited(speed: Speed) -> Iterator[None]:
     """Limit this process and what it starts; the limits end with the block. SystemExit where no quota can be set."""

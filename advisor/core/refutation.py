@@ -5,15 +5,15 @@ import math
 from advisor.core.evaluation import Evaluation
 
 REFUTING_DEVIATIONS = 1.64
-"""Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens to
-one file in twenty."""
+"""Standard deviations of the difference by which the hold-out must be below validation: by chance alone, that happens
+to one file in twenty."""
 
 
 def is_refuted(evaluation: Evaluation) -> bool:
     """Return whether a file has less accuracy on the hold-out than on validation, by more than noise.
 
-    The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure on
-    the hold-out, and where an interval is not known.
+    The pick is the file that validation prefers, so its figure there is too high by selection. False without a figure
+    on the hold-out, and where an interval is not known.
     """
     validation, holdout = evaluation.accuracy, evaluation.holdout_accuracy
     if validation is None or holdout is None:

@@ -39,4 +39,4 @@ def test_where_no_quota_can_be_set_the_program_says_so(tmp_path: Path, monkeypat
 
 def test_more_cores_than_there_are_cannot_be_used() -> None:
     with pytest.raises(SystemExit, match=r"--cores: this machine has \d+ cores, not 4096"):
-        Speed(cores=4096).used_cores
+        assert Speed(cores=4096).used_cores

@@ -76,7 +76,10 @@ def test_a_pick_that_the_hold_out_refutes_gives_way_to_one_with_more_right_answe
 ) -> None:
     split = run.read_json("split.json")
     run.write_json("split.json", {**split, "holdout": split["validation"]})
-    first, second = run_on_both(run, "first", range(5), wrong_on_holdout), run_on_both(run, "second", range(9), range(10))
+    first, second = (
+        run_on_both(run, "first", range(5), wrong_on_holdout),
+        run_on_both(run, "second", range(9), range(10)),
+    )
     decision = decide_run(run, [first, second], QUESTION).decision
     assert present(decision.pick).configuration.card == pick
     assert ("the hold-out refutes it" in decision.reason) == (pick == "second")

@@ -238,8 +238,7 @@ class LocalTarget:
 
 @dataclass(frozen=True)
 class Workload:
-    """The work for each card: its recipes, the lightest training first, and the numbers of images by role and of classes.
-    """
+    """The work for each card: its recipes, the lightest training first, the images by role, and the classes."""
 
     trainings: tuple[str, ...]
     recipes: tuple[str, ...]

@@ -154,9 +154,7 @@ class SearchLoop:
         evaluator.forget_failures()
         await self._evaluate_again(evaluator, failed)
 
-    async def _evaluate_again(
-        self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]
-    ) -> None:
+    async def _evaluate_again(self, evaluator: MultiDeviceEvaluator, configurations: Collection[Configuration]) -> None:
         """Evaluate some configurations side by side; what a time limit ends stays as it was."""
         evaluating = [asyncio.ensure_future(evaluator.evaluate(each)) for each in configurations]
         if evaluating:

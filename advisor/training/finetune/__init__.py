@@ -71,8 +71,8 @@ def tune(
     continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
     compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
     ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``alone_s`` is the
-    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`. ``fitted``: a time limit chose
-    the hyperparameters. The result names them and is ``shortened`` then, or where the limit left no time for all of it.
+    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`. ``fitted``: a time limit
+    chose the hyperparameters. The result is ``shortened`` then, or where the limit left no time for all of it.
     """
     import keras
 

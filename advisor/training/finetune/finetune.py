@@ -98,7 +98,8 @@ def finetune(
     continue from with the validation part too: nothing is validated then, and the last mean of the weights is kept.
     ``maps`` is the folder for the maps of the frozen layers, which the call with ``after`` reads again; None for
     ``folder``. ``alone_s`` is the time limit in seconds of a training after which none follows: one that its own limit
-    would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot be read, or the checkpoint is damaged.
+    would shorten takes it, and its network ships as it is. Raises StageError if the loss is not finite, an image cannot
+    be read, or the checkpoint is damaged.
     """
     session = _Session(backbone, data, hyperparameters, folder, after, maps or folder, alone_s)
     session.resume()

@@ -16,8 +16,8 @@ CHANGES = Augmentation(crop=0.6, colour=0.25, mixup=0.2, turn=15.0)
 WHOLE_SHARE = 0.95
 LAYERS_IN_TIME = ((0.8, 0.5), (0.65, 0.35), (0.0, 0.2))
 """Least share of the seconds of a whole fine-tuning on cached maps, and the share of the layers whose training takes
-about as long. Of EfficientNet-Lite0 at 0.61, an epoch takes 23 s and all of it 183 s on one core of a Xeon; at 0.35 they
-are 14 and 119 s, and at 0.2 they are 7 and 87 s. Chosen on draws that judge nothing, see decision 0141."""
+about as long. Of EfficientNet-Lite0 at 0.61, an epoch takes 23 s and all of it 183 s on one core of a Xeon; at 0.35
+they are 14 and 119 s, and at 0.2 they are 7 and 87 s. Chosen on draws that judge nothing, see decision 0141."""
 
 
 @dataclass(frozen=True)

@@ -298,7 +298,9 @@ def test_a_limit_that_ends_a_training_early_lowers_its_rate_in_time(short: Tuned
     assert again["history"][0]["loss"] == pytest.approx(_losses(short[1])[0], rel=1e-3), "another limit begins anew"
 
 
-def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_one_that_ships(few: Data, tmp_path: Path) -> None:
+def test_a_training_that_its_limit_would_shorten_takes_the_time_of_the_one_that_ships(
+    few: Data, tmp_path: Path
+) -> None:
     with _ticking():
         _, result = _run(few, tmp_path, replace(SHORT, seconds=16.0), alone_s=400.0)
     assert len(result.history) == SHORT.epochs

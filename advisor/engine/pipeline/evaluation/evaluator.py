@@ -20,8 +20,8 @@ from advisor.engine.pipeline.materials import Purpose, Role, Workload
 from advisor.engine.pipeline.rule import RuleNeeds, Rules
 from advisor.engine.pipeline.stage import Pool, StageAborted, StageName
 from advisor.engine.pipeline.stages.backbone import screen
-from advisor.engine.pipeline.stages.finetuning import was_shortened
 from advisor.engine.pipeline.stages.figures import THOROUGH, ThreadTiming, timing
+from advisor.engine.pipeline.stages.finetuning import was_shortened
 from advisor.engine.pipeline.walker import Walker
 from advisor.store import RunFolder
 

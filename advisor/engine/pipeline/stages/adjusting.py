@@ -29,8 +29,8 @@ MOST_IMAGES = 3000
 
 
 MOST_TARGETS = 100_000
-"""Images times classes up to which a head is refitted. On 81 classes of groceries a refit took 83 CPU seconds, more than
-all else of a head; matched logits take a tenth of that and lose a point."""
+"""Images times classes up to which a head is refitted. On 81 classes of groceries a refit took 83 CPU seconds, more
+than all else of a head; matched logits take a tenth of that and lose a point."""
 
 
 def can_adjust(training: str, compression: str, workload: Workload) -> bool:

@@ -138,9 +138,18 @@ def _finetuned(
         alone_s = materials.alone_s(scope) if scope.purpose == Purpose.COMPARE and limit_s is not None else None
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         return partial(
-            tune, card, materials.weights[card.name], tuned, planned, folders.checkpoints, folders.model,
-            before.path if before else None, maps(materials, results, folders) if best else None, alone_s, fitted != own,
-        )  # fmt: skip
+            tune,
+            card,
+            materials.weights[card.name],
+            tuned,
+            planned,
+            folders.checkpoints,
+            folders.model,
+            before.path if before else None,
+            maps(materials, results, folders) if best else None,
+            alone_s,
+            fitted != own,
+        )
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
         """Return the folder with the maps of the compared model, which the model that ships uses."""

@@ -107,9 +107,17 @@ def fitted(card: Card, training: str, workload: Workload) -> Stage[TrainedHead]:
         )  # fmt: skip
 
     return Stage(
-        StageName.HEAD, Scope(card.name, training), "5", "training the head of", (source, *_stages(read)), inputs, job,
-        TrainedHead.within, cost.head_s(workload.images[train], workload.classes), holding(len(read) * workload.images[train]),
-    )  # fmt: skip
+        StageName.HEAD,
+        Scope(card.name, training),
+        "5",
+        "training the head of",
+        (source, *_stages(read)),
+        inputs,
+        job,
+        TrainedHead.within,
+        cost.head_s(workload.images[train], workload.classes),
+        holding(len(read) * workload.images[train]),
+    )
 
 
 def scored(card: Card, scope: Scope, workload: Workload) -> Stage[Path]:
