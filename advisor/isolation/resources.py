@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import math
 import os
 import resource
 import shutil
@@ -32,8 +33,48 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may use; a container or an affinity mask can grant fewer than exist."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Return how many processors this process may use: an affinity mask or a quota can grant fewer than exist.
+
+    A part of a processor counts as one: a quota of 1.5 lets two jobs run side by side, a quota of 0.5 one.
+    """
+    there = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    allowed = _quota_cores()
+    return there if allowed is None else min(there, math.ceil(allowed))
+
+
+def _quota_cores(root: Path = _CGROUP, listing: Path = Path("/proc/self/cgroup")) -> float | None:
+    """Return the processors that the CPU quotas of the own control group and those above allow; None without one.
+
+    Version 2 has one tree, version 1 one for each controller.
+    """
+    try:
+        rows = listing.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    quotas = list[float]()
+    for _, controllers, path in (row.split(":", 2) for row in rows if row.count(":") >= 2):
+        if controllers and "cpu" not in controllers.split(","):
+            continue
+        tree = root if not controllers else root / "cpu"
+        own = tree / path.strip("/")
+        for folder in (own, *own.parents):
+            quotas += _quotas_of(folder)
+            if folder == tree:
+                break
+    return min(quotas, default=None)
+
+
+def _quotas_of(folder: Path) -> list[float]:
+    """Return the processors that the quota of one control group allows, in a list that is empty without a quota."""
+    try:
+        if (folder / "cpu.max").is_file():
+            allowed, period = (folder / "cpu.max").read_text("ascii").split()
+        else:
+            allowed, period = ((folder / f"cpu.cfs_{name}_us").read_text("ascii") for name in ("quota", "period"))
+        cores = int(allowed) / int(period)
+    except (OSError, ValueError, ZeroDivisionError):  # no group, or "max"
+        return []
+    return [cores] if cores > 0 else []
 
 
 def waited_share(threads: int, blocks: Sequence[Block]) -> float | None:

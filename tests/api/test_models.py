@@ -3,7 +3,6 @@
 ``benchmark``, ``benchmark_device`` and ``profile``: what they refuse, and what they pass on.
 """
 
-import os
 import re
 import shutil
 from pathlib import Path
@@ -19,6 +18,7 @@ from advisor.core.errors import ExitCode, UsageError, install_extra
 from advisor.devices.profiles import runtimes
 from advisor.engine.compress import compress as work, question
 from advisor.engine.targets import benchmarking
+from advisor.isolation.resources import usable_cores
 from advisor.measurement.latency import session
 from tests.datasets.folders import make
 from tests.measurement import small_models
@@ -104,7 +104,7 @@ def test_a_card_that_there_is_not_is_refused(photos: Path) -> None:
 
 def test_thread_counts_are_numbers_or_all() -> None:
     assert thread_counts((1, "2")) == (1, 2)
-    assert thread_counts(["all"]) == (len(os.sched_getaffinity(0)),)
+    assert thread_counts(["all"]) == (usable_cores(),)
 
 
 @pytest.mark.parametrize("wrong", [0, "many", 1.5, 65])

@@ -17,6 +17,7 @@ from advisor.isolation.resources import (
     GROWS_S,
     KEPT_FREE_BYTES,
     MemoryGate,
+    _quota_cores,
     _within_cgroup,
     free_bytes,
     require_memory,
@@ -120,6 +121,25 @@ def test_the_limits_of_the_groups_above_hold_too(tmp_path: Path) -> None:
         for name, text in (("max", limit), ("current", "100"), ("stat", "anon 100\n")):
             (folder / f"memory.{name}").write_text(text)
     assert _within_cgroup(tmp_path / "root", tmp_path / "listing") == 200
+
+
+@pytest.mark.parametrize(
+    ("listing", "files", "cores"),
+    [
+        ("0::/", {"cpu.max": "max 100000"}, None),
+        ("0::/a/b", {"a/cpu.max": "150000 100000", "a/b/cpu.max": "400000 100000"}, 1.5),
+        ("3:cpuset:/\n1:cpu:/job", {"cpu/job/cpu.cfs_quota_us": "50000", "cpu/job/cpu.cfs_period_us": "100000"}, 0.5),
+        ("1:cpu,cpuacct:/", {"cpu/cpu.cfs_quota_us": "-1", "cpu/cpu.cfs_period_us": "100000"}, None),
+    ],
+)
+def test_a_quota_of_cpu_time_grants_fewer_processors(
+    tmp_path: Path, listing: str, files: dict[str, str], cores: float | None
+) -> None:
+    (tmp_path / "listing").write_text(listing)
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text + "\n")
+    assert _quota_cores(tmp_path, tmp_path / "listing") == cores
 
 
 def test_work_is_refused_before_it_begins_with_what_it_needs_and_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:

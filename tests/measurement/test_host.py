@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from advisor.core.errors import UsageError
+from advisor.isolation.resources import usable_cores
 from advisor.measurement import host
 from advisor.measurement.host import Conditions, busy_processes, observe, quota, require_quiet, trains_on
 from tests.processes import PATIENCE_S, children_with, has_ended, until
@@ -24,7 +25,7 @@ PROCESSORS = len(os.sched_getaffinity(0))
 
 def test_description_is_that_of_this_machine() -> None:
     found = host.describe()
-    assert found.cores == len(os.sched_getaffinity(0))
+    assert found.cores == usable_cores()
     assert found.memory_bytes > 2**28
     assert found.cpu
     assert found.architecture == os.uname().machine

@@ -76,7 +76,8 @@ def head_s(images: int, classes: int) -> float:
     They grow with the images, and with the classes to the power of 0.4: groceries, 2,640 images of 81 classes, took 2.6
     times as long an image.
     """
-    return HEAD_S * min(max(1.0, images / 1416), 6.0) * max(1.0, classes / 6) ** 0.4
+    of_classes: float = max(1.0, classes / 6) ** 0.4
+    return HEAD_S * min(max(1.0, images / 1416), 6.0) * of_classes
 
 
 def reading_s(card: Card, images: int) -> float:

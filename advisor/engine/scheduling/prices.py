@@ -19,7 +19,8 @@ LEAST_SHARE, START_SHARE = 0.22, 0.17
 
 FEW_LAYERS_SHARE, FEW_LAYERS_GAIN = 0.45, 0.7
 """Share of these seconds in which all epochs of the fewest layers fit (:meth:`.Finetuning.fitted_to`), and their part
-of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on groceries."""
+of the gain. EfficientNet-Lite0 in 0.6 and 0.3 of the seconds: 0.6 of the gain on a draw of TrashNet, 0.8 on
+groceries."""
 
 FEW_STEPS, MANY_STEPS = 20.0, 160.0
 """Steps in which fine-tuning gains nothing, and nearly all that it can. On groceries (66 steps an epoch) MobileNetV2
