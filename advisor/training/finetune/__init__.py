@@ -15,7 +15,7 @@ from advisor.datasets.images import InputSpec
 from advisor.tflite.levels import attach_head, with_levels
 from advisor.training.features import joined
 from advisor.training.finetune.finetune import VERSION, WEIGHTS, Finetuned, finetune, read_progress
-from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning
+from advisor.training.finetune.hyperparameters import FINETUNING, Finetuning, TrainingTime
 from advisor.training.finetune.network import FinetuneData, flatbuffer
 from advisor.training.head import Head
 
@@ -30,11 +30,14 @@ __all__ = [
     "VERSION",
     "WEIGHTS",
     "Finetuning",
+    "TrainingTime",
     "TuningImages",
     "epochs_done",
     "ship_as_compared",
     "tune",
 ]
+
+NO_LIMIT = TrainingTime()
 
 _SHIPS = "ships"  # Folder beside the maps with a note for each training that ships
 
@@ -62,17 +65,15 @@ def tune(
     path: Path,
     after: Path | None = None,
     maps: Path | None = None,
-    alone_s: float | None = None,
-    fitted: bool = False,
+    time: TrainingTime = NO_LIMIT,
 ) -> dict[str, Any]:
     """Fine-tune a card and write its float classifier to ``path``, and its weights into the same folder.
 
     A later call with the same folder ``checkpoints`` continues. ``after`` is the ``path`` of an earlier call, to
     continue training with the validation part too. ``maps`` is the folder for the maps of frozen layers, from the
     compared model to the one that ships; None keeps them in ``checkpoints``. The complete training of the one that
-    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``alone_s`` is the
-    limit in seconds of a training after which none follows, see :func:`.finetune.finetune`. ``fitted``: a time limit
-    chose the hyperparameters. The result is ``shortened`` then, or where the limit left no time for all of it.
+    ships removes it, and the checkpoints of trainings that continued what a time limit had ended. ``time`` says
+    what a time limit means: the result is ``shortened`` where it chose the hyperparameters, or left no time for all.
     """
     import keras
 
@@ -92,10 +93,10 @@ def tune(
         if notes:
             notes.mkdir(parents=True, exist_ok=True)
             (notes / checkpoints.name).touch()
-        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=alone_s)
+        tuned = finetune(backbone, data, hyperparameters, checkpoints, after=begun, maps=maps, alone_s=time.alone_s)
         path.write_bytes(to_tflite(backbone, tuned))
         shutil.copyfile(checkpoints / WEIGHTS, path.with_name(WEIGHTS))
-        shortened = fitted or tuned.out_of_time or tuned.fewer_copies
+        shortened = time.fitted or tuned.out_of_time or tuned.fewer_copies
         if notes and not shortened:  # what other trainings that ship continued is complete by now
             for note in notes.iterdir():
                 if note.name != checkpoints.name:

@@ -149,7 +149,8 @@ class _Session:
             limit_s = hyperparameters.seconds if alone_s is None else alone_s
             kept = MapBatches(halves.lower, images, hyperparameters, maps, limit_s)
             taught, self._changed = halves.upper, kept.copies / (1 + kept.copies)
-            self._batches, self._fewer_copies = kept, kept.copies < hyperparameters.copies
+            self._batches = kept
+            self._fewer_copies = kept.copies < hyperparameters.copies
         self._optimizer = Optimizer(taught, self._hyperparameters, len(self._train), penalty)
         self.history: list[Mapping[str, float]] = []
         self._best_epoch, self._best = -1, 0.0

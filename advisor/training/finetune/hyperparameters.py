@@ -84,6 +84,14 @@ class Finetuning:
         return kept
 
 
+@dataclass(frozen=True)
+class TrainingTime:
+    """What a time limit means for a fine-tuning beside its own seconds."""
+
+    alone_s: float | None = None  # its limit in seconds if no training follows; None where none follows anyway
+    fitted: bool = False  # the limit has chosen its hyperparameters
+
+
 FINETUNING: Mapping[str, Finetuning] = {
     FINETUNE_CACHED: Finetuning(
         trained=recipe_of(FINETUNE_CACHED).layers, cached=True, copies=2, epochs=6, least_steps=120,

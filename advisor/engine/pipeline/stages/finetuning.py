@@ -43,6 +43,7 @@ from advisor.training.finetune import (
     VERSION,
     WEIGHTS,
     Finetuning,
+    TrainingTime,
     TuningImages,
     epochs_done,
     ship_as_compared,
@@ -136,20 +137,11 @@ def _finetuned(
         fitted = _fitted(own, before, materials.training_share(card.name, training) if best and not trials else 1.0)
         planned = _planned(fitted, before, len(judged), limit_s)
         alone_s = materials.alone_s(scope) if scope.purpose == Purpose.COMPARE and limit_s is not None else None
+        time = TrainingTime(alone_s, fitted != own)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
-        return partial(
-            tune,
-            card,
-            materials.weights[card.name],
-            tuned,
-            planned,
-            folders.checkpoints,
-            folders.model,
-            before.path if before else None,
-            maps(materials, results, folders) if best else None,
-            alone_s,
-            fitted != own,
-        )
+        places = folders.checkpoints, folders.model, before.path if before else None
+        own_maps = maps(materials, results, folders) if best else None
+        return partial(tune, card, materials.weights[card.name], tuned, planned, *places, own_maps, time)
 
     def maps(materials: Materials, results: Results, folders: Folders) -> Path:
         """Return the folder with the maps of the compared model, which the model that ships uses."""
