@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FINETUNING",
+    "NO_LIMIT",
     "VERSION",
     "WEIGHTS",
     "Finetuning",

@@ -40,6 +40,7 @@ from advisor.store.files import cached_sha256, sha256_json
 from advisor.tflite.levels import VERSION as LEVELS_VERSION
 from advisor.training.finetune import (
     FINETUNING,
+    NO_LIMIT,
     VERSION,
     WEIGHTS,
     Finetuning,
@@ -134,10 +135,8 @@ def _finetuned(
         if before and limit_s is not None and read_result(before.path.parent)["out_of_time"]:
             return partial(ship_as_compared, before.path, read_result(before.path.parent), folders.model)
         own = hyperparameters(materials, results)
-        fitted = _fitted(own, before, materials.training_share(card.name, training) if best and not trials else 1.0)
+        fitted, time = (own, NO_LIMIT) if trials else _within_limit(own, before, materials, scope)
         planned = _planned(fitted, before, len(judged), limit_s)
-        alone_s = materials.alone_s(scope) if scope.purpose == Purpose.COMPARE and limit_s is not None else None
-        time = TrainingTime(alone_s, fitted != own)
         tuned = TuningImages(read.files(results), learnt.paths, learnt.labels, judged, learnt.groups, begun)
         places = folders.checkpoints, folders.model, before.path if before else None
         own_maps = maps(materials, results, folders) if best else None
@@ -166,11 +165,20 @@ def was_shortened(model: FloatModel) -> bool:
     return isinstance(result, dict) and bool(result.get("shortened") or result.get("out_of_time"))
 
 
-def _fitted(own: Finetuning, compared: FloatModel | None, share: float) -> Finetuning:
-    """Return the hyperparameters for a share (0-1) of their seconds; of the model that ships, those of the compared."""
-    if compared is None:
-        return own.fitted_to(share)
-    return replace(own, trained=read_result(compared.path.parent).get("trained", own.trained))
+def _within_limit(
+    own: Finetuning, compared: FloatModel | None, materials: Materials, scope: Scope
+) -> tuple[Finetuning, TrainingTime]:
+    """Return the hyperparameters of a training within a time limit, and what the limit means for it.
+
+    The model that ships trains the layers of the ``compared`` one, whose maps it reads.
+    """
+    if compared is not None:
+        told = read_result(compared.path.parent)
+        return replace(own, trained=told.get("trained", own.trained)), TrainingTime(fitted=bool(told.get("shortened")))
+    if scope.purpose != Purpose.COMPARE:
+        return own, NO_LIMIT
+    fitted = own.fitted_to(materials.training_share(scope.card, scope.training))
+    return fitted, TrainingTime(materials.alone_s(scope), fitted != own)
 
 
 def _learns_from(scope: Scope, counts: Mapping[Role, int]) -> tuple[Role, int]:

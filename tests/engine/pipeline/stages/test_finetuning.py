@@ -14,7 +14,7 @@ from advisor.core.training import FINETUNE_CACHED, HEAD
 from advisor.datasets.split import split
 from advisor.datasets.survey import survey
 from advisor.engine.pipeline.materials import FloatModel, Images, Purpose, Role, Workload, input_spec
-from advisor.engine.pipeline.stage import RESULT, EventKind, Stage, StageEvent
+from advisor.engine.pipeline.stage import RESULT, EventKind, Scope, Stage, StageEvent
 from advisor.engine.pipeline.stages import finetuning as stages
 from advisor.engine.pipeline.stages.finetuning import finetuned
 from advisor.engine.question import Question
@@ -139,10 +139,13 @@ def test_what_fine_tuning_clearly_harmed_is_not_trained_further(tmp_path: Path, 
 def test_in_a_part_of_its_time_fewer_layers_are_trained_also_of_what_ships(
     tmp_path: Path, share: float, layers: float
 ) -> None:
-    fitted = stages._fitted(CACHED, None, share)
-    assert fitted.trained == layers
-    (tmp_path / RESULT).write_text(json.dumps({"trained": layers}))
-    assert stages._fitted(CACHED, FloatModel(tmp_path / "x", ""), 1.0).trained == layers
+    scope = Scope(CARD.name, FINETUNE_CACHED, purpose=Purpose.COMPARE)
+    given = replace(materials(tmp_path), training_share=lambda *_: share)
+    fitted, time = stages._within_limit(CACHED, None, given, scope)
+    assert (fitted.trained, time.fitted) == (layers, share < 1.0)
+    (tmp_path / RESULT).write_text(json.dumps({"trained": layers, "shortened": time.fitted}))
+    ships = stages._within_limit(CACHED, FloatModel(tmp_path / "x", ""), given, scope)
+    assert (ships[0].trained, ships[1].fitted) == (layers, share < 1.0)
 
 
 @pytest.mark.slow
