@@ -38,9 +38,6 @@ SIZES, DRAWS, WORLDS = (50, 150, 300), 40, 100
 UNSEEN = 600
 """Images of made-up answers that no rule saw, on which a pick is compared with all other files."""
 
-CHOSE = ("trashnet",)
-"""Sets that chose the worth of a point."""
-
 HEADER = (
     "case", "validation images", "rule", "points lost against hindsight", "latency x size against most accurate",
     "behind another file beyond the noise on unseen images",
@@ -49,7 +46,7 @@ REMARKS = (
     "Points lost: against the file within the limits that is best on images that chose nothing; mean over draws, with "
     "the standard error over sets and worlds. Latency x size: geometric mean of the ratios.",
     "Behind: picks that another file beats on the unseen images by more than the 95 % interval of the difference.",
-    "The worth of a point was chosen on trashnet and on other made-up answers (seed 0); all other rows judge.",
+    "The worth of a point was chosen on other made-up answers (seed 0); all rows judge it.",
 )
 
 Bits = NDArray[np.bool_]

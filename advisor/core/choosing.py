@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -86,15 +86,17 @@ class Chooser:
         ties = self.posterior.tied(best, feasible)
         tied = [e for e, tie in zip(feasible, ties, strict=True) if tie or e is best]
         weighed = tied if self.preference.accuracy_first else feasible
-        heads = self._tuned_better(tied)
-        candidates = [e for e in weighed if e.configuration not in heads]
-        judged = [e for e in candidates if e.holdout_accuracy is not None]
-        allowed = judged if judged and self.judged_first and self.preference.accuracy_first else candidates
-        ranking = self._by_loss(front(allowed), best)
+        judged = [e for e in weighed if e.holdout_accuracy is not None]
+        allowed = judged if judged and self.judged_first and self.preference.accuracy_first else weighed
+        heads = self._tuned_better(allowed)
+        ranking = self._by_loss(allowed, heads, best)
         pick, shares = self._steady(ranking[:MOST_LIKELY])
         ((behind,),), ((noise,),) = self.posterior.differences([pick], [best])
-        wanted = self._by_loss(front(candidates), best)[0] if len(allowed) < len(candidates) else pick
-        head = next((e for e in tied if heads.get(e.configuration) == pick.configuration), None)
+        head = next((e for e in allowed if heads.get(e.configuration) == pick.configuration), None)
+        wanted = pick
+        if len(allowed) < len(weighed):
+            everything = self._by_loss(weighed, self._tuned_better(weighed), best)
+            wanted = self._steady(everything[:MOST_LIKELY])[0]
         return Choice(
             pick=pick,
             best=best,
@@ -128,10 +130,15 @@ class Chooser:
                 found[head.configuration] = own
         return found
 
-    def _by_loss(self, pool: Sequence[Evaluation], best: Evaluation) -> list[Evaluation]:
-        """Return the pool by rising loss: the price of latency and size, and that of the points behind the best."""
+    def _by_loss(
+        self, allowed: Sequence[Evaluation], heads: Container[Configuration], best: Evaluation
+    ) -> list[Evaluation]:
+        """Return what no other dominates by rising loss: the prices of latency and size and of the points behind the
+        best. Heads that give way to their fine-tuned networks are left out.
+        """
         import numpy as np
 
+        pool = front([e for e in allowed if e.configuration not in heads])
         behind = self.posterior.differences(pool, [best])[0][:, 0]
         latencies = np.array([latency_of(e) for e in pool])
         # Rounded, so that neither a unit nor the order of a sum decides between equal losses.

@@ -17,7 +17,7 @@ from advisor.reporting.steps import failed_int8, int8_size, lacks_int8
 from advisor.reporting.view import RunView
 
 TITLE = "What you ship today"
-UNJUDGED = ", which no other images than those that chose it judged"
+UNJUDGED = "; it did not run on the hold-out"
 LEARNT = "Its figures are too high if it has learnt from your images."
 
 REFERENCES = {"galaxy-a54": ("a mid-range phone", 2023), "galaxy-s23": ("a flagship", 2023)}

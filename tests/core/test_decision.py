@@ -323,6 +323,7 @@ def test_fine_tuning_comes_before_its_head_only_if_it_is_tied_and_was_not_shorte
     head = _trained(_row("net", "int8", _answers(500), 3.0, 4e6), "head")
     tuned = _trained(_row("net", "int8", _answers(520, range(20 + lead)), 3.0, 4e6), "finetune_cached", shortened)
     assert _pick([head, tuned]).configuration.training == pick
+    assert _pick([_trained(head, "head", holdout=70), tuned]).configuration.training == "head", "it was judged"
 
 
 def test_a_shortened_fine_tuning_does_not_become_the_pick_by_its_int8_file_on_a_new_device() -> None:
