@@ -35,6 +35,7 @@ Measured with 20 images a class or more: 3-10 classes of GroceryStoreDataset's `
 three draws above 0.08; 3-6 classes of TrashNet have -0.08 to 0.08, three of four draws below 0.035."""
 
 REFERENCES = 3  # Sets of structureless images for that
+REGULAR = 0.5  # Least share of neighbours at one distance in number with which every so many-th frame of a film is kept
 MEASURED = 500  # Images of one class that it compares, at most
 
 Floats = NDArray[np.float32]
@@ -218,7 +219,6 @@ NUMBERED = 0.8  # Least share of images with a number in their names
 ALIKE = 0.8  # File names are sequences if neighbours differ by less than this share of what two images differ by
 JUMP = 3.0  # A new group starts where neighbours differ by this many times the median of their class
 GAP = 10  # A new group starts where more images are missing
-REGULAR = 0.5  # Least share of neighbours at one distance in number with which every so many-th frame of a film is kept
 
 _NUMBER = re.compile(r"\d+(?=\D*$)")
 

@@ -16,6 +16,13 @@ from advisor.engine.pipeline.evaluation.scorer import Scorer
 from advisor.engine.space.plan import JUDGED_FILES
 from advisor.store import RunFolder
 
+COUNTING_MARGIN, TOGETHER_SHARE, MORE = 1.3, 0.5, 1.5
+"""Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
+and runner-up run side by side; and how many times more images are worth another run of a file."""
+
+SO_FAR_SHARE = 0.1
+"""Share of the time left that the hold-out of a pick so far takes at most."""
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -50,13 +57,6 @@ room. A hold-out of 2,500 images takes about half a minute a file, so four files
 
 LEAST_CHANCE = 0.05
 """Least probability to be the pick with which a file runs on the hold-out."""
-
-COUNTING_MARGIN, TOGETHER_SHARE, MORE = 1.3, 0.5, 1.5
-"""Factor on the expected seconds of the hold-out when its images are counted; least share of the images on which pick
-and runner-up run side by side; and how many times more images are worth another run of a file."""
-
-SO_FAR_SHARE = 0.1
-"""Share of the time left that the hold-out of a pick so far takes at most."""
 
 EXTRAS_S = 30.0
 """Seconds of a time limit that must be left for a class for unknown things, and for capture conditions."""
@@ -229,7 +229,10 @@ class PickSoFar:
         run: RunFolder,
         left_s: Callable[[], float] = lambda: math.inf,
     ) -> None:
-        self._pick, self._scorer, self._run, self._left_s = pick, scorer, run, left_s
+        self._pick = pick
+        self._scorer = scorer
+        self._run = run
+        self._left_s = left_s
         self._rest_until = self._spent_s = 0.0
         self._scoring: asyncio.Future[None] | None = None
         self._again: asyncio.TimerHandle | None = None

@@ -26,8 +26,8 @@ JUDGED_FILES, JUDGING_MARGIN, ANSWER_S = 2, 1.75, 3.0
 """Files for which a time limit leaves time to run on the hold-out (the pick and the runner-up), a factor on their
 expected seconds, and seconds to write the answer."""
 
-ANSWER_CPU_S = 1.5
-"""CPU seconds to decide, to write the reports and to end the processes; an AMD EPYC took 1.2. A busy machine takes
+ANSWER_CPU_S = 2.0
+"""CPU seconds to decide, to write the reports and to end the processes on an AMD EPYC. A busy machine takes
 more seconds than :data:`ANSWER_S` for them."""
 
 JUDGING_SHARE = 0.15

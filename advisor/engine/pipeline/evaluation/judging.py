@@ -20,10 +20,14 @@ class JudgingPace:
     """
 
     def __init__(self, paced: float = 1.0, judging_s: float = 0.0, slowdown: Callable[[], float] = lambda: 1.0) -> None:
-        self._paced, self._rough_judging_s, self._slowdown = paced, judging_s, slowdown
+        self._paced = paced
+        self._rough_judging_s = judging_s
+        self._slowdown = slowdown
         self._image_s: dict[str, float] = {}  # CPU seconds of an image by card, of its slowest file
-        self._price_s = self._cpu_s = 0.0
-        self._judged, self._judged_s = 0, 0.0
+        self._price_s = 0.0
+        self._cpu_s = 0.0
+        self._judged = 0
+        self._judged_s = 0.0
 
     def note(self, event: StageEvent, images: int) -> None:
         """Record that a file ran over so many images."""
