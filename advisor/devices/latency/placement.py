@@ -11,15 +11,18 @@ from numpy.typing import NDArray
 
 from advisor.devices.latency.base import Base, Indices
 from advisor.devices.latency.table import (
+    MAJOR,
     Column,
     Floats,
     LatencyTable,
+    comparable_builds,
     distance,
     inverse,
     other_release,
     related_releases,
     runtime_family,
 )
+from advisor.devices.profiles.runtimes import find_core
 
 _ENOUGH_TARGETS = 8
 _ENOUGH_SILICON = 5
@@ -198,10 +201,30 @@ _BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; t
 _ON_DEVICE = 0.04
 """Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
 
+_XNNPACK = "xnnpack"
 _ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
 
 _LEAST_RATE = 0.01
 _PRIOR_PAIRS = 5
+
+
+_OTHER_MAJOR = 1.0
+"""Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
+with TensorFlow Lite 1.15, and 62 to 88 ms with kernels of the releases after it."""
+
+
+def release_deviation(table: LatencyTable, column: Column, candidates: Indices) -> float:
+    """Return the deviation (log) that the nearest known release of a target's build leaves; 0 if it is the same one.
+
+    XNNPACK's kernels are the same library in LiteRT 1 and 2, so a major release alone changes nothing there.
+    """
+    others = [table.columns[i] for i in candidates if table.columns[i].kind == column.kind]
+    versions = {other.version for other in others if other.version and comparable_builds(other, column)}
+    if not column.version or not versions:
+        return 0.0
+    steps = min(distance(version, column.version) for version in versions)
+    major = _OTHER_MAJOR if steps >= MAJOR and column.kernels != _XNNPACK else 0.0
+    return float(np.hypot(change(table, column.runtime, steps), major))
 
 
 def change(table: LatencyTable, runtime: str, steps: int) -> float:
@@ -284,6 +307,10 @@ def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -
     coefficients[seen] = 0.5 * network * told
     left = np.diag(cover) - ((cover[:, seen] @ precision) * cover[:, seen]).sum(axis=1)
     level = rate**2 * float(told.sum())
+    if column.kind == "cpu" and column.speed:
+        clocks = old.speed[0] - column.speed[0]
+        ratio = ratio + clocks
+        level += clocks
     wider = replace(
         base,
         table=replace(
@@ -300,11 +327,24 @@ def _translated(base: Base, column: Column, sibling: int, candidates: Indices) -
     return wider, float(np.sqrt(left[measured].mean() + _ON_DEVICE**2))
 
 
+def _integer_instructions(column: Column) -> str:
+    """Return the 8-bit instructions of a CPU's core: releases that begin to use them change int8 on these cores only.
+
+    Empty for other processors, other precisions and cores that are not known.
+    """
+    core = find_core(column.core) if column.kind == "cpu" and column.precision == "int8" else None
+    if core is None:
+        return ""
+    if core.i8mm:
+        return "i8mm"
+    return "dot" if core.dot else "none"
+
+
 def _gaps(table: LatencyTable, old: Column, new: Column, candidates: Indices) -> Floats:
     """Return (devices, models) log ratios between two releases on devices that ran both."""
 
     def kind(column: Column) -> tuple[str, ...]:
-        return column.kind, column.precision, *column.build
+        return column.kind, column.precision, _integer_instructions(column), *column.build
 
     found = []
     for pair in _pairs(table.columns, map(int, candidates)):
