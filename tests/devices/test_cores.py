@@ -30,6 +30,14 @@ from tests.measurement import small_models
 
 PUBLISHED = ("llvm", "cpufp", "vfpbench", "guide", "zchrissirhcz/pixel", "stackoverflow", "AnandTech", "measured here")
 
+NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "six": 6}
+UNITS = re.compile(
+    r"\b(one|two|three|four|six) (?:128-bit )?(?:FMLA|vector pipelines|vector multipliers|multiply-accumulates)"
+)
+RATE = re.compile(r"([\d.]+) GFLOPS (?:at|on a [^(]*\()\s*([\d.]+) GHz")
+OPERATIONS = re.compile(r"(\d+) operations a cycle")
+LIKE = re.compile(r"(?:schedules it )?as the ((?:Cortex|Neoverse|Exynos)-\w+)")
+
 PROFILE = """name: own
 title: Own board
 kind: board
@@ -69,15 +77,6 @@ def test_every_core_names_a_publication_or_says_what_it_assumes() -> None:
     for core in set(read_cores().values()):
         assert core.assumed or any(name in core.source for name in PUBLISHED), core.name
         assert "macs" in core.assumed or not core.source.startswith("as the"), core.name
-
-
-NUMBERS = {"one": 1, "two": 2, "three": 3, "four": 4, "six": 6}
-UNITS = re.compile(
-    r"\b(one|two|three|four|six) (?:128-bit )?(?:FMLA|vector pipelines|vector multipliers|multiply-accumulates)"
-)
-RATE = re.compile(r"([\d.]+) GFLOPS (?:at|on a [^(]*\()\s*([\d.]+) GHz")
-OPERATIONS = re.compile(r"(\d+) operations a cycle")
-LIKE = re.compile(r"(?:schedules it )?as the ((?:Cortex|Neoverse|Exynos)-\w+)")
 
 
 def macs_of_source(core: Core) -> list[float]:

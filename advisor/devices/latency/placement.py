@@ -35,13 +35,18 @@ kernels, by its silicon, by its silicon at one number of threads (cores share it
 targets together. Speeds are in standard deviations of the measured targets'. Chosen by the likelihood of hidden
 silicon, over 330 targets, 24 of them of the sources that judge."""
 
-_ACROSS_BUILDS = 0.2
-"""Share of the covariances by similar speeds and by silicon that is left between two builds."""
-
 _X86_SILICON = 0.4
 """The same of an x86 processor, most of which are virtual: two servers with cores that are equal by name and vectors
 differ by a factor of 2.3 beyond their clocks. With it, 80 % intervals cover about 80 % of each of them, when hidden."""
 
+_ACROSS_BUILDS = 0.2
+"""Share of the covariances by similar speeds and by silicon that is left between two builds."""
+
+_OTHER_MAJOR = 1.0
+"""Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
+with TensorFlow Lite 1.15, and 62 to 88 ms with kernels of the releases after it."""
+
+_XNNPACK = "xnnpack"
 _RIDGE = 1.0
 _LOCAL_SCALE = 0.3
 _LOCAL_NOISE = 0.2
@@ -201,16 +206,10 @@ _BY_NETWORK = 0.5  # Networks differ by this share of what releases differ by; t
 _ON_DEVICE = 0.04
 """Deviation (log) of one network's ratio between devices; within 0.02 to 0.05 for all pairs of shipped releases."""
 
-_XNNPACK = "xnnpack"
 _ENOUGH = 5  # A release with fewer measured networks on a target tells nothing about the next release
 
 _LEAST_RATE = 0.01
 _PRIOR_PAIRS = 5
-
-
-_OTHER_MAJOR = 1.0
-"""Deviation (log) of the level between two major releases of a build: MobileNet V2 on a Raspberry Pi 4 took 324 ms
-with TensorFlow Lite 1.15, and 62 to 88 ms with kernels of the releases after it."""
 
 
 def release_deviation(table: LatencyTable, column: Column, candidates: Indices) -> float:

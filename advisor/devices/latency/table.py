@@ -22,6 +22,9 @@ RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
 RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
 FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
+CLOCK_TOLERANCE = math.log(1.1)
+"""Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
+for one processor, and the latency changes in proportion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -320,11 +323,6 @@ def comparable_builds(one: Column, other: Column) -> bool:
     """Return whether two targets may have one build of one runtime: kernels that are not stated may be any."""
     same = runtime_family(one.runtime) == runtime_family(other.runtime)
     return same and (one.kernels == other.kernels or not (one.kernels and other.kernels))
-
-
-CLOCK_TOLERANCE = math.log(1.1)
-"""Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
-for one processor, and the latency changes in proportion."""
 
 
 def related_releases(other: Column, column: Column) -> bool:
