@@ -8,7 +8,7 @@ from dataclasses import replace
 from rich.console import Console
 
 from advisor.core.evaluation import HOST
-from advisor.core.quantity import Provenance
+from advisor.core.quantity import Provenance, Quantity
 from advisor.core.training import recipe_of
 from advisor.core.units import listed, plural, show_bytes, show_ms, show_seconds
 from advisor.engine.space.forecast import COLUMNS, CardForecast, Forecast, PlanView
@@ -20,7 +20,10 @@ PLAN = Rows(tuple(COLUMNS), Forecast.to_row)
 
 MARKS = {Provenance.MEASURED: "", Provenance.PUBLISHED: "", Provenance.PREDICTED: "~", Provenance.ESTIMATED: "?"}
 LEGEND = "latency: timed here before, ~ predicted from other machines and timings here, ? rough (from MACs only)"
-LEGEND_THERE = "latency: measured or published for that device, ~ predicted, ? rough (from MACs only)"
+LEGEND_THERE = (
+    "latency: measured or published for that device, ~ predicted, with its 80 % interval if nothing was measured, "
+    "? rough (from MACs only)"
+)
 NAMES_SHOWN = 8
 
 ROOMY = 100
@@ -127,14 +130,22 @@ def _threads(row: Forecast) -> int:
 def _figures(rows: Sequence[Forecast], budgeted: bool) -> list[str]:
     """Return the accuracy, the latency by threads, the probability to meet a budget, the size and the cost."""
     row, chances = rows[0], [each.chance for each in rows if each.chance is not None]
-    latencies = (f"{MARKS.get(each.latency.provenance, '')}{show_ms(each.latency.value)}" for each in rows)
     return [
         f"{row.accuracy.value:.1f}" if row.accuracy else "-",
-        " / ".join(latency.removesuffix(" ms") for latency in latencies),
+        " / ".join(_milliseconds(each.latency) for each in rows),
         *([f"{100 * max(chances):.0f} %" if chances else "?"] if budgeted else []),
         f"{'' if row.size.provenance is Provenance.MEASURED else '?'}{row.size.value / 1e6:.1f}",
         "x" if row.filtered else show_seconds(sum(each.price_s for each in rows)),
     ]
+
+
+def _milliseconds(latency: Quantity) -> str:
+    """Return a latency with its mark, and its interval if nothing was measured on the device."""
+    shown = MARKS.get(latency.provenance, "") + show_ms(latency.value).removesuffix(" ms")
+    if latency.provenance is not Provenance.PREDICTED or latency.n != 0 or latency.low is None or latency.high is None:
+        return shown
+    low, high = (show_ms(end).removesuffix(" ms") for end in (latency.low, latency.high))
+    return f"{shown} ({low}-{high})"
 
 
 def _place(card: CardForecast) -> str:

@@ -1,5 +1,6 @@
 """Reading, selecting and refusing device profiles."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from advisor.core.errors import UsageError
 from advisor.core.evaluation import Target
 from advisor.core.forms import FORMS, form_of
 from advisor.devices.prediction import similar_form
-from advisor.devices.profiles import Profiles, load_profiles, read_profile
+from advisor.devices.profiles import Profiles, listing, load_profiles, read_profile
 from advisor.devices.profiles.loading import checked_profile
 from advisor.devices.profiles.runtimes import installed_version
 
@@ -283,6 +284,18 @@ def test_a_plan_can_say_which_build_a_latency_belongs_to(profiles: Profiles) -> 
     assert "raspberry-pi-4:tflite-cpu-x1" not in said
     assert "with XNNPACK, 32-bit;" in board.build_remark(board.target("tflite-cpu-x4-armhf"))
     assert not board.build_remark(board.target("ncnn-cpu-x4"))
+    unstated = replace(board, isa="")
+    assert "with ruy; others" in unstated.build_remark(board.target("tflite-cpu-x4-ruy"))
+    assert "32-bit" in unstated.build_remark(board.target("tflite-cpu-x4-armhf"))
+
+
+def test_a_target_without_a_measurement_says_so(profiles: Profiles) -> None:
+    unknown, known = profiles["orange-pi-5"], profiles["raspberry-pi-4"]
+    said = listing.unmeasured_remark(unknown, unknown.target())
+    assert said.startswith(
+        "orange-pi-5: nothing was measured on tflite-cpu-x4, only with ncnn; latencies are predicted"
+    )
+    assert not listing.unmeasured_remark(known, known.target())
 
 
 def test_kernels_are_a_part_of_the_identity_of_a_target(profiles: Profiles) -> None:

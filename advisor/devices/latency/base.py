@@ -1,9 +1,10 @@
 """Fit the additive model that every prediction is based on.
 
 log latency(model, column) = level of the column + consensus of all columns + consensus of the column's kind
-+ deviation of the column + noise. The three terms in the middle are Gaussian processes over the models' features. The
-columns are independent given the consensus, so one system of equations over the known models solves the whole. The
-result is an estimate of every model on every column; measured cells keep their measured value.
++ consensus of its build and precision + deviation of the column + noise. The four terms in the middle are Gaussian
+processes over the models' features. The columns are independent given the consensus, so one system of equations over
+the known models solves the whole. The result is an estimate of every model on every column; measured cells keep their
+measured value.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ KIND_SCALE = 0.5
 COLUMN_SCALES = (0.12, 0.25, 0.5, 0.9)
 IDENTITY_SCALE = 0.2
 KIND_IDENTITY_SCALE = 0.15
+BUILD_SCALE = 0.3
+BUILD_IDENTITY_SCALE = 0.15
 NOISE = 0.08
 LEVEL_VARIANCE = 9.0
+_LAYER_SCALES = (CONSENSUS_SCALE, KIND_SCALE, BUILD_SCALE)
+_IDENTITY_SCALES = (IDENTITY_SCALE, KIND_IDENTITY_SCALE, BUILD_IDENTITY_SCALE)
 _ROUNDS = 3
 _FIRST_SCALE = COLUMN_SCALES[1]
 
@@ -57,18 +62,17 @@ def fit_base(table: LatencyTable) -> Base:
     middle = float(np.nanmean(table.values))
     seen = [np.flatnonzero(~np.isnan(row)) for row in table.values]
     cells: Measured = [(found, row[found] - middle) for found, row in zip(seen, table.values, strict=True)]
-    kinds = sorted({column.kind for column in table.columns})
-    kind_of = np.array([kinds.index(column.kind) for column in table.columns], dtype=np.intp)
+    groups = _groups(table.columns)
     scales = np.full(len(cells), _FIRST_SCALE)
     for _ in range(_ROUNDS):
-        consensus, by_kind = _consensus(cells, scales, gram, kind_of)
-        scales = _column_scales(cells, gram, consensus + by_kind[kind_of])
-    shared = consensus + by_kind[kind_of]
+        layers = _consensus(cells, scales, gram, groups)
+        scales = _column_scales(cells, gram, _total(layers, groups))
+    shared = _total(layers, groups)
     deviations, deviation_weights, levels = _columns(cells, scales, gram, shared)
-    # The coefficients (models, kinds) that extend the consensus to new models.
-    common_prior, kind_prior = _priors(gram)
-    common = CONSENSUS_SCALE**2 * solve(common_prior, consensus)
-    weights = (common[:, None] + KIND_SCALE**2 * solve(kind_prior, by_kind.T))[:, kind_of] + deviation_weights
+    # The coefficients (models, columns) that extend the layers to new models.
+    weights = deviation_weights
+    for layer, members, scale, prior in zip(layers, groups, _LAYER_SCALES, _priors(gram), strict=True):
+        weights = weights + (scale**2 * solve(prior, layer.T))[:, members]
     levels = levels + middle
     smooth = levels[:, None] + shared + deviations
     filled = np.where(np.isnan(table.values), smooth, table.values)
@@ -80,33 +84,90 @@ def _cover(gram: Floats, seen: NDArray[np.intp], scale: float) -> Floats:
     return np.asarray(scale**2 * gram[np.ix_(seen, seen)] + LEVEL_VARIANCE + NOISE**2 * np.eye(len(seen)))
 
 
-def _priors(gram: Floats) -> tuple[Floats, Floats]:
-    """Return the prior covariances of the consensus and of a kind's consensus: features plus an individual part."""
+def _groups(columns: Sequence[Column]) -> tuple[Indices, Indices, Indices]:
+    """Return the group (columns,) of each column in each layer: all targets, their kind, their build and precision."""
+    kinds = [(column.kind,) for column in columns]
+    builds = [(column.kind, *column.build, column.precision) for column in columns]
+    return np.zeros(len(columns), dtype=np.intp), _numbered(kinds), _numbered(builds)
+
+
+def _numbered(names: Sequence[tuple[str, ...]]) -> Indices:
+    """Return the place of each name among the different ones."""
+    order = {name: index for index, name in enumerate(sorted(set(names)))}
+    return np.array([order[name] for name in names], dtype=np.intp)
+
+
+def _total(layers: Sequence[Floats], groups: Sequence[Indices]) -> Floats:
+    """Return (columns, models) the sum of the layers that a column belongs to."""
+    parts = [layer[members] for layer, members in zip(layers, groups, strict=True)]
+    total: Floats = np.sum(parts, axis=0)
+    return total
+
+
+def _priors(gram: Floats) -> list[Floats]:
+    """Return the prior covariance of each layer: features plus an individual part."""
     one = np.eye(len(gram))
-    return CONSENSUS_SCALE**2 * gram + IDENTITY_SCALE**2 * one, KIND_SCALE**2 * gram + KIND_IDENTITY_SCALE**2 * one
+    scales = zip(_LAYER_SCALES, _IDENTITY_SCALES, strict=True)
+    return [scale**2 * gram + identity**2 * one for scale, identity in scales]
 
 
-def _consensus(cells: Measured, scales: Floats, gram: Floats, kind_of: NDArray[np.intp]) -> tuple[Floats, Floats]:
-    """Return the posterior mean of the consensus (models,) and of each kind's (kinds, models)."""
-    models, kinds = len(gram), int(kind_of.max()) + 1
-    information = np.zeros((kinds, models, models))
-    evidence = np.zeros((kinds, models))
-    for (seen, values), scale, kind in zip(cells, scales, kind_of, strict=True):
+@dataclass(frozen=True, eq=False)
+class _Layer:
+    """What the measurements say of the groups of one layer."""
+
+    information: Floats  # (groups, models, models) precision of the measurements
+    evidence: Floats  # (groups, models) precision times measurements
+    covers: Floats  # (groups, models, models) covariance of each group given the layer above
+    above: Indices  # (groups,) group of each in the layer above
+
+
+def _consensus(cells: Measured, scales: Floats, gram: Floats, groups: Sequence[Indices]) -> list[Floats]:
+    """Return the posterior mean (groups, models) of each layer: of all targets, of each kind, and of each build."""
+    priors = [inverse(prior) for prior in _priors(gram)]
+    information, evidence = _measured(cells, scales, gram, groups[-1])
+    lower = []
+    for index in range(len(groups) - 1, 0, -1):
+        above = np.zeros(len(information), dtype=np.intp)
+        above[groups[index]] = groups[index - 1]
+        covers = np.array([inverse(priors[index] + known) for known in information])
+        layer = _Layer(information, evidence, covers, above)
+        lower.append(layer)
+        information, evidence = _eliminate(layer)
+    means = [solve(priors[0] + information[0], evidence[0])[None]]
+    total = means[0]
+    for layer in reversed(lower):
+        left = layer.evidence - np.einsum("gij,gj->gi", layer.information, total[layer.above])
+        mean = np.einsum("gij,gj->gi", layer.covers, left)
+        total = total[layer.above] + mean
+        means.append(mean)
+    return means
+
+
+def _measured(cells: Measured, scales: Floats, gram: Floats, builds: Indices) -> tuple[Floats, Floats]:
+    """Return the precision (builds, models, models) of the measurements, and it times the measurements."""
+    models = len(gram)
+    information = np.zeros((int(builds.max()) + 1, models, models))
+    evidence = np.zeros((len(information), models))
+    for (seen, values), scale, build in zip(cells, scales, builds, strict=True):
         precision = inverse(_cover(gram, seen, float(scale)))
-        information[kind][np.ix_(seen, seen)] += precision
-        evidence[kind, seen] += precision @ values
-    common_prior, kind_prior = (inverse(prior) for prior in _priors(gram))
-    # The kinds are independent given the consensus, so each is eliminated in turn (Schur complement).
-    left, right = common_prior.copy(), np.zeros(models)
-    eliminated = []
-    for kind in range(kinds):
-        block = inverse(kind_prior + information[kind])
-        left += information[kind] - information[kind] @ block @ information[kind]
-        right += evidence[kind] - information[kind] @ block @ evidence[kind]
-        eliminated.append(block)
-    consensus = solve(left, right)
-    by_kind = [block @ (evidence[kind] - information[kind] @ consensus) for kind, block in enumerate(eliminated)]
-    return consensus, np.array(by_kind)
+        information[build][np.ix_(seen, seen)] += precision
+        evidence[build, seen] += precision @ values
+    return information, evidence
+
+
+def _eliminate(layer: _Layer) -> tuple[Floats, Floats]:
+    """Return the precision and the evidence of the layer above.
+
+    Groups are independent given the layer above, so each is eliminated in turn (Schur complement).
+    """
+    size = int(layer.above.max()) + 1
+    information = np.zeros((size, *layer.information.shape[1:]))
+    evidence = np.zeros((size, layer.evidence.shape[1]))
+    groups = zip(layer.information, layer.evidence, layer.covers, layer.above, strict=True)
+    for known, values, cover, group in groups:
+        information[group] += known - known @ cover @ known
+        evidence[group] += values - known @ (cover @ values)
+    return information, evidence
 
 
 def _column_scales(cells: Measured, gram: Floats, shared: Floats) -> Floats:

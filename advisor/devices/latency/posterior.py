@@ -9,7 +9,7 @@ import numpy as np
 from advisor.core.codec import parse
 from advisor.core.errors import UsageError
 from advisor.devices.latency.base import COUNTS, LEVEL_VARIANCE, Base, Contrasts, Indices, agreeing, student
-from advisor.devices.latency.placement import beyond, place, with_releases
+from advisor.devices.latency.placement import beyond, place, release_deviation, with_releases
 from advisor.devices.latency.table import Column, Floats, comparable_builds, inverse, other_release, reference_of
 from advisor.store.jsonfile import read_json
 
@@ -161,6 +161,7 @@ def _unmeasured(base: Base, column: Column, candidates: Indices, releases: Seque
         combination[len(base.table.columns) - len(releases) + releases.index(spread)] = 1.0
     else:
         combination, spread = place(base, column, candidates)
+        spread = float(np.hypot(spread, release_deviation(base.table, column, candidates)))
     none = np.array([], dtype=np.intp)
     empty = np.zeros((0, 0))
     return LatencyPosterior(

@@ -22,6 +22,9 @@ RADIAL_SHARE = 0.25
 FAMILY_SHARE = 0.25
 RADIUS = 1.3  # Radius of the radial part, in standard deviations of a feature
 FAMILY_RADIUS = 2.5  # Distance in log MACs over which two models of a family are similar beyond their features
+CLOCK_TOLERANCE = math.log(1.1)
+"""Largest difference (log) between the clocks of two targets that run on the same cores: boards state 2200 or 2265 MHz
+for one processor, and the latency changes in proportion."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,7 +326,15 @@ def comparable_builds(one: Column, other: Column) -> bool:
 
 
 def related_releases(other: Column, column: Column) -> bool:
-    """Return whether two targets are releases of one runtime on the same silicon."""
+    """Return whether two targets are releases of one runtime on the same silicon, at about the same clocks."""
     same = (other.silicon, other.kind, other.precision) == (column.silicon, column.kind, column.precision)
-    same = same and other.build == column.build and other.speed == column.speed
+    same = same and other.build == column.build and same_cores(other, column)
     return same and other_release(other, column)
+
+
+def same_cores(one: Column, other: Column) -> bool:
+    """Return whether two targets run on as many cores of the same kind, at about the same clocks."""
+    if one.kind != "cpu" or len(one.speed) != len(other.speed) or not one.speed:
+        return one.speed == other.speed
+    gaps = [abs(mine - theirs) for mine, theirs in zip(one.speed, other.speed, strict=True)]
+    return max(gaps[:2]) <= CLOCK_TOLERANCE and max(gaps[2:]) == 0

@@ -53,6 +53,21 @@ def measurement_sources(profile: DeviceProfile) -> dict[str, int]:
     return dict(Counter(row.source_repo or "not stated" for row in profile.measurements).most_common())
 
 
+def unmeasured_remark(profile: DeviceProfile, target: DeviceTarget) -> str:
+    """Return that latencies of a CPU target are predicted because none was measured on it; empty otherwise.
+
+    Phones that no profile describes say so themselves.
+    """
+    if profile.name == HOST or profile.predicted_from or target.accelerator != "cpu" or measured(profile, target):
+        return ""
+    runtimes = sorted({each.runtime for each in profile.targets if measured(profile, each)})
+    known = f", only with {', '.join(runtimes)}" if runtimes else ""
+    return (
+        f"{profile.name}: nothing was measured on {target.name}{known}; latencies are predicted from its cores, and "
+        "another build or number of threads may take twice or half as long"
+    )
+
+
 def remarks(profile: DeviceProfile) -> tuple[str, ...]:
     """Return what limits predictions on the device: nothing was measured on it, its cores are unknown or assumed."""
     return (*phone_remarks(profile), *core_remarks(cluster.core for cluster in profile.cores))

@@ -106,6 +106,7 @@ def _existing(values: Any, location: Sequence[str | int]) -> tuple[str | int, ..
     return tuple(location)
 
 
+_HIGHEST_MHZ = 8_000  # No processor is sold with more; a clock of 10 GHz is a typing error
 ACCELERATORS = ("cpu", "gpu", "npu", "tpu")
 _LINE = r"^[^\x00-\x1f\x7f]*$"
 
@@ -154,7 +155,7 @@ class ClusterSchema(_Strict):
 
     core: Annotated[Text, BeforeValidator(_core)]
     count: Annotated[int, Field(ge=1, le=1024)]
-    max_mhz: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    max_mhz: Annotated[int, Field(ge=1, le=_HIGHEST_MHZ)] | None = None
 
 
 class LimitsSchema(_Strict):

@@ -154,8 +154,11 @@ class DeviceProfile:
         """Return which build of TensorFlow Lite the latencies of a CPU target belong to; empty if it is not known."""
         if not target.kernels or self.name == HOST:
             return ""
-        wide = self.isa.startswith(("armv8", "armv9", "x86-64")) and "armhf" not in target.version
-        bits = "64-bit" if wide else "32-bit"
+        narrow = "armhf" in target.version
+        wide = not narrow and (not self.isa or self.isa.startswith(("armv8", "armv9", "x86-64")))
+        bits = ", 64-bit" if wide else ", 32-bit"
+        if not self.isa and not narrow:
+            bits = ""  # The profile does not say what the processor is
         installed = ", as pip install ai-edge-litert gives" if target.kernels == KERNELS[0] and wide else ""
         runtime = "LiteRT" if target.kernels == KERNELS[0] else "TensorFlow Lite"
         others = [
@@ -164,7 +167,7 @@ class DeviceProfile:
             if (each.threads, bool(each.kernels), each.name != target.name) == (target.threads, True, True)
         ]
         named = f"; others may take up to 1.9 times as long: {', '.join(others)}" if others else ""
-        return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}, {bits}{installed}{named}"
+        return f"{self.name}: {runtime} {target.version} with {_TITLES[target.kernels]}{bits}{installed}{named}"
 
     def fingerprint(self) -> str:
         """Return the SHA-256 of everything in the profile, including its measurements and kernels."""

@@ -13,7 +13,7 @@ from advisor.core.forms import form_of
 from advisor.core.quantity import Quantity
 from advisor.core.units import show_bytes
 from advisor.devices.profiles import MICRO_RUNTIME, DeviceProfile, DeviceTarget, Profiles, runtime_remark
-from advisor.devices.profiles.listing import known_devices, remarks
+from advisor.devices.profiles.listing import known_devices, remarks, unmeasured_remark
 from advisor.devices.profiles.phones import phone_remarks
 from advisor.devices.profiles.runtimes import LocalRuntime, host_profile, local_runtimes
 from advisor.engine.pipeline.materials import LocalTarget
@@ -129,7 +129,8 @@ def _select(selector: str, profiles: Profiles, option: str) -> TargetDevice:
 def remarks_of(device: TargetDevice) -> tuple[str, ...]:
     """Return what limits the latencies on a device: nothing was measured on it, or what :func:`remark_of` tells."""
     phone = (f"{device.label}: {remark}" for remark in phone_remarks(device.profile))
-    return (*phone, *filter(None, [remark_of(device)]))
+    unmeasured = unmeasured_remark(device.profile, device.target)
+    return (*phone, *filter(None, [remark_of(device), unmeasured]))
 
 
 def remark_of(device: TargetDevice) -> str:

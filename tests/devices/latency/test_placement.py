@@ -1,0 +1,154 @@
+"""Targets that nobody measured: what builds, releases and clocks of others say of them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.core.forms import Traits
+from advisor.devices.latency.base import Base, fit_base
+from advisor.devices.latency.features import FeatureTable, ModelFeatures
+from advisor.devices.latency.placement import place, release_deviation
+from advisor.devices.latency.table import Column, LatencyTable, column_of, related_releases
+from advisor.devices.prediction import CALIBRATED, Prediction, Predictor
+from advisor.devices.profiles import Cluster, DeviceProfile, DeviceTarget, Profiles
+from advisor.devices.profiles.measurements import Measurement
+from advisor.devices.profiles.schema import ClusterSchema
+from tests.builders import interval
+
+BOARD = (Cluster("Cortex-A76", 2, 2200), Cluster("Cortex-A55", 4, 1800))
+SEEN = (
+    "mobilenet_v1_1.0_224",
+    "mobilenet_v2_1.0_224",
+    "efficientnet_lite0_224",
+    "mobilenet_v1_0.5_160",
+    "mobilenet_v2_0.5_96",
+)
+
+
+def board(*rows: Measurement, cores: tuple[Cluster, ...] = BOARD, **target: str) -> DeviceProfile:
+    cpu = DeviceTarget("cpu-x4", "tflite", "cpu", 4, precisions=("float32", "int8"))
+    cpu = replace(cpu, version=target.get("version", "2.3.0"), kernels=target.get("kernels", "xnnpack"))
+    return DeviceProfile("own", "Own", "board", "Maker M9", (cpu,), "cpu-x4", "armv8.2-a", cores, measurements=rows)
+
+
+def predicted(
+    predictor: Predictor, features: FeatureTable, device: DeviceProfile, form: str = "float32", name: str = SEEN[1]
+) -> Prediction:
+    return predictor.predict(device, device.target(), form, [features.models[name]])[0]
+
+
+def width(prediction: Prediction) -> float:
+    low, _, high = interval(prediction.latency)
+    return high / low
+
+
+def on_ruy(profiles: Profiles, precision: str) -> dict[str, float]:
+    """Return the latencies (ms) of the networks on a Raspberry Pi 4 with ruy."""
+    rows = [row for row in profiles["raspberry-pi-4"].measurements if row.target == "tflite-cpu-x4-ruy"]
+    return {row.model: row.latency_ms for row in rows if row.precision == precision}
+
+
+def as_measured(profiles: Profiles, precision: str, factors: Sequence[float] = (1, 1, 1, 1, 1)) -> list[Measurement]:
+    """Return five of these latencies, each times its factor, as measurements of the team's board."""
+    known = on_ruy(profiles, precision)
+    return [
+        Measurement("cpu-x4", name, precision, factor * known[name], source_repo=CALIBRATED)
+        for name, factor in zip(SEEN, factors, strict=True)
+    ]
+
+
+@pytest.fixture(scope="module")
+def base(table: LatencyTable) -> Base:
+    return fit_base(table)
+
+
+def test_the_level_of_a_build_comes_mostly_from_that_build(base: Base) -> None:
+    everything = np.arange(len(base.table.columns))
+    device = board(kernels="ruy", version="2.7.1")
+    weights, _ = place(base, column_of(device, device.target(), "float32"), everything)
+    ruy = np.array([column.kernels == "ruy" for column in base.table.columns])
+    assert weights.sum() == pytest.approx(1)
+    assert weights[ruy].sum() > 0.7
+
+
+def test_int8_with_xnnpack_gains_less_where_networks_have_hard_swish(
+    predictor: Predictor, features: FeatureTable
+) -> None:
+    ratios = {}
+    for name in ("mobilenet_v2_1.0_224", "mobilenet_v3_large_1.0_224", "levit_128s_224"):
+        forms = [predicted(predictor, features, board(), form, name).latency.value for form in ("int8", "float32")]
+        ratios[name] = forms[0] / forms[1]
+    assert ratios["mobilenet_v2_1.0_224"] < 0.6
+    assert ratios["mobilenet_v3_large_1.0_224"] > 2 * ratios["mobilenet_v2_1.0_224"]
+    assert ratios["levit_128s_224"] > 1.5 * ratios["mobilenet_v2_1.0_224"]
+
+
+@pytest.mark.parametrize(("kernels", "version"), [("ruy", "1.15.0"), ("ruy", "9.0.0"), ("", "1.15.0")])
+def test_a_release_far_from_the_known_ones_has_a_wide_interval(
+    predictor: Predictor, features: FeatureTable, kernels: str, version: str
+) -> None:
+    near, far = (predicted(predictor, features, board(kernels=kernels, version=v)) for v in ("2.7.1", version))
+    assert width(far) > 2 * width(near)
+
+
+def test_xnnpack_is_one_library_in_all_major_releases(table: LatencyTable) -> None:
+    everything = np.arange(len(table.columns))
+    columns = [column_of(device, device.target(), "float32") for device in (board(version="1.4.0"), board())]
+    old, known = (release_deviation(table, column, everything) for column in columns)
+    assert known == 0
+    assert 0 < old < 0.3
+
+
+@pytest.mark.parametrize(("mhz", "related"), [(2200, True), (2265, True), (2600, False)])
+def test_releases_are_compared_at_about_the_same_clock(mhz: int, related: bool) -> None:
+    def column(version: str, clock: int) -> Column:
+        device = board(version=version, cores=(Cluster("Cortex-A76", 4, clock),))
+        return column_of(device, device.target(), "float32")
+
+    assert related_releases(column("2.3.0", 2200), column("2.4.0", mhz)) is related
+
+
+@pytest.mark.parametrize("mhz", [0, 10_000])
+def test_an_impossible_clock_is_refused(mhz: int) -> None:
+    with pytest.raises(ValueError, match="max_mhz"):
+        ClusterSchema.model_validate({"core": "Cortex-A76", "count": 4, "max_mhz": mhz})
+
+
+def test_a_profile_that_lacks_its_slow_cores_is_predicted_within_the_interval(
+    predictor: Predictor, features: FeatureTable
+) -> None:
+    whole, part = (predicted(predictor, features, board(cores=cores)) for cores in (BOARD, BOARD[:1]))
+    low, _, high = interval(whole.latency)
+    assert low < part.latency.value < high
+
+
+def test_anchors_of_another_build_decide_all_the_same(
+    predictor: Predictor, features: FeatureTable, profiles: Profiles
+) -> None:
+    device = board(*as_measured(profiles, "float32"))
+    found = predicted(predictor, features, device, name="mobilenet_v2_1.0_160").latency
+    assert found.n == 5
+    assert found.value == pytest.approx(on_ruy(profiles, "float32")["mobilenet_v2_1.0_160"], rel=0.25)
+
+
+def test_one_anchor_under_load_is_named(predictor: Predictor, profiles: Profiles) -> None:
+    device = board(*as_measured(profiles, "int8", (1, 1, 4, 1, 1)), kernels="ruy", version="2.7.1")
+    assert set(predictor.contradicting(device, device.target(), "int8")) == {SEEN[2]}
+
+
+def test_int8_anchors_say_nothing_of_float32(predictor: Predictor, features: FeatureTable, profiles: Profiles) -> None:
+    device = board(*as_measured(profiles, "int8"), kernels="ruy", version="2.7.1")
+    name = "mobilenet_v2_1.0_160"
+    floats, integers = (predicted(predictor, features, device, form, name) for form in ("float32", "int8"))
+    assert (floats.latency.n, integers.latency.n) == (0, 5)
+    assert width(floats) > width(integers)
+
+
+def test_a_network_of_operators_that_no_row_has_gets_an_interval_over_a_factor_of_four(predictor: Predictor) -> None:
+    stranger = ModelFeatures("x", "x", 9e10, 9e8, 1024, 5000, Traits(1, 1, 1, 1, 1, 1))
+    device = board()
+    (found,) = predictor.predict(device, device.target(), "float32", [stranger])
+    assert width(found) > 4
+    assert "measure two networks on it" in found.unlike
