@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.core.units import plural
 from advisor.datasets.parts import (
     NEUTRAL_WORDS,
@@ -127,7 +127,7 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
     others = [top for top in tops if top not in parts]
     if others:
-        if _are_mixed(parts, with_classes, others):
+        if depth != UPPER and _are_mixed(parts, with_classes, others):
             raise _mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
@@ -269,10 +269,14 @@ def _may_be_class(name: str) -> bool:
 
 def _two_readings(root: Path, upper: Collection[str], lower: Collection[str]) -> UsageError:
     """Return the question which of two levels of folders are the classes."""
-    return UsageError(
+    readings = (
+        Reading({"data": str(root / DEEPEST)}, f"the model tells the deeper folders {some_of(lower)} apart"),
+        Reading({"data": str(root / UPPER)}, f"the model tells the upper folders {some_of(upper)} apart"),
+    )
+    return AmbiguousInput(
         f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders {some_of(lower)}?",
-        f"write --data '{root / DEEPEST}' for the deeper folders, or --data '{root / UPPER}' for the upper ones, "
-        "both with the quotes; or list the images in a manifest",
+        readings,
+        "list the images in a manifest",
     )
 
 
@@ -307,13 +311,18 @@ def _are_mixed(parts: Mapping[str, str], with_classes: Sequence[str], others: Se
 
 
 def _mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
-    """Return the error of parts of a split beside other folders."""
+    """Return the question whether folders beside parts of a split are left out, or all of them are classes."""
     trained = min(parts, key=lambda name: part_of(name) != TRAIN)
     which = "the part" if len(parts) == 1 else "the parts"
-    return UsageError(
+    together = sorted((*parts, *others))
+    readings = (
+        Reading({"data": str(root / trained)}, f"the classes are the folders in '{trained}'; nothing else is used"),
+        Reading({"data": str(root / UPPER)}, f"the model tells {some_of(together)} apart"),
+    )
+    return AmbiguousInput(
         f"--data: '{root}' has {which} {_quoted(sorted(parts))} of a split beside {_quoted(others)}",
-        f"move {_quoted(others)} away, or use one part alone: --data {root / trained}; "
-        "or list the images in a manifest",
+        readings,
+        f"move {_quoted(others)} away",
     )
 
 

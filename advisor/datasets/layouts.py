@@ -8,11 +8,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
-from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, some_of
+from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, sole_folders, some_of
 from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets.images import is_candidate
 from advisor.datasets.manifests import (
@@ -51,7 +51,7 @@ def list_folder(path: Path, depth: str = "") -> Listing:
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
         if archives := archives_in(path):
-            return list_archives(path, archives)
+            return list_archives(path, archives, depth=depth)
         if tables and scan.images:
             return list_tables(path, tables)
         raise _without_classes(path, scan)
@@ -95,7 +95,8 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     parts = {table: _part_of_table(table, path) for table in tables}
     if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
-        raise UsageError(f"--data: which table has the classes of '{path}': {shown}?", f"name it: --data {tables[0]}")
+        readings = [Reading({"data": str(table)}, f"the classes are those of '{table.name}'") for table in tables]
+        raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -122,12 +123,13 @@ def _without_classes(path: Path, scan: FolderScan) -> UsageError:
 
 
 def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
-    """Return an error with the hint that the names of the images may have the classes."""
+    """Return an error as the question whether the names of the images have the classes, if they seem to."""
     folder, pattern, labels = pattern_of_names(scan.images)
-    if not pattern:
+    if not pattern or isinstance(error, AmbiguousInput):
         return error
     place = path.joinpath(*folder, pattern)
-    return UsageError(error.message, f"if the names of the images say the classes {some_of(labels)}: --data '{place}'")
+    reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
+    return AmbiguousInput(error.message, [reading])
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
     if path.is_dir():
         return list_folder(path, depth)
     if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
-        return list_archives(path, [path], listed)
+        return list_archives(path, [path], listed, depth)
     if path.is_file() and path.suffix.lower() in SUFFIXES:
         return list_manifest(path, listed)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
@@ -307,16 +309,17 @@ def archives_in(folder: Path) -> list[Path]:
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
-def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None) -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables.
+def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None, depth: str = "") -> Listing:
+    """List the images inside files: zips of class folders, shards, and tables; ``depth`` as of :func:`list_folder`.
 
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
     sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
     if len(sets) > 1:
-        shown = some_of([str(each.relative_to(path)) for each in sets])
-        raise UsageError(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", f"name one: --data {sets[-1]}")
+        shown = some_of([str(folder.relative_to(path)) for folder in sets])
+        readings = [Reading({"data": str(folder)}, f"the images of '{folder.name}' are used") for folder in sets]
+        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -332,7 +335,10 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
                 entries.append(Entry(file / member.name, member.label, part))
             elif is_candidate(Path(member.name)):
                 in_folders.append(member.name)
-        inside = _read_members(file, in_folders, part)
+        try:
+            inside = _read_members(file, in_folders, part, depth)
+        except AmbiguousInput as error:
+            raise _asked_of(path, error) from None
         entries += inside.entries
         notes += inside.notes
     labels = {entry.label for entry in entries}
@@ -357,14 +363,27 @@ def part_in_name(file: Path, root: Path) -> str:
     return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 
-def _read_members(file: Path, members: Sequence[str], part: str) -> Listing:
+def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
     """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
     names = [PurePosixPath(member).parts for member in members]
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
-    reading = read_folders(file, names)
+    if depth:
+        outer = sole_folders(names)
+        names = [image[len(outer) :] for image in names]
+    reading = read_folders(file, names, depth=depth)
     entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
     return Listing(file, entries, notes=tuple(reading.notes))
+
+
+def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
+    """Return a question about folders inside a file as one about the path that the user gave."""
+    readings = []
+    for reading in error.readings:
+        name = Path(reading.options["data"]).name
+        if name in (UPPER, DEEPEST):
+            readings.append(Reading({"data": str(path / name)}, reading.meaning))
+    return AmbiguousInput(error.message, readings, error.otherwise)
 
 
 def missing_hint(path: Path, layouts: str) -> str:

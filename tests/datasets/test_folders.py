@@ -1,11 +1,12 @@
 """What the names of folders say of classes and parts: layouts of people and of well-known sets."""
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, UsageError
 from advisor.datasets.dataset import Listing
 from advisor.datasets.folders import Names, read_folders
 from advisor.datasets.layouts import list_files
@@ -87,6 +88,18 @@ def test_the_same_folders_in_all_upper_ones_are_a_question_with_two_readings() -
     assert "--data 'photos/**'" in refused.value.hint
     deepest = read_folders(Path("photos"), names, depth="**")
     assert Counter(image.label for image in deepest.images) == {"cat": 2, "dog": 2}
+
+
+def test_a_question_about_folders_inside_a_zip_is_answered_behind_its_path(tmp_path: Path) -> None:
+    archive = tmp_path / "photos.zip"
+    with zipfile.ZipFile(archive, "w") as content:
+        for names in images("all/day", "all/night"):
+            content.writestr("/".join(names), b"")
+    with pytest.raises(AmbiguousInput) as refused:
+        list_files(archive)
+    chosen = [Path(reading.options["data"]) for reading in refused.value.readings]
+    classes = [{entry.label for entry in list_files(path).entries} for path in chosen]
+    assert classes == [{"cat", "dog"}, {"day", "night"}]
 
 
 @pytest.mark.parametrize("inner", [("visit 1", "visit 2"), ("images", "raw")])

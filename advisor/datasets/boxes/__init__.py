@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.datasets.boxes.inside import files_inside, list_inside
 from advisor.datasets.boxes.values import (
     Box,
@@ -344,10 +344,18 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
     if len(formats) == 1:
         return next(iter(formats.values()))
     if formats:
-        raise UsageError(
-            f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}",
-            "name the COCO file or YOLO's data.yaml instead of the folder, or move the other annotations away",
-        )
+        raise _which_format(path, formats)
     tables = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
     hint = f"give its table: --data {tables[0]}" if tables else HINT
     raise UsageError(f"--data: '{path}' has no boxes in a known format", hint)
+
+
+def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
+    """Return the question which annotations count, of those that a file stands for."""
+    files = [file for file, _ in coco_files(path, sure=True)]
+    names = _names_file(path)
+    readings = [Reading({"data": str(file)}, "the boxes of COCO count") for file in files]
+    if names is not None:
+        readings.append(Reading({"data": str(names)}, "the boxes of YOLO count"))
+    message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
+    return AmbiguousInput(message, readings, "move the annotations that do not count away")
