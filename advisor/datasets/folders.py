@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.core.units import plural
@@ -51,6 +51,15 @@ SYSTEM_FOLDERS = frozenset(
     ]
 )
 """Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
+
+_COMPANIONS = """
+annotation annotations annot annots trimap trimaps mask masks segmentation segmentations segmentationclass
+segmentationobject groundtruth gt depth heatmap heatmaps saliency
+"""
+COMPANION_WORDS = frozenset(_COMPANIONS.split())
+"""Words for folders with images that say something of other images, such as masks."""
+
+COMPANIONS = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
 
 _DIGIT = re.compile(r"\d")
 
@@ -102,6 +111,44 @@ def read_folders(
         raise UsageError(f"--data: '{root}' has one class only, '{reading.classes[0]}'", "add a second class's folder")
     note = [f"The classes are the folders of '{'/'.join(outer)}'."] if outer else []
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
+
+
+def companion_folders(images: Sequence[Names]) -> set[Names]:
+    """Return the folders whose images belong to other images, such as masks: none of them is a class.
+
+    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names of images elsewhere.
+    """
+    siblings: dict[Names, set[str]] = {}
+    for names in images:
+        for depth in range(len(names) - 1):
+            siblings.setdefault(names[:depth], set()).add(names[depth])
+    companions: set[Names] = set()
+    for place, inner in siblings.items():
+        named = {name for name in inner if _is_companion_name(name)}
+        others = inner - named
+        if not named or not others:
+            continue
+        beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
+        companions |= {(*place, name) for name in named if beside_images or _repeats_names((*place, name), images)}
+    return companions
+
+
+def _is_companion_name(name: str) -> bool:
+    words = set(words_of(name))
+    return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
+
+
+def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
+    """Return whether nearly all images of a folder have the name of another image, in a folder of the same name."""
+    inside: list[Names] = []
+    elsewhere: set[Names] = set()
+    for names in images:
+        key = (*names[-2:-1], PurePath(names[-1]).stem)
+        if names[: len(folder)] == folder:
+            inside.append(key)
+        else:
+            elsewhere.add(key)
+    return sum(key in elsewhere for key in inside) >= COMPANIONS * len(inside)
 
 
 def sole_folders(images: Sequence[Names]) -> Names:

@@ -12,10 +12,22 @@ from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
-from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, sole_folders, some_of
+from advisor.datasets.folders import (
+    DEEPEST,
+    HINT,
+    UPPER,
+    Names,
+    companion_folders,
+    is_system_name,
+    read_folders,
+    sole_folders,
+    some_of,
+)
 from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets.images import is_candidate
 from advisor.datasets.manifests import (
+    ANNOTATIONS,
+    LABEL_SUFFIXES,
     LISTED_EVERY,
     LONGEST_LABEL,
     PARQUET,
@@ -32,6 +44,8 @@ from advisor.datasets.parts import UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import holds_images
 
+_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
+TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
@@ -46,6 +60,7 @@ def list_folder(path: Path, depth: str = "") -> Listing:
     UsageError if there are no images, only one class, or it is not clear which folders are the classes.
     """
     scan = scan_folder(path)
+    scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
@@ -58,9 +73,10 @@ def list_folder(path: Path, depth: str = "") -> Listing:
     try:
         reading = read_folders(path, scan.images, scan.folders, depth)
     except UsageError as error:
-        if not tables:
+        listing = _list_if_possible(path, tables)
+        if listing is None:
             raise _with_names(error, path, scan) from None
-        return list_tables(path, tables)
+        return listing
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
@@ -70,6 +86,16 @@ def list_folder(path: Path, depth: str = "") -> Listing:
     return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
 
 
+def _list_if_possible(path: Path, tables: Sequence[Path]) -> Listing | None:
+    """Return the images of tables; None if there are none, or a table says no classes."""
+    try:
+        return list_tables(path, tables) if tables else None
+    except AmbiguousInput:
+        raise
+    except UsageError:
+        return None
+
+
 def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
     """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
 
@@ -77,12 +103,12 @@ def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
     """
     tops = {names[0] for names in scan.images if len(names) > 1 and part_of(names[0])}
     folders = [path, *(path / top for top in sorted(tops))]
-    tables = [
-        entry
-        for folder in folders
-        for entry in sorted(folder.iterdir())
-        if entry.suffix.lower() in SUFFIXES and entry.is_file() and fits(entry)
-    ]
+    if (path / ANNOTATIONS).is_dir():
+        folders.append(path / ANNOTATIONS)
+    tables: list[Path] = []
+    for folder in folders:
+        files = (entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in LABEL_SUFFIXES)
+        tables += [file for file in files if file.is_file() and part_of(file.stem) != UNLABELLED and fits(file)]
     named = [table for table in tables if _part_of_table(table, path)]
     return named or tables
 
@@ -110,7 +136,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
 
 
 def _part_of_table(table: Path, root: Path) -> str:
-    part = part_of(table.stem) or (part_of(table.parent.name) if table.parent != root else "")
+    part = part_of(table.stem, TABLE_WORDS) or (part_of(table.parent.name) if table.parent != root else "")
     return "" if part == UNLABELLED else part
 
 
@@ -139,14 +165,32 @@ class FolderScan:
     images: Sequence[Names]  # files that look like images, sorted
     folders: Sequence[Names]  # folders
     system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
+    companions: Collection[str] = ()  # folders of masks and the like that were left out
 
     @property
     def notes(self) -> tuple[str, ...]:
         """A sentence about the folders that were left out."""
-        if not self.system_folders:
-            return ()
-        which = "folder is" if len(self.system_folders) == 1 else "folders are"
-        return (f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.",)
+        notes = []
+        if self.system_folders:
+            which = "folder is" if len(self.system_folders) == 1 else "folders are"
+            notes.append(f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.")
+        if self.companions:
+            shown = some_of(self.companions)
+            notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
+        return tuple(notes)
+
+    def without_companions(self) -> FolderScan:
+        """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
+        companions = companion_folders(self.images)
+        if not companions:
+            return self
+        images = [names for names in self.images if not _is_below(names, companions)]
+        folders = [names for names in self.folders if not _is_below(names, companions)]
+        return replace(self, images=images, folders=folders, companions={"/".join(names) for names in companions})
+
+
+def _is_below(names: Names, folders: Collection[Names]) -> bool:
+    return any(names[:depth] in folders for depth in range(1, len(names) + 1))
 
 
 def scan_folder(root: Path) -> FolderScan:
@@ -266,7 +310,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         return list_folder(path, depth)
     if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
         return list_archives(path, [path], listed, depth)
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
+    if path.is_file() and path.suffix.lower() in LABEL_SUFFIXES:
         return list_manifest(path, listed)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
@@ -368,6 +412,10 @@ def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> 
     names = [PurePosixPath(member).parts for member in members]
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
+    companions = () if depth else companion_folders(names)
+    if companions:
+        members = [member for member, image in zip(members, names, strict=True) if not _is_below(image, companions)]
+        names = [PurePosixPath(member).parts for member in members]
     if depth:
         outer = sole_folders(names)
         names = [image[len(outer) :] for image in names]

@@ -36,8 +36,8 @@ EVALUATION_WORDS = frozenset({"eval", "evaluation"})
 """Words for the validation part where another folder is the test part."""
 
 _NEUTRAL = """
-set sets data dataset datasets ds image images img imgs jpg jpeg jpegs png photo photos picture pictures pics folder
-folders dir split part subset sample samples instances annotations final full raw all labeled labelled the my new
+set sets data dataset datasets ds image images img imgs jpg jpeg jpegs jpegimages png photo photos picture pictures pics
+folder folders dir split part subset sample samples instances annotations final full raw all labeled labelled the my new
 """
 NEUTRAL_WORDS = frozenset(_NEUTRAL.split())
 """Words beside that of a part which say nothing of a class."""

@@ -107,34 +107,6 @@ def test_numbered_and_neutral_folders_in_all_classes_are_no_classes(inner: tuple
     assert read([(name, place, "1.jpg") for name in ANIMALS for place in inner]) == NO_SPLIT
 
 
-@pytest.mark.parametrize(
-    ("layout", "classes"),
-    [
-        ("EuroSAT/2750/{}/1.jpg", ("Forest", "River")),  # EuroSAT
-        ("101_ObjectCategories/{}/image_0001.jpg", ("accordion", "BACKGROUND_Google")),  # Caltech-101
-        ("dtd/images/{}/1.jpg", ("banded", "blotchy")),  # DTD
-        ("images/Images/{}/1.jpg", ("n02085620-Chihuahua", "n02085782-Japanese_spaniel")),  # Stanford Dogs
-        ("food-101/images/{}/1.jpg", ("apple_pie", "baby_back_ribs")),  # Food-101
-        ("CUB_200_2011/images/{}/1.jpg", ("001.Black_footed_Albatross", "002.Laysan_Albatross")),  # CUB-200
-        ("lfw-deepfunneled/lfw-deepfunneled/{}/1.jpg", ("Aaron_Eckhart", "Aaron_Guiel")),  # LFW
-        ("PlantVillage/{}/1.jpg", ("Apple___Black_rot", "Apple___healthy")),  # PlantVillage
-    ],
-)
-def test_the_classes_of_public_sets_in_folders_are_read(layout: str, classes: tuple[str, ...]) -> None:
-    names = [tuple(layout.format(name).split("/")) for name in classes]
-    assert read(names) == {(name, "") for name in classes}
-
-
-def test_the_letters_of_asl_and_the_scenes_of_intel_are_split_as_published() -> None:
-    letters = images("asl_alphabet_train/asl_alphabet_train", classes=("A", "B"))
-    reading = read_folders(Path("asl"), [*letters, ("asl_alphabet_test", "asl_alphabet_test", "A_test.jpg")])
-    assert reading.classes == ["A", "B"]
-    scenes = images("seg_train/seg_train", "seg_test/seg_test", classes=("forest", "sea"))
-    reading = read_folders(Path("intel"), [*scenes, ("seg_pred", "seg_pred", "3.jpg")])
-    assert {image.part for image in reading.images} == {"train", "holdout"}
-    assert reading.classes == ["forest", "sea"]
-
-
 def test_system_folders_are_not_read_and_named(tmp_path: Path) -> None:
     root = make(tmp_path / "photos", cat=3, dog=3)
     for name in ("@eaDir", "$RECYCLE.BIN", "lost+found", ".ipynb_checkpoints"):

@@ -8,7 +8,6 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,8 +22,10 @@ from advisor.datasets.boxes.values import (
     BoxFault,
     BoxListing,
     box_of,
+    box_tables,
     files_in,
     folder_in,
+    list_box_tables,
     list_table,
     number,
     part_folders,
@@ -34,6 +35,7 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.boxes.voc import is_voc, list_voc
+from advisor.datasets.category_files import key_of
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts import images_in, missing_hint
 from advisor.datasets.manifests import SUFFIXES, is_there, locate
@@ -43,7 +45,6 @@ from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
-_WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -157,15 +158,6 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
 
 def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
     return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
-
-
-def key_of(written: object) -> str:
-    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
-    if isinstance(written, float) and written.is_integer():
-        return str(int(written))
-    if isinstance(written, str):
-        return _WHOLE.sub("", written.strip())
-    return str(written) if isinstance(written, int) else ""
 
 
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
@@ -331,6 +323,7 @@ def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
         "Pascal VOC (XML files)": (is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
         "YOLO (labels or class names)": (is_yolo(path), list_yolo),
+        "a table (CSV)": (bool(box_tables(path)), list_box_tables),
     }
     return {name: read for name, (there, read) in found.items() if there}
 
@@ -355,6 +348,7 @@ def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
     files = [file for file, _ in coco_files(path, sure=True)]
     names = _names_file(path)
     readings = [Reading({"data": str(file)}, "the boxes of COCO count") for file in files]
+    readings += [Reading({"data": str(table)}, "the boxes of the table count") for table in box_tables(path)]
     if names is not None:
         readings.append(Reading({"data": str(names)}, "the boxes of YOLO count"))
     message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
