@@ -18,6 +18,7 @@ from advisor.datasets.folders import (
     UPPER,
     Names,
     companion_folders,
+    is_companion_name,
     is_system_name,
     read_folders,
     sole_folders,
@@ -35,6 +36,7 @@ from advisor.datasets.manifests import (
     SHOWN,
     SUFFIXES,
     Listed,
+    fault_of,
     fits,
     is_there,
     labels_of,
@@ -49,17 +51,22 @@ TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in th
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
 
-def list_folder(path: Path, depth: str = "") -> Listing:
+def list_folder(path: Path, depth: str = "", only: Collection[str] = ()) -> Listing:
     """List a folder of class folders, or of parts of a split with class folders; images may be in deeper folders.
 
-    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
-    UsageError if there are no images, only one class, or it is not clear which folders are the classes.
+    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. ``only``
+    names the folders in it that count; all if it is empty. Raises UsageError if there are no images, only one class, or
+    it is not clear which folders are the classes.
     """
     scan = scan_folder(path)
+    if only:
+        images = [names for names in scan.images if names[0] in only]
+        scan = replace(scan, images=images, folders=[names for names in scan.folders if names[0] in only])
     scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan)
     if any(table.stem.casefold() == METADATA for table in tables):
@@ -149,13 +156,21 @@ def _without_classes(path: Path, scan: FolderScan) -> UsageError:
 
 
 def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
-    """Return an error as the question whether the names of the images have the classes, if they seem to."""
-    folder, pattern, labels = pattern_of_names(scan.images)
-    if not pattern or isinstance(error, AmbiguousInput):
+    """Return an error as the question whether the names of the images have the classes, if they seem to.
+
+    Otherwise it says why a table beside the images does not count.
+    """
+    if isinstance(error, AmbiguousInput):
         return error
-    place = path.joinpath(*folder, pattern)
-    reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
-    return AmbiguousInput(error.message, [reading])
+    folder, pattern, labels = pattern_of_names(scan.images)
+    if pattern:
+        place = path.joinpath(*folder, pattern)
+        reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
+        return AmbiguousInput(error.message, [reading])
+    for table in sorted(path.iterdir()):
+        if table.suffix.lower() in SUFFIXES and table.is_file() and (fault := fault_of(table)):
+            return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+    return error
 
 
 @dataclass(frozen=True)
@@ -182,10 +197,10 @@ class FolderScan:
     def without_companions(self) -> FolderScan:
         """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
         companions = companion_folders(self.images)
-        if not companions:
-            return self
+        with_images = {names[:depth] for names in self.images for depth in range(len(names))}
+        empty = {names for names in self.folders if is_companion_name(names[-1]) and names not in with_images}
         images = [names for names in self.images if not _is_below(names, companions)]
-        folders = [names for names in self.folders if not _is_below(names, companions)]
+        folders = [names for names in self.folders if not _is_below(names, companions | empty)]
         return replace(self, images=images, folders=folders, companions={"/".join(names) for names in companions})
 
 
@@ -289,7 +304,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 
     ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
-    one, and ``DIR/{class}_#.jpg`` that the names of the images say it.
+    one, and ``DIR/{class}_#.jpg`` that the names of the images say it. ``DIR/{train,test}`` leaves other folders out.
 
     Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
@@ -298,6 +313,8 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         path = path.parent
     if LABEL_IN_NAME in path.name:
         return list_named_images(path)
+    if (chosen := _CHOSEN_FOLDERS.fullmatch(path.name)) and path.parent.is_dir():
+        return list_folder(path.parent, only=frozenset(chosen[1].split(",")))
     if not path.exists():
         if _STORE.match(str(path)):
             hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"

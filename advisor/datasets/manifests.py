@@ -54,7 +54,15 @@ class ManifestColumns:
     hint: str  # what a table should look like, for errors
 
 
-SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}  # Columns that each kind of table may have
+SPLIT = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
+
+TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
 
 _IMAGE_COLUMNS = "path file filename file_name filepath file_path image image_path image_id imageid id_code id"
 _LABEL_COLUMNS = "label class class_name category labelname classid diagnosis dx breed species target"
@@ -81,6 +89,15 @@ def fits(path: Path) -> bool:
         return not has_edges(path) and bool(_known_columns(path, LABELLED))
     except UsageError:
         return False
+
+
+def fault_of(path: Path) -> str:
+    """Return why a table has no columns for images and their classes, in words; empty if it has."""
+    try:
+        _known_columns(path, LABELLED)
+    except UsageError as error:
+        return error.message.removeprefix("--data: ")
+    return ""
 
 
 def has_edges(path: Path) -> bool:
@@ -234,7 +251,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name, written = row["path"].strip(), row.get("split", "").strip()
+    name, written = row["path"].strip(), row.get("split", "").strip() or _part_by_flags(row)
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
     if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
@@ -249,6 +266,17 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             "write train, validation or test, or leave it empty",
         )
     return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
+
+
+def _part_by_flags(row: Row) -> str:
+    """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say; not to train is to test."""
+    flags = {name.removeprefix("is_"): row[name].strip().casefold() for name in row if name.startswith("is_")}
+    for name, flag in flags.items():
+        if flag in TRUE_WORDS:
+            return name
+    if flags.get("train") in FALSE_WORDS:
+        return "test"
+    return "train" if any(flag in FALSE_WORDS for flag in flags.values()) else ""
 
 
 def is_there(path: Path) -> bool:
@@ -288,18 +316,28 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
+    """Return the reader of a table; one without a header, of two cells a row, has the columns path and label."""
     header = file.readline()
     named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
     if named is not None:
         return csv.DictReader(file, delimiter=named[1], restval="")
     file.seek(0)
-    return csv.DictReader(file, delimiter=max(_DELIMITERS, key=header.count), restval="")
+    delimiter = max(_DELIMITERS, key=header.count)
+    cells = next(csv.reader([header], delimiter=delimiter), [])
+    without_header = len(cells) == 2 and is_candidate(Path(cells[0])) and Path(cells[0]).suffix != ""
+    columns = ["path", "label"] if without_header else None
+    return csv.DictReader(file, columns, delimiter=delimiter, restval="")
 
 
 def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
     with _csv_reader(path) as reader:
         for row in reader:
-            yield reader.line_num, {str(key): value for key, value in row.items() if key is not None}
+            yield reader.line_num, {str(key): _unquoted(value) for key, value in row.items() if key is not None}
+
+
+def _unquoted(cell: str) -> str:
+    """Return a cell without the single quotes around it."""
+    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
 
 
 def _json_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:

@@ -123,6 +123,23 @@ class BoxListing:
         return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
+def of_coco(box: Box) -> Box:
+    """Return the box of left, top, width and height, which stand where the edges are."""
+    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+
+
+def are_corners(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
+    votes = 0
+    for entry in entries:
+        width, height = entry.size or (0, 0)
+        for box in entry.boxes if entry.size else ():
+            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
+            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+            votes += corners - coco
+    return votes > 0
+
+
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 BOXED = ManifestColumns(
