@@ -39,6 +39,7 @@ def read(names: list[Names]) -> set[tuple[str, str]]:
         ("seg_train/seg_train", "seg_test/seg_test"),
         ("train/images", "test/images"),
         ("archive/data/train", "archive/data/test"),
+        ("train/animals", "test/animals"),
     ],
 )
 def test_parts_have_names_of_many_kinds(folders: tuple[str, str]) -> None:
@@ -100,6 +101,27 @@ def test_a_question_about_folders_inside_a_zip_is_answered_behind_its_path(tmp_p
     chosen = [Path(reading.options["data"]) for reading in refused.value.readings]
     classes = [{entry.label for entry in list_files(path).entries} for path in chosen]
     assert classes == [{"cat", "dog"}, {"day", "night"}]
+
+
+def test_numbers_in_all_upper_folders_are_a_question_too() -> None:
+    with pytest.raises(AmbiguousInput, match="the 2 deeper folders '1', '2'"):
+        read(images("query", "gallery", classes=("1", "2")))
+
+
+def test_images_without_classes_beside_classes_are_left_out_with_a_line() -> None:
+    reading = read_folders(Path("photos"), [("cat", "1.jpg"), ("dog", "1.jpg"), ("unlabeled", "1.jpg")])
+    assert reading.classes == ["cat", "dog"]
+    assert reading.notes == ("1 image of 'unlabeled' is not used: it is in no class folder.",)
+
+
+def test_parts_beside_another_folder_can_be_chosen(tmp_path: Path) -> None:
+    for name in ("train", "test", "runs"):
+        make(tmp_path / name, cat=1, dog=1)
+    with pytest.raises(AmbiguousInput) as asked:
+        list_files(tmp_path)
+    chosen = Path(asked.value.readings[0].options["data"])
+    assert chosen.name == "{test,train}"
+    assert {(entry.label, entry.part) for entry in list_files(chosen).entries} == SPLIT
 
 
 @pytest.mark.parametrize("inner", [("visit 1", "visit 2"), ("images", "raw")])
