@@ -21,6 +21,7 @@ from advisor.core.units import size_bytes
 Tell = Callable[[str], None]
 
 if TYPE_CHECKING:
+    from advisor.catalog.cards import Card
     from advisor.catalog.listing import CardRow
     from advisor.compression.diagnosis.values import Diagnosis
     from advisor.compression.user_model.values import Compression, FileAgreement
@@ -92,6 +93,19 @@ def judge(
 
     question = ask(Path(model), (), judged_only=True, data=data, seed=seed)
     return question.images.scored_source, judged(question, tell or (lambda _text: None))
+
+
+def warn_of_input(card: Card, data: str | Path) -> str:
+    """Return a warning if a classifier of your own scales its input twice, tried on 20 labelled images; else nothing.
+
+    Raises:
+        UsageError: the images cannot be listed.
+    """
+    from advisor.datasets.layouts import list_files
+    from advisor.engine.space.twice_scaled import scale_warning
+
+    examples = [(entry.path, entry.label) for entry in list_files(Path(data)).entries]
+    return scale_warning(card, examples)
 
 
 def diagnose(

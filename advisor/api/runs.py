@@ -123,27 +123,34 @@ def search(*, verbose: bool = False, quiet: bool = False, **options: Unpack[Sear
     """
     started = time.monotonic()
     require_memory("a search", *SEARCH_BYTES)
-    with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
-        warnings.filterwarnings("ignore", "IProgress not found")
-        import_module("optuna")
+    from advisor.engine.progress import STARTING, Progress, display
 
-    from advisor.engine.history.insights import diagnose_run
-    from advisor.engine.progress import Progress, display
-    from advisor.engine.run import run_search
-    from advisor.reporting.files import write_all, write_own
-    from advisor.reporting.notebook import cell
-    from advisor.reporting.phrases import so_far
-    from advisor.reporting.view import load_view
+    shown = None
+    if not quiet and "IPython" in sys.modules:
+        from advisor.reporting.notebook import cell
 
-    shown = None if quiet else cell()
+        shown = cell()
 
     def answer(run: RunFolder) -> str:
+        from advisor.reporting.files import write_all
+        from advisor.reporting.phrases import so_far
+        from advisor.reporting.view import load_view
+
         view = load_view(run, running=True)
         write_all(view, run.path)
         return so_far(view) if shown is None else shown.answer(view)
 
     folder = Path(resume) if (resume := options.get("resume")) is not None else None
     with Progress(None if quiet else shown or display(), answer) as progress:
+        # The other imports take a second of the processor: first the user sees that the search begins.
+        progress.say(STARTING)
+        with warnings.catch_warnings():  # its progress bar misses widgets in a notebook, and is not used
+            warnings.filterwarnings("ignore", "IProgress not found")
+            import_module("optuna")
+        from advisor.engine.history.insights import diagnose_run
+        from advisor.engine.run import run_search
+        from advisor.reporting.files import write_own
+
         outcome = run_search(_request(options), progress, folder, verbose, started)
         if outcome.stop.why not in ("interrupt", "time_limit"):  # seconds for each form
             progress.say("finding where compressed forms lose accuracy")

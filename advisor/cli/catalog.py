@@ -206,7 +206,7 @@ def add_card(
     Example: advisor catalog add net.keras --labels labels.txt --mean 127.5 --std 127.5
     """
     from advisor import catalog as cards
-    from advisor.api.models import judge
+    from advisor.api.models import judge, warn_of_input
     from advisor.catalog import listing
     from advisor.core.units import percent, visible
     from advisor.reporting.listings import print_added_card, print_judged
@@ -222,8 +222,11 @@ def add_card(
     }
     with progress(f"reading {file}") as tell:
         added = cards.add(file, tell=tell, **given)
-    if added.warning:
-        typer.echo(visible(f"warning: {added.warning}"), err=True)
+    warning = added.warning
+    if warning and asked.data:
+        warning = warn_of_input(added.card, asked.data)
+    if warning:
+        typer.echo(visible(f"warning: {warning}"), err=True)
     if not asked.as_json:
         print_added_card(added)
     with progress("measuring the accuracy") as tell:
@@ -231,7 +234,7 @@ def add_card(
     if asked.as_json:
         accuracy = {"images": judged[0], **asdict(judged[1])} if judged else None
         catalogue, card = str(added.catalogue), listing.card_json(added.card)
-        print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy)
+        print_document(card=card, catalogue=catalogue, model=str(added.model), accuracy=accuracy, warning=warning)
     elif judged:
         print_judged(added.card, *judged)
 

@@ -10,6 +10,7 @@ import typer
 from advisor.cli import options
 from advisor.cli.options import annotations_of, argument, channels, numbers, option, shape_of, split, takes
 from advisor.cli.output import print_json, progress
+from advisor.cli.questions import with_readings
 from advisor.core.errors import ExitCode, UsageError
 from advisor.core.options import BenchmarkKeywords, CompressKeywords, DeviceBenchmarkKeywords, options_of
 
@@ -222,18 +223,22 @@ def compress(
     from advisor.reporting.compression import FORMS, print_compression
 
     rows = FORMS.select(asked.sort, asked.only)
-    with progress(f"reading {model}") as tell:
-        found = api.compress(
-            model,
-            split(asked.recipe) or (),
-            max_drop_points=points(asked.max_drop, "--max-drop") if asked.max_drop else None,
-            mean=channels(asked.mean, "--mean"),
-            std=channels(asked.std, "--std"),
-            latency=asked.latency,
-            learn_s=seconds(asked.time_limit, "--time-limit"),
-            tell=tell,
-            **given,
-        )
+
+    def compressed(**chosen: Any) -> Any:
+        with progress(f"reading {model}") as tell:
+            return api.compress(
+                model,
+                split(asked.recipe) or (),
+                max_drop_points=points(asked.max_drop, "--max-drop") if asked.max_drop else None,
+                mean=channels(asked.mean, "--mean"),
+                std=channels(asked.std, "--std"),
+                latency=asked.latency,
+                learn_s=seconds(asked.time_limit, "--time-limit"),
+                tell=tell,
+                **chosen,
+            )
+
+    found = with_readings(compressed, given)
     shown = rows.of(found.forms)
     if asked.as_json:
         print_json(replace(found, forms=tuple(shown)).to_json())

@@ -2,10 +2,10 @@
 
 import os
 import shlex
-import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,6 +24,7 @@ from advisor.cli.options import (
     takes,
 )
 from advisor.cli.output import QUIET, check_place, log_run_to, note, print_document, print_json, progress, show_answer
+from advisor.cli.questions import at_terminal, with_readings
 from advisor.core.errors import ExitCode, UsageError, nearest
 from advisor.core.names import EFFORTS
 from advisor.core.options import OUTPUT, PLAN, SEARCH, CheckDataKeywords, options_of
@@ -64,7 +65,7 @@ def search(
     options |= _not_given(options)
     check_place(log_to)
     rows = ANSWER.select(sort, only)
-    run = api.search(**options, verbose=verbose, quiet=QUIET.get())
+    run = with_readings(partial(api.search, verbose=verbose, quiet=QUIET.get()), options)
     show_answer(run.view, as_json, rows)
     log_run_to(run.path, log_to)
     if run.interrupted:
@@ -81,7 +82,7 @@ def search(
 
 def _not_given(options: Mapping[str, object]) -> Mapping[str, str]:
     """Return what to ask for where nothing is given, and a limit where nobody may be waiting and there is none."""
-    terminal = sys.stdin.isatty() and sys.stderr.isatty()
+    terminal = at_terminal()
     if not any(value is not None for value in options.values()):
         if terminal:
             return _asked()
@@ -160,9 +161,13 @@ def plan(
     from advisor.reporting.plan_table import PLAN as ROWS, print_plan
 
     rows = ROWS.select(sort, only)
-    with progress("planning"):
-        view = api.plan(**options)
-        shown = rows.of(view.forecasts)
+
+    def planned(**chosen: Any) -> Any:
+        with progress("planning"):
+            return api.plan(**chosen)
+
+    view = with_readings(planned, options)
+    shown = rows.of(view.forecasts)
     if as_json:
         print_json({**view.to_json(), "candidates": [forecast.to_json() for forecast in shown]})
     else:
@@ -202,13 +207,18 @@ def check(
     from advisor.reporting.data_check import FAULTS, print_checked, render
 
     rows, sheet = FAULTS.select(sort, only), Path(html)
-    with progress("reading the images") as tell:
-        checked = api.check_data(data, tell=tell, **given)
-        try:
-            sheet.write_text(render(checked), encoding="utf-8")
-        except OSError as error:
-            problem = f"--html: '{sheet}' cannot be written: {error.strerror}"
-            raise UsageError(problem, "name another file with --html") from None
+
+    def checked_images(**chosen: Any) -> Any:
+        with progress("reading the images") as tell:
+            checked = api.check_data(tell=tell, **chosen)
+            try:
+                sheet.write_text(render(checked), encoding="utf-8")
+            except OSError as error:
+                problem = f"--html: '{sheet}' cannot be written: {error.strerror}"
+                raise UsageError(problem, "name another file with --html") from None
+        return checked
+
+    checked = with_readings(checked_images, {"data": data, **given})
     shown = rows.of(checked.findings)
     if as_json:
         print_json(replace(checked, findings=shown).to_json())

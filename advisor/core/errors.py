@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import IntEnum
 from importlib.util import find_spec
@@ -60,6 +62,37 @@ class UsageError(AdvisorError):
 
     def __init__(self, message: str, hint: str) -> None:
         super().__init__(message, hint)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One of the ways in which an input can be read."""
+
+    options: Mapping[str, str]  # what chooses it: values of options by their names without dashes
+    meaning: str  # what the command does then
+
+    @property
+    def shown(self) -> str:
+        """The options as a person types them."""
+        return " ".join(f"--{name} {shlex.quote(value)}" for name, value in self.options.items())
+
+
+class AmbiguousInput(UsageError):
+    """An input that can be read in more than one way, or in one way that the user must confirm.
+
+    The command line asks which reading is meant if somebody is at the terminal. The hint has the options of all.
+    """
+
+    def __init__(self, message: str, readings: Sequence[Reading], otherwise: str = "") -> None:
+        ways = [f"{reading.shown} ({reading.meaning})" for reading in readings]
+        if otherwise:
+            ways.append(otherwise)
+        super().__init__(message, f"write {' or '.join(ways)}")
+        self.readings = tuple(readings)
+        self.otherwise = otherwise
+
+    def __reduce__(self) -> tuple[type[AmbiguousInput], tuple[str, tuple[Reading, ...], str]]:  # type: ignore[override]
+        return type(self), (self.message, self.readings, self.otherwise)
 
 
 class Problems:

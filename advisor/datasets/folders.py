@@ -6,9 +6,9 @@ import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.core.units import plural
 from advisor.datasets.parts import (
     NEUTRAL_WORDS,
@@ -51,6 +51,18 @@ SYSTEM_FOLDERS = frozenset(
     ]
 )
 """Folders that macOS, Windows, Linux, Synology and QNAP put beside the files of people, in lower case."""
+
+_COMPANIONS = """
+annotation annotations annot annots trimap trimaps mask masks segmentation segmentations segmentationclass
+segmentationobject groundtruth gt depth heatmap heatmaps saliency
+"""
+COMPANION_WORDS = frozenset(_COMPANIONS.split())
+"""Words for folders with images that say something of other images, such as masks."""
+
+WITHOUT_LABELS = frozenset({"unlabeled", "unlabelled"}) | NEUTRAL_WORDS
+"""Words of a folder of images without classes."""
+
+COMPANIONS = 0.9  # From this share of images on that have the names of others, their folder belongs to these others
 
 _DIGIT = re.compile(r"\d")
 
@@ -104,6 +116,45 @@ def read_folders(
     return FolderReading(reading.images, reading.classes, (*note, *reading.notes))
 
 
+def companion_folders(images: Sequence[Names]) -> set[Names]:
+    """Return the folders whose images belong to other images, such as masks: none of them is a class.
+
+    Such a folder is named so, and is beside one with a neutral name (``images``), or has the names of images elsewhere.
+    """
+    siblings: dict[Names, set[str]] = {}
+    for names in images:
+        for depth in range(len(names) - 1):
+            siblings.setdefault(names[:depth], set()).add(names[depth])
+    companions: set[Names] = set()
+    for place, inner in siblings.items():
+        named = {name for name in inner if is_companion_name(name)}
+        others = inner - named
+        if not named or not others:
+            continue
+        beside_images = any(set(words_of(name)) <= NEUTRAL_WORDS for name in others)
+        companions |= {(*place, name) for name in named if beside_images or _repeats_names((*place, name), images)}
+    return companions
+
+
+def is_companion_name(name: str) -> bool:
+    """Return whether a folder is named as one of masks or annotations."""
+    words = {name.casefold()} if name.casefold() in COMPANION_WORDS else set(words_of(name))
+    return bool(words & COMPANION_WORDS) and words <= COMPANION_WORDS | NEUTRAL_WORDS
+
+
+def _repeats_names(folder: Names, images: Sequence[Names]) -> bool:
+    """Return whether nearly all images of a folder have the name of another image, in a folder of the same name."""
+    inside: list[Names] = []
+    elsewhere: set[Names] = set()
+    for names in images:
+        key = (*names[-2:-1], PurePath(names[-1]).stem)
+        if names[: len(folder)] == folder:
+            inside.append(key)
+        else:
+            elsewhere.add(key)
+    return sum(key in elsewhere for key in inside) >= COMPANIONS * len(inside)
+
+
 def sole_folders(images: Sequence[Names]) -> Names:
     """Return the folders that hold all images and all folders of images, from the outer one to the inner one."""
     depth = 0
@@ -123,11 +174,16 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     parts = parts_of_siblings(tops)
     if not parts:
         return None
-    inner = {top: _inside_part(top, [names[1:] for names in images if names[0] == top]) for top in parts}
+    below = {top: [names[1:] for names in images if names[0] == top] for top in parts}
+    common = _common_folder(list(below.values()))
+    inner = {top: _inside_part(top, names, common) for top, names in below.items()}
     with_classes = [top for top in parts if any(len(names) > 1 for names in inner[top][1])]
     others = [top for top in tops if top not in parts]
+    if len(others) > 1 and all(set(words_of(top)) <= WITHOUT_LABELS for top in parts):
+        labelled = [(index, names) for index, names in enumerate(images) if names[0] not in parts]
+        return _without_unlabelled(root, images, folders, labelled, depth)
     if others:
-        if _are_mixed(parts, with_classes, others):
+        if depth != UPPER and _are_mixed(parts, with_classes, others):
             raise _mixed_folders(root, with_classes, others)
         return None
     if not with_classes:
@@ -135,17 +191,48 @@ def _read_split(root: Path, images: Sequence[Names], folders: Collection[Names],
     return _place_parts(root, images, folders, parts, {top: doubled for top, (doubled, _) in inner.items()}, depth)
 
 
-def _inside_part(top: str, images: Sequence[Names]) -> tuple[int, Sequence[Names]]:
+def _without_unlabelled(
+    root: Path,
+    images: Sequence[Names],
+    folders: Collection[Names],
+    labelled: Sequence[tuple[int, Names]],
+    depth: str,
+) -> FolderReading:
+    """Return the reading of class folders beside one of images without classes, and a note on these."""
+    tops = {names[0] for _, names in labelled}
+    inner_folders = [names for names in folders if names[0] in tops]
+    reading = _read_classes(root, [names for _, names in labelled], inner_folders, depth)
+    placed = [PlacedImage(labelled[image.index][0], image.label, image.part) for image in reading.images]
+    unused = Counter(names[0] for names in images if len(names) > 1 and names[0] not in tops)
+    return FolderReading(placed, reading.classes, (*reading.notes, *_unused_notes(unused)))
+
+
+def _common_folder(parts: Sequence[Sequence[Names]]) -> str:
+    """Return the folder that holds all class folders of each part, as ``animals`` in ``train/animals/cat``; or nothing.
+
+    A part that has no folders does not count.
+    """
+    heads: set[str] = set()
+    inner: set[str] = set()
+    for images in parts:
+        if any(len(names) > 1 for names in images):
+            heads |= {names[0] for names in images}
+            inner |= {names[1] if len(names) > 2 else "" for names in images}
+    return heads.pop() if len(heads) == 1 and len(inner) > 1 and "" not in inner else ""
+
+
+def _inside_part(top: str, images: Sequence[Names], common: str) -> tuple[int, Sequence[Names]]:
     """Return how many folders of a part hold all of it, as in ``train/train/cat``, and its images below them.
 
-    Such a folder repeats the name of the part or is neutral, such as ``images``.
+    Such a folder repeats the name of the part, is neutral, such as ``images``, or is the ``common`` one of all parts.
     """
     depth = 0
     while images and all(len(names) > depth + 1 for names in images):
         heads = {names[depth] for names in images}
         head = next(iter(heads))
         repeats = head.casefold() == top.casefold() or part_of(head) == part_of(top) != ""
-        if len(heads) > 1 or not (repeats or set(words_of(head)) <= NEUTRAL_WORDS):
+        holds_all = head == common and depth == 0
+        if len(heads) > 1 or not (repeats or holds_all or set(words_of(head)) <= NEUTRAL_WORDS):
             break
         depth += 1
     return depth, [names[depth:] for names in images]
@@ -252,7 +339,7 @@ def _refuse_nested(root: Path, images: Sequence[Names]) -> None:
 def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
     """Refuse ``DIR/day/cat/1.jpg`` where all upper folders have the same two or more folders: one of both is no class.
 
-    Deeper folders with numbers (``visit 1``) or neutral words (``images``) are no classes.
+    Deeper folders with a word and a number (``visit 1``) or neutral words (``images``) are no classes.
     """
     lower: dict[str, set[str]] = {}
     for names in images:
@@ -264,15 +351,21 @@ def _refuse_same_folders(root: Path, images: Sequence[Names]) -> None:
 
 
 def _may_be_class(name: str) -> bool:
+    if name.isdecimal():
+        return True
     return bool(name) and not _DIGIT.search(name) and not set(words_of(name)) <= NEUTRAL_WORDS
 
 
 def _two_readings(root: Path, upper: Collection[str], lower: Collection[str]) -> UsageError:
     """Return the question which of two levels of folders are the classes."""
-    return UsageError(
+    readings = (
+        Reading({"data": str(root / DEEPEST)}, f"the model tells the deeper folders {some_of(lower)} apart"),
+        Reading({"data": str(root / UPPER)}, f"the model tells the upper folders {some_of(upper)} apart"),
+    )
+    return AmbiguousInput(
         f"--data: are the classes of '{root}' {some_of(upper)}, or the {len(lower)} deeper folders {some_of(lower)}?",
-        f"write --data '{root / DEEPEST}' for the deeper folders, or --data '{root / UPPER}' for the upper ones, "
-        "both with the quotes; or list the images in a manifest",
+        readings,
+        "list the images in a manifest",
     )
 
 
@@ -307,13 +400,23 @@ def _are_mixed(parts: Mapping[str, str], with_classes: Sequence[str], others: Se
 
 
 def _mixed_folders(root: Path, parts: Sequence[str], others: Sequence[str]) -> UsageError:
-    """Return the error of parts of a split beside other folders."""
+    """Return the question whether folders beside parts of a split are left out, or all of them are classes."""
     trained = min(parts, key=lambda name: part_of(name) != TRAIN)
     which = "the part" if len(parts) == 1 else "the parts"
-    return UsageError(
+    together = sorted((*parts, *others))
+    readings = [
+        Reading({"data": str(root / trained)}, f"the classes are the folders in '{trained}'; nothing else is used"),
+        Reading({"data": str(root / UPPER)}, f"the model tells {some_of(together)} apart"),
+    ]
+    if len(parts) > 1:
+        chosen = root / f"{{{','.join(sorted(parts))}}}"
+        readings.insert(
+            0, Reading({"data": str(chosen)}, f"{_quoted(sorted(parts))} are the split; nothing else is used")
+        )
+    return AmbiguousInput(
         f"--data: '{root}' has {which} {_quoted(sorted(parts))} of a split beside {_quoted(others)}",
-        f"move {_quoted(others)} away, or use one part alone: --data {root / trained}; "
-        "or list the images in a manifest",
+        readings,
+        f"move {_quoted(others)} away",
     )
 
 

@@ -8,14 +8,27 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from advisor.core.errors import UsageError, nearest
+from advisor.core.errors import AmbiguousInput, Reading, UsageError, nearest
 from advisor.core.names import without_password
 from advisor.core.units import plain, plural
 from advisor.datasets.dataset import Entry, Listing, Rejected
-from advisor.datasets.folders import DEEPEST, HINT, UPPER, Names, is_system_name, read_folders, some_of
+from advisor.datasets.folders import (
+    DEEPEST,
+    HINT,
+    UPPER,
+    Names,
+    companion_folders,
+    is_companion_name,
+    is_system_name,
+    read_folders,
+    sole_folders,
+    some_of,
+)
 from advisor.datasets.image_names import LABEL_IN_NAME, compile_pattern, pattern_of_names
 from advisor.datasets.images import is_candidate
 from advisor.datasets.manifests import (
+    ANNOTATIONS,
+    LABEL_SUFFIXES,
     LISTED_EVERY,
     LONGEST_LABEL,
     PARQUET,
@@ -23,6 +36,7 @@ from advisor.datasets.manifests import (
     SHOWN,
     SUFFIXES,
     Listed,
+    fault_of,
     fits,
     is_there,
     labels_of,
@@ -32,35 +46,44 @@ from advisor.datasets.parts import UNLABELLED, part_of
 from advisor.datasets.sources import SOURCES, archive_of, kind_of
 from advisor.datasets.sources.tables import holds_images
 
+_TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
+TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_CHOSEN_FOLDERS = re.compile(r"\{([^{}]+,[^{}]+)\}")
 _WORD = re.compile(r"[-_.\s\d]+")  # What separates the words of a file's name
 _STORE = re.compile(r"[a-z][a-z0-9+]+:/")  # Begin of an address; a path has one slash of its two
 
 
-def list_folder(path: Path, depth: str = "") -> Listing:
+def list_folder(path: Path, depth: str = "", only: Collection[str] = ()) -> Listing:
     """List a folder of class folders, or of parts of a split with class folders; images may be in deeper folders.
 
-    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. Raises
-    UsageError if there are no images, only one class, or it is not clear which folders are the classes.
+    ``depth`` is :data:`UPPER` or :data:`DEEPEST` if the user says which folders are the classes, else empty. ``only``
+    names the folders in it that count; all if it is empty. Raises UsageError if there are no images, only one class, or
+    it is not clear which folders are the classes.
     """
     scan = scan_folder(path)
+    if only:
+        images = [names for names in scan.images if names[0] in only]
+        scan = replace(scan, images=images, folders=[names for names in scan.folders if names[0] in only])
+    scan = scan if depth else scan.without_companions()
     tables = [] if depth else tables_beside(path, scan)
     if any(table.stem.casefold() == METADATA for table in tables):
         return list_tables(path, tables)
     if not any(len(names) > 1 for names in scan.images):
         if archives := archives_in(path):
-            return list_archives(path, archives)
+            return list_archives(path, archives, depth=depth)
         if tables and scan.images:
             return list_tables(path, tables)
         raise _without_classes(path, scan)
     try:
         reading = read_folders(path, scan.images, scan.folders, depth)
     except UsageError as error:
-        if not tables:
+        listing = _list_if_possible(path, tables)
+        if listing is None:
             raise _with_names(error, path, scan) from None
-        return list_tables(path, tables)
+        return listing
     if tables and not set(reading.classes) & labels_of(tables):
         listing = list_tables(path, tables)
         if any(is_there(entry.path) for entry in listing.entries[:PROBED]):
@@ -70,6 +93,16 @@ def list_folder(path: Path, depth: str = "") -> Listing:
     return Listing(path, entries, reading.classes, notes=(*reading.notes, *scan.notes))
 
 
+def _list_if_possible(path: Path, tables: Sequence[Path]) -> Listing | None:
+    """Return the images of tables; None if there are none, or a table says no classes."""
+    try:
+        return list_tables(path, tables) if tables else None
+    except AmbiguousInput:
+        raise
+    except UsageError:
+        return None
+
+
 def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
     """Return the tables directly in a folder, or in the folders of its parts, that name images and their classes.
 
@@ -77,12 +110,12 @@ def tables_beside(path: Path, scan: FolderScan) -> list[Path]:
     """
     tops = {names[0] for names in scan.images if len(names) > 1 and part_of(names[0])}
     folders = [path, *(path / top for top in sorted(tops))]
-    tables = [
-        entry
-        for folder in folders
-        for entry in sorted(folder.iterdir())
-        if entry.suffix.lower() in SUFFIXES and entry.is_file() and fits(entry)
-    ]
+    if (path / ANNOTATIONS).is_dir():
+        folders.append(path / ANNOTATIONS)
+    tables: list[Path] = []
+    for folder in folders:
+        files = (entry for entry in sorted(folder.iterdir()) if entry.suffix.lower() in LABEL_SUFFIXES)
+        tables += [file for file in files if file.is_file() and part_of(file.stem) != UNLABELLED and fits(file)]
     named = [table for table in tables if _part_of_table(table, path)]
     return named or tables
 
@@ -95,7 +128,8 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
     parts = {table: _part_of_table(table, path) for table in tables}
     if len(tables) > 1 and len(set(parts.values()) - {""}) < len(tables):
         shown = some_of([str(table.relative_to(path)) for table in tables])
-        raise UsageError(f"--data: which table has the classes of '{path}': {shown}?", f"name it: --data {tables[0]}")
+        readings = [Reading({"data": str(table)}, f"the classes are those of '{table.name}'") for table in tables]
+        raise AmbiguousInput(f"--data: which table has the classes of '{path}': {shown}?", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -109,7 +143,7 @@ def list_tables(path: Path, tables: Sequence[Path]) -> Listing:
 
 
 def _part_of_table(table: Path, root: Path) -> str:
-    part = part_of(table.stem) or (part_of(table.parent.name) if table.parent != root else "")
+    part = part_of(table.stem, TABLE_WORDS) or (part_of(table.parent.name) if table.parent != root else "")
     return "" if part == UNLABELLED else part
 
 
@@ -122,12 +156,21 @@ def _without_classes(path: Path, scan: FolderScan) -> UsageError:
 
 
 def _with_names(error: UsageError, path: Path, scan: FolderScan) -> UsageError:
-    """Return an error with the hint that the names of the images may have the classes."""
-    folder, pattern, labels = pattern_of_names(scan.images)
-    if not pattern:
+    """Return an error as the question whether the names of the images have the classes, if they seem to.
+
+    Otherwise it says why a table beside the images does not count.
+    """
+    if isinstance(error, AmbiguousInput):
         return error
-    place = path.joinpath(*folder, pattern)
-    return UsageError(error.message, f"if the names of the images say the classes {some_of(labels)}: --data '{place}'")
+    folder, pattern, labels = pattern_of_names(scan.images)
+    if pattern:
+        place = path.joinpath(*folder, pattern)
+        reading = Reading({"data": str(place)}, f"the names of the images say the classes {some_of(labels)}")
+        return AmbiguousInput(error.message, [reading])
+    for table in sorted(path.iterdir()):
+        if table.suffix.lower() in SUFFIXES and table.is_file() and (fault := fault_of(table)):
+            return UsageError(error.message, f"{error.hint}; the table beside the images does not count: {fault}")
+    return error
 
 
 @dataclass(frozen=True)
@@ -137,14 +180,32 @@ class FolderScan:
     images: Sequence[Names]  # files that look like images, sorted
     folders: Sequence[Names]  # folders
     system_folders: Collection[str] = ()  # names of folders of an operating system that were left out
+    companions: Collection[str] = ()  # folders of masks and the like that were left out
 
     @property
     def notes(self) -> tuple[str, ...]:
         """A sentence about the folders that were left out."""
-        if not self.system_folders:
-            return ()
-        which = "folder is" if len(self.system_folders) == 1 else "folders are"
-        return (f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.",)
+        notes = []
+        if self.system_folders:
+            which = "folder is" if len(self.system_folders) == 1 else "folders are"
+            notes.append(f"The system {which} not read: {', '.join(map(repr, sorted(self.system_folders)))}.")
+        if self.companions:
+            shown = some_of(self.companions)
+            notes.append(f"The images of {shown} are not used: they belong to other images, as masks do.")
+        return tuple(notes)
+
+    def without_companions(self) -> FolderScan:
+        """Return the images without those that belong to others, see :func:`.folders.companion_folders`."""
+        companions = companion_folders(self.images)
+        with_images = {names[:depth] for names in self.images for depth in range(len(names))}
+        empty = {names for names in self.folders if is_companion_name(names[-1]) and names not in with_images}
+        images = [names for names in self.images if not _is_below(names, companions)]
+        folders = [names for names in self.folders if not _is_below(names, companions | empty)]
+        return replace(self, images=images, folders=folders, companions={"/".join(names) for names in companions})
+
+
+def _is_below(names: Names, folders: Collection[Names]) -> bool:
+    return any(names[:depth] in folders for depth in range(1, len(names) + 1))
 
 
 def scan_folder(root: Path) -> FolderScan:
@@ -243,7 +304,7 @@ def _list_files(path: Path, listed: Listed) -> Listing:
     ``listed`` is called now and then with the number of images listed so far, of a manifest or of files with images.
 
     ``DIR/*`` says that each folder in it is a class, ``DIR/**`` that each folder below it that directly holds images is
-    one, and ``DIR/{class}_#.jpg`` that the names of the images say it.
+    one, and ``DIR/{class}_#.jpg`` that the names of the images say it. ``DIR/{train,test}`` leaves other folders out.
 
     Raises UsageError if the path does not exist, no layout fits, or the data cannot be read.
     """
@@ -252,6 +313,8 @@ def _list_files(path: Path, listed: Listed) -> Listing:
         path = path.parent
     if LABEL_IN_NAME in path.name:
         return list_named_images(path)
+    if (chosen := _CHOSEN_FOLDERS.fullmatch(path.name)) and path.parent.is_dir():
+        return list_folder(path.parent, only=frozenset(chosen[1].split(",")))
     if not path.exists():
         if _STORE.match(str(path)):
             hint = "s3:// and gs:// are read by search, plan, compress and data check; else copy the files here"
@@ -263,8 +326,8 @@ def _list_files(path: Path, listed: Listed) -> Listing:
     if path.is_dir():
         return list_folder(path, depth)
     if path.is_file() and kind_of(path) in SOURCES and (path.suffix.lower() not in PARQUET or holds_images(path)):
-        return list_archives(path, [path], listed)
-    if path.is_file() and path.suffix.lower() in SUFFIXES:
+        return list_archives(path, [path], listed, depth)
+    if path.is_file() and path.suffix.lower() in LABEL_SUFFIXES:
         return list_manifest(path, listed)
     raise UsageError(f"--data: '{path}' is a file, neither a folder nor a manifest", HINT)
 
@@ -307,16 +370,17 @@ def archives_in(folder: Path) -> list[Path]:
     return sorted(file for file in files if file.suffix.lower() not in PARQUET or holds_images(file))
 
 
-def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None) -> Listing:
-    """List the images inside files: zips of class folders, shards, and tables.
+def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _count: None, depth: str = "") -> Listing:
+    """List the images inside files: zips of class folders, shards, and tables; ``depth`` as of :func:`list_folder`.
 
     The part of a file is the first word of its name, or a folder that it is in, which names one: ``val-00001.tar``,
     ``train/data.arrow``. Raises UsageError if a file cannot be read as its kind, or there is one class only.
     """
     sets = sorted({file.parent for file in files if file.with_name("dataset_info.json").is_file() and _is_record(file)})
     if len(sets) > 1:
-        shown = some_of([str(each.relative_to(path)) for each in sets])
-        raise UsageError(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", f"name one: --data {sets[-1]}")
+        shown = some_of([str(folder.relative_to(path)) for folder in sets])
+        readings = [Reading({"data": str(folder)}, f"the images of '{folder.name}' are used") for folder in sets]
+        raise AmbiguousInput(f"--data: '{path}' has {len(sets)} data sets of TFDS: {shown}", readings)
     entries: list[Entry] = []
     rejected: list[Rejected] = []
     notes: list[str] = []
@@ -332,7 +396,10 @@ def list_archives(path: Path, files: Sequence[Path], listed: Listed = lambda _co
                 entries.append(Entry(file / member.name, member.label, part))
             elif is_candidate(Path(member.name)):
                 in_folders.append(member.name)
-        inside = _read_members(file, in_folders, part)
+        try:
+            inside = _read_members(file, in_folders, part, depth)
+        except AmbiguousInput as error:
+            raise _asked_of(path, error) from None
         entries += inside.entries
         notes += inside.notes
     labels = {entry.label for entry in entries}
@@ -357,14 +424,31 @@ def part_in_name(file: Path, root: Path) -> str:
     return next((part for part in parts if part not in ("", UNLABELLED)), "")
 
 
-def _read_members(file: Path, members: Sequence[str], part: str) -> Listing:
+def _read_members(file: Path, members: Sequence[str], part: str, depth: str) -> Listing:
     """Return the images of class folders inside a file, below folders that hold all of them, or of split folders."""
     names = [PurePosixPath(member).parts for member in members]
     if not any(len(image) > 1 for image in names):
         return Listing(file, [])
-    reading = read_folders(file, names)
+    companions = () if depth else companion_folders(names)
+    if companions:
+        members = [member for member, image in zip(members, names, strict=True) if not _is_below(image, companions)]
+        names = [PurePosixPath(member).parts for member in members]
+    if depth:
+        outer = sole_folders(names)
+        names = [image[len(outer) :] for image in names]
+    reading = read_folders(file, names, depth=depth)
     entries = [Entry(file / members[image.index], image.label, image.part or part) for image in reading.images]
     return Listing(file, entries, notes=tuple(reading.notes))
+
+
+def _asked_of(path: Path, error: AmbiguousInput) -> AmbiguousInput:
+    """Return a question about folders inside a file as one about the path that the user gave."""
+    readings = []
+    for reading in error.readings:
+        name = Path(reading.options["data"]).name
+        if name in (UPPER, DEEPEST):
+            readings.append(Reading({"data": str(path / name)}, reading.meaning))
+    return AmbiguousInput(error.message, readings, error.otherwise)
 
 
 def missing_hint(path: Path, layouts: str) -> str:

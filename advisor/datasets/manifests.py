@@ -7,14 +7,15 @@ import io
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
-from advisor.core.units import plain as plain_text
+from advisor.core.units import plain as plain_text, plural
+from advisor.datasets.category_files import class_descriptions, read_category_labels
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import is_system_name, some_of
 from advisor.datasets.images import is_candidate
@@ -31,6 +32,8 @@ PARQUET = frozenset({".parquet", ".pq"})
 CSV = frozenset({".csv", ".tsv"})
 JSON_LINES = frozenset({".jsonl"})
 SUFFIXES = CSV | PARQUET | JSON_LINES
+JSON = frozenset({".json"})
+LABEL_SUFFIXES = SUFFIXES | JSON  # Of files that name images and their classes
 MAX_LINE = 2**20  # Characters of one line of JSON
 PROBED = 20  # Rows whose images are looked for where the table says
 LONGEST_LABEL = 1000
@@ -51,49 +54,104 @@ class ManifestColumns:
     hint: str  # what a table should look like, for errors
 
 
-SPLIT = {"split": ("split", "part", "subset"), "group": ("group",)}  # Columns that each kind of table may have
+SPLIT = {
+    "split": ("split", "part", "subset", "data_split", "split_name", "usage"),
+    "group": ("group",),
+    **{f"is_{name}": (f"is_{name}", f"is_{name}ing") for name in ("train", "valid", "test")},
+}
+"""Columns that each kind of table may have. ``is_train`` and the like are 1 or true for the images of a part."""
 
-_IMAGE_COLUMNS = "path file filename file_name filepath file_path image image_path image_id id_code id"
-_LABEL_COLUMNS = "label class class_name category classid diagnosis dx breed species target"
+TRUE_WORDS = frozenset({"1", "1.0", "true", "yes", "y", "t"})
+FALSE_WORDS = frozenset({"0", "0.0", "false", "no", "n", "f"})
+
+_IMAGE_COLUMNS = "path file filename file_name filepath file_path image image_path image_id imageid id_code id"
+_LABEL_COLUMNS = "label class class_name category labelname classid diagnosis dx breed species target"
+ANNOTATIONS = "annotations"  # Name of the folder that COCO and iNaturalist have for their tables
+IDENTIFIED_LABEL = "labelname"  # Column of Open Images whose labels are identifiers of classes
+BOX_EDGES = frozenset({"xmin", "ymin", "xmax", "ymax"})
+NO_CONFIDENCE = frozenset({"0", "0.0"})  # Of a label that people looked for in the image, and did not find
 
 LABELLED = ManifestColumns(
-    {"path": tuple(_IMAGE_COLUMNS.split()), "label": tuple(_LABEL_COLUMNS.split()), **SPLIT},
+    {
+        "path": tuple(_IMAGE_COLUMNS.split()),
+        "label": tuple(_LABEL_COLUMNS.split()),
+        "confidence": ("confidence",),
+        **SPLIT,
+    },
     ("path", "label"),
     "columns: path, label and, optionally, split (train, validation, test) and group; paths are relative to it",
 )
 
 
 def fits(path: Path) -> bool:
-    """Return whether a table has columns for images and their classes."""
+    """Return whether a file has columns for images and their classes, or the lists of a JSON file, and no boxes."""
     try:
-        return bool(_known_columns(path, LABELLED))
+        return not has_edges(path) and bool(_known_columns(path, LABELLED))
     except UsageError:
         return False
 
 
-def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
-    """List the files of a table. Rows without a label and repeated rows are rejected.
+def fault_of(path: Path) -> str:
+    """Return why a table has no columns for images and their classes, in words; empty if it has."""
+    try:
+        _known_columns(path, LABELLED)
+    except UsageError as error:
+        return error.message.removeprefix("--data: ")
+    return ""
 
-    If the table has names alone, and no image beside it has one, all are found by their names, with or without an
-    extension, in the folders below ``root`` (default: the folder of the table). ``listed`` is called now and then with
-    the number of rows so far.
+
+def has_edges(path: Path) -> bool:
+    """Return whether a table has columns for the edges of boxes."""
+    try:
+        columns = {name.strip().casefold() for name in _written_columns(path)}
+    except UsageError:
+        return False
+    return columns >= BOX_EDGES
+
+
+def list_manifest(path: Path, listed: Listed = lambda _count: None, root: Path | None = None) -> Listing:
+    """List the files of a table. Rows without a label, repeated rows and images of several classes are rejected.
+
+    If no image is where the table says, all are found by their names, with or without an extension, in the folders
+    below ``root`` (default: :func:`folder_of_images`). ``listed`` is called now and then with the number of rows.
     """
     entries: dict[tuple[Path, str], Entry] = {}
+    labels_of_image: dict[Path, list[str]] = {}
     rejected: list[Rejected] = []
+    absent = 0
     for number, row in read_rows(path, LABELLED):
+        if row.get("confidence", "").strip() in NO_CONFIDENCE:
+            absent += 1
+            continue
         entry = entry_of(path, number, row, LABELLED)
         if number % LISTED_EVERY == 0:
             listed(number)
         fault = "" if entry.label.strip() else "no label"
         if fault or entries.setdefault((entry.path, entry.label), entry) is not entry:
             rejected.append(Rejected(entry.path, f"{fault or 'listed twice'} (row {number} of '{path.name}')"))
-    labels = {entry.label for entry in entries.values()}
+        else:
+            labels_of_image.setdefault(entry.path, []).append(entry.label)
+    several = {image: labels for image, labels in labels_of_image.items() if len(labels) > 1}
+    rejected += [Rejected(image, f"of several classes: {', '.join(labels)}") for image, labels in several.items()]
+    single = [entry for entry in entries.values() if entry.path not in several]
+    _refuse_few_classes(path, {entry.label for entry in single}, len(several))
+    root = root or folder_of_images(path)
+    paths, notes = find_by_name(path, [entry.path for entry in single], root)
+    images = [replace(entry, path=place) for entry, place in zip(single, paths, strict=True)]
+    if absent:
+        note = f"{plural(absent, 'label')} of '{path.name}' with confidence 0 say what an image does not show."
+        notes = (*notes, note)
+    return Listing(root, images, (), rejected, notes)
+
+
+def _refuse_few_classes(path: Path, labels: Collection[str], several: int) -> None:
+    """Refuse a table with fewer than two classes; ``several`` is the number of images that have more than one."""
+    more = f"; {plural(several, 'image has', 'images have')} several classes" if several else ""
     if not labels:
-        raise UsageError(f"--data: '{path}' names no image with a label", LABELLED.hint)
+        raise UsageError(f"--data: '{path}' names no image with a label{more}", LABELLED.hint)
     if len(labels) == 1:
-        raise UsageError(f"--data: '{path}' has one class only, '{labels.pop()}'", "add images of a second class")
-    images, notes = _found_by_name(path, list(entries.values()), root or path.parent)
-    return Listing(root or path.parent, images, (), rejected, notes)
+        label = next(iter(labels))
+        raise UsageError(f"--data: '{path}' has one class only, '{label}'{more}", "add images of a second class")
 
 
 def labels_of(tables: Sequence[Path]) -> set[str]:
@@ -101,38 +159,63 @@ def labels_of(tables: Sequence[Path]) -> set[str]:
     return {row["label"].strip() for table in tables for _, row in read_rows(table, LABELLED)}
 
 
-def _found_by_name(table: Path, entries: list[Entry], root: Path) -> tuple[list[Entry], tuple[str, ...]]:
-    """Return the entries with the images that have their names in folders below the table, and a sentence about it."""
-    first = entries[:PROBED]
-    if any(is_there(entry.path) or entry.path.parent != table.parent for entry in first):
-        return entries, ()
+def folder_of_images(table: Path) -> Path:
+    """Return the folder that a table is in, or the one above ``annotations``."""
+    return table.parent.parent if table.parent.name.casefold() == ANNOTATIONS else table.parent
+
+
+def find_by_name(table: Path, paths: Sequence[Path], root: Path) -> tuple[Sequence[Path], tuple[str, ...]]:
+    """Return the images of a table, and a sentence if they are not where it says, but below ``root`` by their names."""
+    if any(map(is_there, paths[:PROBED])):
+        return paths, ()
+    places = _places_of_images(root)
+    found = []
+    for path in paths:
+        names = (f"{path.parent.name}/{path.name}", path.name, path.stem)
+        found.append(next(filter(None, map(places.get, names)), None))
+    folders = sorted({str(path.parent.relative_to(root)) for path in found if path})
+    if not folders:
+        return paths, ()
+    moved = [place or path for place, path in zip(found, paths, strict=True)]
+    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
+
+
+def _places_of_images(root: Path) -> dict[str, Path | None]:
+    """Return the images below a folder by name, by name without extension, and by the names of folder and file.
+
+    None where several images have a name: nothing says which is meant.
+    """
     places: dict[str, Path | None] = {}
     for folder, inner, files in os.walk(root):
         inner[:] = sorted(name for name in inner if not is_system_name(name))
         for file in files:
             if is_candidate(Path(file)) and not is_system_name(file):
-                for name in (file, Path(file).stem):
-                    # Two images of one name: nothing says which is meant.
-                    places[name] = None if name in places else Path(folder, file)
-    paths = [places.get(entry.path.name) or places.get(entry.path.stem) for entry in entries]
-    folders = sorted({str(path.parent.relative_to(root)) for path in paths if path})
-    if not folders:
-        return entries, ()
-    moved = [replace(entry, path=path or entry.path) for entry, path in zip(entries, paths, strict=True)]
-    return moved, (f"The images of '{table.name}' are found by their names in {some_of(folders)}.",)
+                path = Path(folder, file)
+                for name in (file, path.stem, f"{path.parent.name}/{file}"):
+                    places[name] = None if name in places else path
+    return places
+
+
+def _written_columns(path: Path) -> list[str]:
+    """Return the names of a table's columns; raises UsageError as :func:`read_rows`."""
+    suffix = path.suffix.lower()
+    if suffix in JSON:
+        next(read_category_labels(path), None)  # It has the lists, or is refused
+        return ["path", "label"]
+    if suffix in JSON_LINES:
+        return list(next((row for _, row in _json_rows(path, ())), {}))
+    if suffix not in PARQUET:
+        with _csv_reader(path) as reader:
+            return list(reader.fieldnames or [])
+    columns = [str(name) for name in _parquet(path).columns]
+    if any(name.endswith(".bytes") for name in columns):
+        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
+    return columns
 
 
 def _known_columns(path: Path, wanted: ManifestColumns) -> dict[str, str]:
     """Return the columns that a table has of those wanted, each with its name in the table."""
-    if path.suffix.lower() in PARQUET:
-        columns = [str(name) for name in _parquet(path).columns]
-    elif path.suffix.lower() in JSON_LINES:
-        columns = list(next((row for _, row in _json_rows(path, ())), {}))
-    else:
-        with _csv_reader(path) as reader:
-            columns = list(reader.fieldnames or [])
-    if path.suffix.lower() in PARQUET and any(name.endswith(".bytes") for name in columns):
-        require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
+    columns = _written_columns(path)
     plain = {name.strip().casefold(): name for name in columns}
     known = {name: plain[one] for name, several in wanted.names.items() for one in reversed(several) if one in plain}
     for name in wanted.needed:
@@ -148,11 +231,19 @@ def read_rows(path: Path, wanted: ManifestColumns) -> Iterator[tuple[int, Row]]:
 
     Raises UsageError if the file cannot be read as the format of its extension, or a needed column is missing.
     """
-    known = _known_columns(path, wanted)
     kind = path.suffix.lower()
+    if kind in JSON:
+        for number, (file, label) in enumerate(read_category_labels(path), start=1):
+            yield number, {"path": file, "label": label}
+        return
+    known = _known_columns(path, wanted)
+    identified = known["label"].strip().casefold() == IDENTIFIED_LABEL
+    names = class_descriptions(path.parent) if identified else {}
     read = _parquet_rows if kind in PARQUET else _json_rows if kind in JSON_LINES else _csv_rows
     for number, row in read(path, list(known.values())):
-        yield number, {name: row.get(column, "") for name, column in known.items()}
+        cells = {name: row.get(column, "") for name, column in known.items()}
+        cells["label"] = names.get(cells["label"], cells["label"])
+        yield number, cells
 
 
 def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) -> Entry:
@@ -160,7 +251,7 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
 
     Raises UsageError if the row names no image or an unknown part, or its label is too long.
     """
-    name, written = row["path"].strip(), row.get("split", "").strip()
+    name, written = row["path"].strip(), row.get("split", "").strip() or _part_by_flags(row)
     if not name or "\0" in name:
         raise UsageError(f"--data: row {number} of '{manifest}' names no image", columns.hint)
     if "\0" in row["label"] or len(row["label"]) > LONGEST_LABEL:
@@ -175,6 +266,17 @@ def entry_of(manifest: Path, number: int, row: Row, columns: ManifestColumns) ->
             "write train, validation or test, or leave it empty",
         )
     return Entry(locate(manifest.parent, name), row["label"], part, row.get("group", "").strip())
+
+
+def _part_by_flags(row: Row) -> str:
+    """Return the part that the columns ``is_train``, ``is_valid`` and ``is_test`` say; not to train is to test."""
+    flags = {name.removeprefix("is_"): row[name].strip().casefold() for name in row if name.startswith("is_")}
+    for name, flag in flags.items():
+        if flag in TRUE_WORDS:
+            return name
+    if flags.get("train") in FALSE_WORDS:
+        return "test"
+    return "train" if any(flag in FALSE_WORDS for flag in flags.values()) else ""
 
 
 def is_there(path: Path) -> bool:
@@ -214,18 +316,28 @@ def _csv_reader(path: Path) -> Iterator[csv.DictReader[str]]:
 
 
 def _dict_reader(file: io.TextIOWrapper) -> csv.DictReader[str]:
+    """Return the reader of a table; one without a header, of two cells a row, has the columns path and label."""
     header = file.readline()
     named = _DELIMITER_LINE.fullmatch(header.rstrip("\r\n"))
     if named is not None:
         return csv.DictReader(file, delimiter=named[1], restval="")
     file.seek(0)
-    return csv.DictReader(file, delimiter=max(_DELIMITERS, key=header.count), restval="")
+    delimiter = max(_DELIMITERS, key=header.count)
+    cells = next(csv.reader([header], delimiter=delimiter), [])
+    without_header = len(cells) == 2 and is_candidate(Path(cells[0])) and Path(cells[0]).suffix != ""
+    columns = ["path", "label"] if without_header else None
+    return csv.DictReader(file, columns, delimiter=delimiter, restval="")
 
 
 def _csv_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
     with _csv_reader(path) as reader:
         for row in reader:
-            yield reader.line_num, {str(key): value for key, value in row.items() if key is not None}
+            yield reader.line_num, {str(key): _unquoted(value) for key, value in row.items() if key is not None}
+
+
+def _unquoted(cell: str) -> str:
+    """Return a cell without the single quotes around it."""
+    return cell[1:-1] if len(cell) > 2 and cell[0] == cell[-1] == "'" else cell
 
 
 def _json_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]:

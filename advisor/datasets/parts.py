@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 
@@ -26,26 +27,47 @@ PARTS = {
 }
 """Words for the parts of a split, and the names of the parts here."""
 
+OTHER_LANGUAGES = {
+    TRAIN: (
+        "entrenamiento entreno entrainement entraînement apprentissage treino treinamento addestramento "
+        "allenamento trainings trn tr обучение тренировка обучающая trening uczenie eğitim egitim träning trénink "
+        "latih pelatihan 训练 訓練 训练集 訓練集 学習 学習用 훈련 학습"
+    ),
+    VALIDATION: (
+        "validacion validación validacao validação validazione validierung validierungs vld валидация walidacja "
+        "doğrulama dogrulama validering validasi 验证 驗證 验证集 驗證集 検証 検証用 검증"
+    ),
+    HOLDOUT: (
+        "prueba pruebas teste testes tests essai tst te тест тестовая тестирование testowy testowe uji sınama "
+        "测试 測試 测试集 測試集 テスト テスト用 評価 시험 테스트"
+    ),
+}
+"""Words for the parts in other languages, and short forms of them."""
+
 TRAIN_AND_VALIDATION = {"trainval": ("train", "val")}
 """A word for two parts."""
 
-UNLABELLED_WORDS = frozenset({"pred", "predict", "prediction", "predictions", "inference", "submission", "unlabeled"})
+_UNLABELLED = "unlabeled unlabelled pred predict prediction predictions inference submission"
+UNLABELLED_WORDS = frozenset(_UNLABELLED.split())
 """Words for images without classes, which competitions ask an answer for."""
 
 EVALUATION_WORDS = frozenset({"eval", "evaluation"})
 """Words for the validation part where another folder is the test part."""
 
 _NEUTRAL = """
-set sets data dataset datasets ds image images img imgs jpg jpeg jpegs png photo photos picture pictures pics folder
-folders dir split part subset sample samples instances annotations final full raw all labeled labelled the my new
+set sets data daten datensatz bilder dataset datasets ds public private image images img imgs jpg jpeg jpegs jpegimages
+png photo photos picture pictures pics folder folders dir split part subset sample samples instances annotations final
+full raw all labeled labelled the my new
 """
 NEUTRAL_WORDS = frozenset(_NEUTRAL.split())
 """Words beside that of a part which say nothing of a class."""
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 _CAMEL_CASE = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_PART_STEM = "|".join(sorted(map(re.escape, PARTS.keys() | UNLABELLED_WORDS), key=len, reverse=True))
-_JOINED = re.compile(rf"({_PART_STEM})(sets?|data|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder|dir|split)")
+_FOREIGN = {word: part for part, words in OTHER_LANGUAGES.items() for word in words.split()}
+_PART_STEM = "|".join(sorted(map(re.escape, PARTS.keys() | UNLABELLED_WORDS | _FOREIGN.keys()), key=len, reverse=True))
+_AFTER_PART = "sets?|data|daten|datensatz|bilder|datasets?|images?|imgs?|img|photos?|pictures?|pics|folder|dir|split"
+_JOINED = re.compile(rf"({_PART_STEM})({_AFTER_PART})")
 
 _PART_WORD = re.compile(rf"(?<![^\W\d_])({_PART_STEM})(?![^\W\d_])", re.IGNORECASE)
 SEPARATORS = " _-."
@@ -56,6 +78,7 @@ def words_of(name: str) -> tuple[str, ...]:
 
     A word of a part that is written together with a neutral word, such as ``testdata``, counts as two.
     """
+    name = unicodedata.normalize("NFC", name)
     plain = name.casefold()
     if plain in PARTS:
         return (plain,)
@@ -127,7 +150,7 @@ def _certain(parts: Mapping[str, str]) -> set[str]:
 
 
 def _part_of_word(word: str) -> str:
-    return UNLABELLED if word in UNLABELLED_WORDS else PARTS.get(word, "")
+    return UNLABELLED if word in UNLABELLED_WORDS else PARTS.get(word) or _FOREIGN.get(word, "")
 
 
 def _part_among(words: Collection[str]) -> str:

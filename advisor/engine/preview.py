@@ -64,7 +64,7 @@ def preview(request: Request) -> PlanView:
         request, space.configurations(), forecasts, space.candidates.missing, count,
         space.course(request),
         overview_of(resolved.images) if resolved.images else None,
-        resolved.targets.remarks,
+        (*resolved.targets.remarks, *resolved.remarks),
     )  # fmt: skip
 
 

@@ -60,16 +60,26 @@ class Bar:
             bar.close()
 
 
+STARTING = "starting"
+"""What is shown before a search has read its question."""
+
+
 class Lines:
     """Lines on standard error, each with the time since the start; the current work every :data:`EVERY_S` seconds."""
 
     def __init__(self) -> None:
         self._started = time.monotonic()
         self._last: float | None = None
+        self._starts = False
 
     def status(self, line: str, share: float) -> None:
-        """Write the first line, and then one whenever nothing was written for a while."""
-        if self._last is None or time.monotonic() - self._last >= EVERY_S:
+        """Write that the search starts, then the first line, and then one whenever nothing was written for a while."""
+        if line == STARTING:
+            if not self._starts:
+                self._starts = True
+                self.tell(line)
+                self._last = None
+        elif self._last is None or time.monotonic() - self._last >= EVERY_S:
             self.tell(line)
 
     def tell(self, line: str) -> None:
@@ -245,7 +255,7 @@ class Progress:
 
     def _standing(self) -> Standing:
         running = [f"{subject}{more}" for subject, more in self._running.items()]
-        now = self._saying or " | ".join(running[:2]) or ("starting" if self._remaining is None else CHOOSING)
+        now = self._saying or " | ".join(running[:2]) or (STARTING if self._remaining is None else CHOOSING)
         if self._remaining is None:
             return Standing(now)
         if (slowdown := self._load.slowdown) >= BUSY:

@@ -90,6 +90,9 @@ def _run_search(
     else:
         if request.execution.time_limit_s is not None:
             refuse_too_short(resolved)
+        if request.execution.offline:
+            # What is not here will not come: refuse it before there is a run folder.
+            find_weights(resolved, progress.say)
         check_storage(request.execution.storage)
     executor = executor_for(request.execution, lambda: None if verbose else run.place(run.log_file.name))
     if not resumed:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.resources import files as resources
@@ -18,8 +18,6 @@ from advisor.core.evaluation import Evaluation, Status, accuracy_of
 from advisor.core.forms import form_of
 from advisor.core.units import show_bytes
 from advisor.devices.prediction import CALIBRATED
-from advisor.devices.profiles import Profiles
-from advisor.devices.profiles.listing import known_devices
 from advisor.devices.profiles.measurements import Measurement
 from advisor.devices.profiles.runtimes import core_named
 from advisor.engine.targets.device_prediction import DevicePredictor
@@ -27,7 +25,7 @@ from advisor.engine.targets.target_devices import TargetDevice
 from advisor.exporting.shipping import ExportedModel, ShippedModel, Shipping, exported_model, runners
 from advisor.fleet.answer import FleetOption, fleet_answer
 from advisor.fleet.choice import Floats
-from advisor.fleet.phones import THREADS, Fleet, cpu_target, known_socs, read_fleet, speed
+from advisor.fleet.phones import THREADS, Fleet, known_socs, speed
 from advisor.fleet.selector import plain
 from advisor.reporting import text
 
@@ -76,27 +74,19 @@ class KnownPhone:
     device: TargetDevice
 
 
-def known_phones(fleet: Fleet, profiles: Profiles) -> tuple[KnownPhone, ...]:
-    """Return the phones of a fleet, then the shipped systems on chip, then the phones with a profile, each once."""
-    found: dict[str, KnownPhone] = {}
-    for device in _devices(fleet, profiles):
+def known_phones(fleet: Fleet) -> tuple[KnownPhone, ...]:
+    """Return the phones of a fleet, each once. A selector places other phones among them, by cores and times."""
+    known: dict[str, KnownPhone] = {}
+    for phone in fleet.known:
+        device = phone.device
+        if device is None:
+            continue
         soc = known_socs().get(plain(device.profile.soc)) or known_socs().get(plain(device.label))
         names = {plain(name) for name in (device.label, device.profile.soc, *(soc.names if soc else ()))}
-        if not names & found.keys():
-            known = KnownPhone(tuple(sorted(names)), plain(soc.gpu) if soc else "", speed(device.profile), device)
-            found |= dict.fromkeys(names, known)
-    return tuple({id(each): each for each in found.values()}.values())
-
-
-def _devices(fleet: Fleet, profiles: Profiles) -> Iterator[TargetDevice]:
-    yield from (phone.device for phone in fleet.known if phone.device is not None)
-    socs = "\n".join(["soc,share", *(f"{soc.name},1" for soc in known_socs().values())])
-    yield from (phone.device for phone in read_fleet(socs).known if phone.device is not None)
-    for profile in profiles.values():
-        target = cpu_target(profile) if profile.kind == "phone" and profile.cores else None
-        if target is not None:
-            whole = profile if target in profile.targets else replace(profile, targets=(target,))
-            yield TargetDevice(profile.name, whole, target)
+        if not names & known.keys():
+            gpu = plain(soc.gpu) if soc else ""
+            known |= dict.fromkeys(names, KnownPhone(tuple(sorted(names)), gpu, speed(device.profile), device))
+    return tuple({id(phone): phone for phone in known.values()}.values())
 
 
 def rules_document(
@@ -222,10 +212,9 @@ class TiersPart:
         found = fleet_answer(run.question, run.evaluations)
         option = found.with_files(wanted)
         models = [exported_model(run, evaluation, False).model for evaluation in option.files]
-        profiles = known_devices(run.question.profiles)
         limits = run.question.limits
         rules = rules_document(
-            option.files, known_phones(found.fleet, profiles), limits.latency_ms or 0.0, limits.confidence,
+            option.files, known_phones(found.fleet), limits.latency_ms or 0.0, limits.confidence,
             DevicePredictor(),
         )  # fmt: skip
         return bundle_files(option, models, rules, found.fleet.title)

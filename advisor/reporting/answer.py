@@ -124,6 +124,7 @@ def warned(view: RunView) -> list[Labelled]:
         "Labels": wrong_labels(view),
     }
     proof = [Labelled("Warning, run folder", problem, "warning") for problem in view.problems]
+    proof += [Labelled("Warning, own file", remark, "warning") for remark in view.remarks]
     return [*proof, *said, *(Labelled(name, words) for name, words in more.items() if words)]
 
 

@@ -153,6 +153,12 @@ class RunView:
         return self.dataset.classes if self.dataset else ()
 
     @property
+    def remarks(self) -> tuple[str, ...]:
+        """What is probably wrong with the description of users' own files."""
+        written = self.manifest.get("remarks")
+        return tuple(map(str, written)) if isinstance(written, list) else ()
+
+    @property
     def task(self) -> Task:
         """The facts of the run's task, with the metric of its question."""
         return self.request.question.of_task

@@ -1,4 +1,4 @@
-"""``advisor search`` without options in a terminal asks what matters most."""
+"""In a terminal, a search without options asks what matters most, and images that read in two ways are a question."""
 
 import os
 import pty
@@ -7,6 +7,9 @@ import select
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
 
 import pytest
 
@@ -23,14 +26,12 @@ ANSWERS = (
 """Questions in their order, and what is typed."""
 
 
-@pytest.fixture(scope="module")
-def shown(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """What a terminal shows when all questions are answered, the first one wrongly."""
-    folder = tmp_path_factory.mktemp("asked")
+def answered(folder: Path, arguments: Sequence[str], answers: Sequence[tuple[str, str]]) -> str:
+    """Return what a terminal shows of a command whose questions are answered in their order."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "ADVISOR_CACHE_DIR": str(folder / "cache"), "NO_COLOR": "1", "COLUMNS": "120"}
-    command = [sys.executable, "-m", "advisor", "search"]
-    shown, unanswered = "", list(ANSWERS)
+    command = [sys.executable, "-m", "advisor", *arguments]
+    shown, unanswered = "", list(answers)
     start, end = 0, time.monotonic() + PATIENCE_S
     with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, cwd=folder, env=environment) as process:
         os.close(theirs)
@@ -46,12 +47,18 @@ def shown(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> s
                 start = len(shown)
         process.kill()
     os.close(ours)
-    return shown
+    return " ".join(shown.split())
+
+
+@pytest.fixture(scope="module")
+def shown(starts_processes: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What a terminal shows when all questions are answered, the first one wrongly."""
+    return answered(tmp_path_factory.mktemp("asked"), ["search"], ANSWERS)
 
 
 def test_what_matters_most_is_asked_and_the_command_is_shown(shown: str) -> None:
     same = "The same without questions: advisor search --data 'my photos' --budget 30ms --device pixel-4"
-    assert same in " ".join(shown.split())
+    assert same in shown
     assert re.search(r"error: --data: .*my photos", shown)
 
 
@@ -60,6 +67,22 @@ def test_an_unknown_task_is_asked_again_at_once(shown: str) -> None:
     assert error
     assert "Folder of labelled images" not in before
     assert after.split("Folder of labelled images")[0].count("Task:") == 1
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("number", "end"),
+    [("1", "The same without the question: --data 'photos/**'"), ("0", "error: --data: are the classes of 'photos'")],
+)
+def test_folders_that_read_in_two_ways_are_one_question(tmp_path: Path, number: str, end: str) -> None:
+    for light, name in product(("day", "night"), ("cat", "dog")):
+        (tmp_path / "photos" / light / name).mkdir(parents=True)
+        (tmp_path / "photos" / light / name / "1.jpg").touch()
+    questions = [("or 0 to stop", "3"), ("or 0 to stop", number)]
+    shown = answered(tmp_path, ["data", "check", "photos"], questions)
+    question, _, answer = shown.partition("'3' is no number from 0 to 2")
+    assert "--data 'photos/*' The model tells the upper folders 'day', 'night' apart." in question
+    assert end in answer
 
 
 def test_without_a_terminal_nothing_is_asked_and_no_search_without_a_limit_begins(quick_advisor: Advisor) -> None:

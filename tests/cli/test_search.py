@@ -68,6 +68,7 @@ def test_no_network_and_an_empty_cache_names_the_weights_and_three_ways(quick_ad
     card = "squeezenet_1.1_227"
     said = quick_advisor("search", "--budget", "50ms", "--offline", "--candidates", card, "--data", str(photos))
     refused(said, "squeezenet_1.1_227", "--mirror", "catalog fetch", "index")
+    nothing_spent(photos.parent)
 
 
 def test_an_unknown_flag_names_the_nearest(quick_advisor: Advisor) -> None:

@@ -1,11 +1,12 @@
 """What the names of folders say of classes and parts: layouts of people and of well-known sets."""
 
+import zipfile
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, UsageError
 from advisor.datasets.dataset import Listing
 from advisor.datasets.folders import Names, read_folders
 from advisor.datasets.layouts import list_files
@@ -38,6 +39,7 @@ def read(names: list[Names]) -> set[tuple[str, str]]:
         ("seg_train/seg_train", "seg_test/seg_test"),
         ("train/images", "test/images"),
         ("archive/data/train", "archive/data/test"),
+        ("train/animals", "test/animals"),
     ],
 )
 def test_parts_have_names_of_many_kinds(folders: tuple[str, str]) -> None:
@@ -89,37 +91,42 @@ def test_the_same_folders_in_all_upper_ones_are_a_question_with_two_readings() -
     assert Counter(image.label for image in deepest.images) == {"cat": 2, "dog": 2}
 
 
+def test_a_question_about_folders_inside_a_zip_is_answered_behind_its_path(tmp_path: Path) -> None:
+    archive = tmp_path / "photos.zip"
+    with zipfile.ZipFile(archive, "w") as content:
+        for names in images("all/day", "all/night"):
+            content.writestr("/".join(names), b"")
+    with pytest.raises(AmbiguousInput) as refused:
+        list_files(archive)
+    chosen = [Path(reading.options["data"]) for reading in refused.value.readings]
+    classes = [{entry.label for entry in list_files(path).entries} for path in chosen]
+    assert classes == [{"cat", "dog"}, {"day", "night"}]
+
+
+def test_numbers_in_all_upper_folders_are_a_question_too() -> None:
+    with pytest.raises(AmbiguousInput, match="the 2 deeper folders '1', '2'"):
+        read(images("query", "gallery", classes=("1", "2")))
+
+
+def test_images_without_classes_beside_classes_are_left_out_with_a_line() -> None:
+    reading = read_folders(Path("photos"), [("cat", "1.jpg"), ("dog", "1.jpg"), ("unlabeled", "1.jpg")])
+    assert reading.classes == ["cat", "dog"]
+    assert reading.notes == ("1 image of 'unlabeled' is not used: it is in no class folder.",)
+
+
+def test_parts_beside_another_folder_can_be_chosen(tmp_path: Path) -> None:
+    for name in ("train", "test", "runs"):
+        make(tmp_path / name, cat=1, dog=1)
+    with pytest.raises(AmbiguousInput) as asked:
+        list_files(tmp_path)
+    chosen = Path(asked.value.readings[0].options["data"])
+    assert chosen.name == "{test,train}"
+    assert {(entry.label, entry.part) for entry in list_files(chosen).entries} == SPLIT
+
+
 @pytest.mark.parametrize("inner", [("visit 1", "visit 2"), ("images", "raw")])
 def test_numbered_and_neutral_folders_in_all_classes_are_no_classes(inner: tuple[str, str]) -> None:
     assert read([(name, place, "1.jpg") for name in ANIMALS for place in inner]) == NO_SPLIT
-
-
-@pytest.mark.parametrize(
-    ("layout", "classes"),
-    [
-        ("EuroSAT/2750/{}/1.jpg", ("Forest", "River")),  # EuroSAT
-        ("101_ObjectCategories/{}/image_0001.jpg", ("accordion", "BACKGROUND_Google")),  # Caltech-101
-        ("dtd/images/{}/1.jpg", ("banded", "blotchy")),  # DTD
-        ("images/Images/{}/1.jpg", ("n02085620-Chihuahua", "n02085782-Japanese_spaniel")),  # Stanford Dogs
-        ("food-101/images/{}/1.jpg", ("apple_pie", "baby_back_ribs")),  # Food-101
-        ("CUB_200_2011/images/{}/1.jpg", ("001.Black_footed_Albatross", "002.Laysan_Albatross")),  # CUB-200
-        ("lfw-deepfunneled/lfw-deepfunneled/{}/1.jpg", ("Aaron_Eckhart", "Aaron_Guiel")),  # LFW
-        ("PlantVillage/{}/1.jpg", ("Apple___Black_rot", "Apple___healthy")),  # PlantVillage
-    ],
-)
-def test_the_classes_of_public_sets_in_folders_are_read(layout: str, classes: tuple[str, ...]) -> None:
-    names = [tuple(layout.format(name).split("/")) for name in classes]
-    assert read(names) == {(name, "") for name in classes}
-
-
-def test_the_letters_of_asl_and_the_scenes_of_intel_are_split_as_published() -> None:
-    letters = images("asl_alphabet_train/asl_alphabet_train", classes=("A", "B"))
-    reading = read_folders(Path("asl"), [*letters, ("asl_alphabet_test", "asl_alphabet_test", "A_test.jpg")])
-    assert reading.classes == ["A", "B"]
-    scenes = images("seg_train/seg_train", "seg_test/seg_test", classes=("forest", "sea"))
-    reading = read_folders(Path("intel"), [*scenes, ("seg_pred", "seg_pred", "3.jpg")])
-    assert {image.part for image in reading.images} == {"train", "holdout"}
-    assert reading.classes == ["forest", "sea"]
 
 
 def test_system_folders_are_not_read_and_named(tmp_path: Path) -> None:

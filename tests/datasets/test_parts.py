@@ -13,9 +13,10 @@ from advisor.datasets.parts import (
 )
 
 NAMES = {
-    TRAIN: "train training_set TrainSet_2 TRAIN train2017 trainval train_val labelled-training-images",
-    VALIDATION: "val validation_data instances_val2017 dev-set",
-    HOLDOUT: "test testdata TEST_Data hold_out hold-out unseen",
+    TRAIN: "train training_set TrainSet_2 TRAIN train2017 trainval train_val labelled-training-images "
+    "Trainingsdaten entrenamiento entraînement treino 训练集 обучение trn",
+    VALIDATION: "val validation_data instances_val2017 dev-set Validación Validierungsdaten 验证集 vld",
+    HOLDOUT: "test testdata TEST_Data hold_out hold-out unseen prueba Testdaten teste テスト tst PublicTest",
     UNLABELLED: "pred",
     "": "test-tube train-station invalid train_test trainA photos",
 }

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from advisor.core import errors
-from advisor.core.errors import StageError, UsageError
+from advisor.core.errors import AmbiguousInput, StageError, UsageError
 from advisor.datasets.images import require_unchanged
 from advisor.datasets.layouts import list_files
 from advisor.datasets.sources.records import _EXAMPLE, _masked
@@ -169,9 +169,9 @@ def test_several_sets_of_tfds_are_not_mixed(folder: Path) -> None:
     other.mkdir()
     described(other, train=[6])
     written(other / "animals-train.tfrecord-00000-of-00001", examples(PICTURES))
-    with pytest.raises(UsageError, match=r"has 2 data sets of TFDS: '1\.0\.0', '1\.1\.0'") as caught:
+    with pytest.raises(AmbiguousInput, match=r"has 2 data sets of TFDS: '1\.0\.0', '1\.1\.0'") as caught:
         list_files(folder.parent)
-    assert caught.value.hint == f"name one: --data {other}"
+    assert [reading.options["data"] for reading in caught.value.readings] == [str(folder), str(other)]
 
 
 def test_a_shard_that_is_written_again_is_noticed(folder: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from advisor.core.errors import UsageError
 from advisor.datasets.layouts import list_files
 from tests.datasets.folders import make
 
@@ -55,3 +56,42 @@ def test_the_column_of_the_split_has_the_words_of_folders(root: Path, written: s
     table = root / "table.csv"
     table.write_text(f"path,label,split\ncat/000.jpg,cat,{written}\ndog/100.jpg,dog,train\n")
     assert [entry.part for entry in list_files(table).entries] == ["holdout", "train"]
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("is_train", ("0", "1")), ("is_test", ("True", "False")), ("Usage", ("PublicTest", "Training"))],
+)
+def test_other_columns_say_the_part_too(root: Path, column: str, values: tuple[str, str]) -> None:
+    table = root / "table.csv"
+    table.write_text(f"path,label,{column}\ncat/000.jpg,cat,{values[0]}\ndog/100.jpg,dog,{values[1]}\n")
+    assert [entry.part for entry in list_files(table).entries] == ["holdout", "train"]
+
+
+@pytest.mark.parametrize(
+    "text", ["cat/000.jpg,cat\ndog/100.jpg,dog\n", "path,label\n'cat/000.jpg','cat'\n'dog/100.jpg','dog'\n"]
+)
+def test_a_header_may_lack_and_quotes_may_be_single(root: Path, text: str) -> None:
+    (root / "table.csv").write_text(text)
+    entries = list_files(root / "table.csv").entries
+    assert [(entry.label, entry.path.exists()) for entry in entries] == [("cat", True), ("dog", True)]
+
+
+def test_paths_of_another_machine_lead_to_the_images_of_their_names(root: Path) -> None:
+    (root / "table.csv").write_text("path,label\n/home/a/cat/000.jpg,cat\n/home/a/dog/100.jpg,dog\n")
+    assert [entry.path.parent.name for entry in list_files(root / "table.csv").entries] == ["cat", "dog"]
+
+
+def test_an_image_of_several_classes_is_left_out(root: Path) -> None:
+    (root / "table.csv").write_text("path,label\ncat/000.jpg,cat\ncat/001.jpg,dog\ncat/000.jpg,dog\ndog/100.jpg,cat\n")
+    listing = list_files(root / "table.csv")
+    assert [entry.path.name for entry in listing.entries] == ["001.jpg", "100.jpg"]
+    assert [row.reason for row in listing.rejected] == ["of several classes: cat, dog"]
+
+
+def test_where_a_table_beside_the_images_does_not_count_the_error_says_why(tmp_path: Path) -> None:
+    make(tmp_path, photos=2)
+    (tmp_path / "table.csv").write_bytes("path,label\n000.jpg,caf\xe9\n".encode("latin-1"))
+    with pytest.raises(UsageError) as refused:
+        list_files(tmp_path)
+    assert "table.csv' cannot be read as CSV in UTF-8" in refused.value.hint

@@ -202,17 +202,20 @@ def add(inspected: Inspected, given: ModelDescription, into: Path | None = None)
     _keep(inspected.prepared, model, catalogue, with_card(catalogue, _entry(inspected, given, described)))
     card = load_catalogue([catalogue]).card(name)
     seen = tuple((photograph, described.labels[label], probability) for photograph, label, probability in answers)
-    warning = _warn_of_scale(facts.scale, described)
+    warning = warn_of_scale(facts.scale, described.std)
     return ImportedModel(card, catalogue, model, facts.features, seen, facts.metadata.threshold, warning)
 
 
-def _warn_of_scale(scale: float, described: Metadata) -> str:
-    """Return a warning if the graph and ``--std`` both make small values of 0..255; else an empty text."""
-    if scale > 1 / LEAST_DIVISOR or min(described.std) < LEAST_DIVISOR:
+def warn_of_scale(scale: float, std: Sequence[float]) -> str:
+    """Return a warning if the graph and ``--std`` both make small values of 0..255; else an empty text.
+
+    ``scale`` is what the graph multiplies its input by.
+    """
+    if scale > 1 / LEAST_DIVISOR or min(std) < LEAST_DIVISOR:
         return ""
-    std = ",".join(f"{value:g}" for value in described.std)
+    written = ",".join(f"{value:g}" for value in dict.fromkeys(std))
     return (
-        f"the graph scales its input by itself (times {scale:.3g}), and --std {std} scales it before: "
+        f"the graph scales its input by itself (times {scale:.3g}), and --std {written} scales it before: "
         "the network sees almost one grey. If it was trained on pixels of 0..255, add it again with --mean 0 --std 1"
     )
 

@@ -8,25 +8,28 @@ YOLO is a text file for each image, with a class number and centre, width and he
 ``classes.txt`` or ``obj.names``. An image without a text file has no objects, as YOLO has it.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from advisor.core.codec import parse_known
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.datasets.boxes.inside import files_inside, list_inside
 from advisor.datasets.boxes.values import (
     Box,
     BoxEntry,
     BoxFault,
     BoxListing,
+    are_corners,
     box_of,
+    box_tables,
     files_in,
     folder_in,
+    list_box_tables,
     list_table,
     number,
+    of_coco,
     part_folders,
     part_of,
     screened,
@@ -34,16 +37,17 @@ from advisor.datasets.boxes.values import (
     text_of,
 )
 from advisor.datasets.boxes.voc import is_voc, list_voc
+from advisor.datasets.category_files import key_of
 from advisor.datasets.dataset import Rejected
+from advisor.datasets.folders import is_system_name
 from advisor.datasets.layouts import images_in, missing_hint
-from advisor.datasets.manifests import SUFFIXES, is_there, locate
+from advisor.datasets.manifests import SUFFIXES, find_by_name, is_there, locate
 from advisor.store.jsonfile import MAX_BYTES, parse_json
 from advisor.store.labelfile import labels_in
 from advisor.store.yamlfile import read_yaml
 
 COCO_HINT = "a COCO file has the lists images, categories and annotations"
 COCO_NAMES = ("instances", "coco", "annotation")  # Parts of names; others count if no other format is there
-_WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
 _PROBED = 20  # Images that are looked for, to find the folder of all
 
 _IMAGE = {"id": object, "file_name": str, "width": object, "height": object}
@@ -51,7 +55,7 @@ _CATEGORY = {"id": object, "name": str}
 _ANNOTATION = {
     "image_id": object,
     "category_id": object,
-    "bbox": tuple[float, ...],
+    "bbox": object,
     "iscrowd": int,
     "segmentation": object,
 }
@@ -70,7 +74,10 @@ def coco_files(path: Path, sure: bool = False) -> list[tuple[Path, str]]:
 
 
 def list_coco(path: Path) -> BoxListing:
-    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out."""
+    """List the boxes of a COCO file, or of all in a folder. Boxes of unknown images or categories are left out.
+
+    Boxes are left, top, width and height; two corners if more of them fit into their images as these.
+    """
     root = path if path.is_dir() else path.parent.parent if path.parent.name == "annotations" else path.parent
     entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
     classes: dict[str, None] = {}
@@ -82,11 +89,15 @@ def list_coco(path: Path) -> BoxListing:
         classes |= dict.fromkeys(names.values())
         images = images_of(file, content["images"], rejected)
         base = base_of(file, part, root, [one["file_name"] for one in images.values()])
-        paths = {key: locate(base, one["file_name"]) for key, one in images.items()}
+        located = [locate(base, one["file_name"]) for one in images.values()]
+        places, _ = find_by_name(file, located, root)
+        paths = dict(zip(images, places, strict=True))
         boxes = _coco_boxes(file, content["annotations"], paths, names, faults)
         for key, one in images.items():
             size = stated_size(one.get("width"), one.get("height"))
             entries.append(BoxEntry(paths[key], tuple(boxes.get(key, ())), file, part, "", size))
+    if not are_corners(entries):
+        entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(root, entries, tuple(classes), rejected, faults, unit="annotation")
 
 
@@ -120,7 +131,7 @@ def images_of(file: Path, listed: Sequence[Any], rejected: list[Rejected]) -> di
 def _coco_boxes(
     file: Path, listed: Sequence[Any], images: Mapping[str, Path], names: Mapping[str, str], faults: list[BoxFault]
 ) -> dict[str, list[Box]]:
-    """Return the boxes of each image; those that cannot be assigned are left out."""
+    """Return the boxes of each image with their four values as written; those that cannot be assigned are left out."""
     found: dict[str, list[Box]] = {}
     for place, one in enumerate(_known(_ANNOTATION, listed), start=1):
         image, category, edges = key_of(one.get("image_id")), key_of(one.get("category_id")), _edges_of(one)
@@ -133,17 +144,15 @@ def _coco_boxes(
         if fault := next((reason for reason, there in faults_of_one.items() if there), ""):
             faults.append(BoxFault(images.get(image, file), f"annotation {place} of '{file.name}'", fault))
         else:
-            left, top, width, height = edges
-            box = box_of(names[category], (left, top, left + width, top + height), place)
-            found.setdefault(image, []).append(box)
+            found.setdefault(image, []).append(box_of(names[category], edges, place))
     return found
 
 
 def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
     """Return left, top, width and height of an annotation: its box, or without one the box around its polygons."""
-    if annotation.get("bbox"):
-        edges: Sequence[float] = annotation["bbox"]
-        return edges
+    box = annotation.get("bbox")
+    if box:
+        return [number(edge) for edge in box] if isinstance(box, list) else ()
     polygons = annotation.get("segmentation")
     points: list[float] = []
     for polygon in polygons if isinstance(polygons, list) else ():
@@ -157,15 +166,6 @@ def _edges_of(annotation: Mapping[str, Any]) -> Sequence[float]:
 
 def _known(kinds: Mapping[str, Any], entries: Sequence[Any]) -> Iterator[dict[str, Any]]:
     return (parse_known(kinds, entry if isinstance(entry, Mapping) else {}) for entry in entries)
-
-
-def key_of(written: object) -> str:
-    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
-    if isinstance(written, float) and written.is_integer():
-        return str(int(written))
-    if isinstance(written, str):
-        return _WHOLE.sub("", written.strip())
-    return str(written) if isinstance(written, int) else ""
 
 
 def base_of(file: Path, part: str, root: Path, names: Sequence[str]) -> Path:
@@ -195,6 +195,7 @@ def list_yolo(path: Path) -> BoxListing:
     names = _names(file)
     key_points = _has_key_points(file)
     entries, rejected, faults = list[BoxEntry](), list[Rejected](), list[BoxFault]()
+    stated = _stated_parts(file, root)
     labels_of = {image: _labels_of(image, root) for image in images_in(root)}
     for image, labels in labels_of.items():
         try:
@@ -202,7 +203,8 @@ def list_yolo(path: Path) -> BoxListing:
         except UsageError as error:
             rejected.append(Rejected(image, error.message))
         else:
-            part = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+            by_name = next(filter(None, map(part_of, image.relative_to(root).parts[:-1])), "")
+            part = next((stated[place] for place in (image, *image.parents) if place in stated), by_name)
             entries.append(BoxEntry(image, boxes, labels, part))
     used = set(labels_of.values())
     for folder in sorted({file.parent for file in used if "labels" in file.parts and file.parent.is_dir()}):
@@ -217,7 +219,8 @@ def _yolo_boxes(
     found = []
     for line, text in enumerate(text_of(labels).splitlines(), start=1):
         if text.strip():
-            row = _row(text.split(), line, names, key_points)
+            number_of_class, *values = text.replace(",", " ").split()
+            row = _row([key_of(number_of_class), *values], line, names, key_points)
             if isinstance(row, Box):
                 found.append(row)
             else:
@@ -282,6 +285,42 @@ def _values_of(file: Path) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
+def _stated_parts(file: Path, root: Path) -> dict[Path, str]:
+    """Return the part of each folder or image that ``train``, ``val`` and ``test`` of data.yaml name, if they exist.
+
+    An entry is a folder, a text file with an image a line, or a list of both. It counts from the key ``path``, from the
+    folder of data.yaml, or from the one above: Roboflow writes ``../train/images``.
+    """
+    if file.suffix.lower() not in YAML:
+        return {}
+    values = _values_of(file)
+    bases = [root, root / str(values.get("path") or "."), root.parent, root / "images"]
+    parts: dict[Path, str] = {}
+    for key in ("train", "val", "test"):
+        written = values.get(key)
+        for entry in written if isinstance(written, list) else [written]:
+            place = _existing(str(entry or ""), bases)
+            if place is None:
+                continue
+            if place.suffix.lower() != ".txt":
+                parts[place] = part_of(key)
+                continue
+            for line in text_of(place).splitlines():
+                image = _existing(line.strip(), [place.parent, *bases])
+                if image is not None:
+                    parts[image] = part_of(key)
+    return parts if len(set(parts.values())) > 1 else {}
+
+
+def _existing(name: str, bases: Sequence[Path]) -> Path | None:
+    """Return the first file or folder of a name that exists below one of several folders; None for none."""
+    if not name or "\0" in name:
+        return None
+    inside = name.removeprefix("../")
+    places = [locate(base, text) for base in bases for text in (name, inside)]
+    return next((place for place in places if is_there(place) and place != bases[0]), None)
+
+
 def _has_key_points(file: Path) -> bool:
     """Return whether the rows go on with key points behind the box: data.yaml of a pose has ``kpt_shape``."""
     return file.suffix.lower() in YAML and "kpt_shape" in _values_of(file)
@@ -303,12 +342,23 @@ def list_boxes(path: Path) -> BoxListing:
     """
     if not path.exists():
         raise UsageError(f"--data: '{path}' does not exist", missing_hint(path, HINT))
+    path = _entered(path)
     listing = screened((_of_folder if path.is_dir() else _of_file)(path)(path))
     if not listing.entries and not listing.rejected:
         raise UsageError(f"--data: '{path}' names no image", HINT)
     if len({entry.part for entry in listing.entries}) > 1:
         return listing
     return replace(listing, entries=[replace(entry, part="") for entry in listing.entries])
+
+
+def _entered(path: Path) -> Path:
+    """Return the inner folder where each folder on the way to it holds nothing but the next: ``VOCdevkit/VOC2012``."""
+    while path.is_dir():
+        entries = [entry for entry in path.iterdir() if not is_system_name(entry.name)]
+        if len(entries) != 1 or not entries[0].is_dir():
+            break
+        path = entries[0]
+    return path
 
 
 def _of_file(path: Path) -> Callable[[Path], BoxListing]:
@@ -327,10 +377,12 @@ def _of_file(path: Path) -> Callable[[Path], BoxListing]:
 
 def formats_of(path: Path) -> dict[str, Callable[[Path], BoxListing]]:
     """Return the formats of boxes that a folder surely has, by their names, with what reads them."""
+    path = _entered(path)
     found = {
         "Pascal VOC (XML files)": (is_voc(path), list_voc),
         "COCO (JSON files)": (bool(coco_files(path, sure=True)), list_coco),
         "YOLO (labels or class names)": (is_yolo(path), list_yolo),
+        "a table (CSV)": (bool(box_tables(path)), list_box_tables),
     }
     return {name: read for name, (there, read) in found.items() if there}
 
@@ -344,10 +396,19 @@ def _of_folder(path: Path) -> Callable[[Path], BoxListing]:
     if len(formats) == 1:
         return next(iter(formats.values()))
     if formats:
-        raise UsageError(
-            f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}",
-            "name the COCO file or YOLO's data.yaml instead of the folder, or move the other annotations away",
-        )
+        raise _which_format(path, formats)
     tables = sorted(entry for entry in path.iterdir() if entry.suffix.lower() in SUFFIXES)
     hint = f"give its table: --data {tables[0]}" if tables else HINT
     raise UsageError(f"--data: '{path}' has no boxes in a known format", hint)
+
+
+def _which_format(path: Path, formats: Mapping[str, object]) -> UsageError:
+    """Return the question which annotations count, of those that a file stands for."""
+    files = [file for file, _ in coco_files(path, sure=True)]
+    names = _names_file(path)
+    readings = [Reading({"data": str(file)}, "the boxes of COCO count") for file in files]
+    readings += [Reading({"data": str(table)}, "the boxes of the table count") for table in box_tables(path)]
+    if names is not None:
+        readings.append(Reading({"data": str(names)}, "the boxes of YOLO count"))
+    message = f"--data: '{path}' has annotations in {len(formats)} formats: {', '.join(formats)}"
+    return AmbiguousInput(message, readings, "move the annotations that do not count away")

@@ -1,11 +1,10 @@
 """Read images with boxes inside files: tables of Hugging Face ``datasets``, shards of WebDataset, records of TFDS."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from advisor.core.errors import UsageError
-from advisor.datasets.boxes.values import Box, BoxEntry, BoxListing, box_of, stated_size
+from advisor.datasets.boxes.values import BoxEntry, BoxListing, are_corners, box_of, of_coco, stated_size
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts import RECORDS, archives_in, part_in_name
 from advisor.datasets.manifests import PARQUET
@@ -47,22 +46,6 @@ def list_inside(path: Path) -> BoxListing:
                 for line, (label, edges) in enumerate(one.boxes, start=1)
             ]
             entries.append(BoxEntry(file / one.name, tuple(boxes), file / one.name, part, "", stated_size(*one.size)))
-    if not all(kind_of(file) in RECORDS for file in files) and not _are_corners(entries):  # TFDS has corners
-        entries = [replace(entry, boxes=tuple(map(_of_coco, entry.boxes))) for entry in entries]
+    if not all(kind_of(file) in RECORDS for file in files) and not are_corners(entries):  # TFDS has corners
+        entries = [replace(entry, boxes=tuple(map(of_coco, entry.boxes))) for entry in entries]
     return BoxListing(path if path.is_dir() else path.parent, entries, (), rejected, unit="object")
-
-
-def _of_coco(box: Box) -> Box:
-    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
-
-
-def _are_corners(entries: Sequence[BoxEntry]) -> bool:
-    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
-    votes = 0
-    for entry in entries:
-        width, height = entry.size or (0, 0)
-        for box in entry.boxes if entry.size else ():
-            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
-            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
-            votes += corners - coco
-    return votes > 0

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from advisor.core.errors import UsageError
+from advisor.core.errors import AmbiguousInput, Reading, UsageError
 from advisor.datasets import parts
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.layouts import folders_in
-from advisor.datasets.manifests import SPLIT, ManifestColumns, entry_of, read_rows
+from advisor.datasets.manifests import CSV, SPLIT, ManifestColumns, entry_of, find_by_name, has_edges, read_rows
 from advisor.store.yamlfile import read_text
 
 ONE_CLASS = "all images"  # The only class of the images themselves: their boxes have the classes
@@ -123,16 +123,34 @@ class BoxListing:
         return BoxFault(entry.path, f"{self.unit} {box.line} of '{entry.source.name}'", reason)
 
 
+def of_coco(box: Box) -> Box:
+    """Return the box of left, top, width and height, which stand where the edges are."""
+    return box.at(box.left, box.top, box.left + box.right, box.top + box.bottom)
+
+
+def are_corners(entries: Sequence[BoxEntry]) -> bool:
+    """Return whether more boxes are inside their images as corners alone than as COCO's edges alone."""
+    votes = 0
+    for entry in entries:
+        width, height = entry.size or (0, 0)
+        for box in entry.boxes if entry.size else ():
+            corners = box.left < box.right <= width + 1 and box.top < box.bottom <= height + 1
+            coco = box.left + box.right <= width + 1 and box.top + box.bottom <= height + 1
+            votes += corners - coco
+    return votes > 0
+
+
 EDGES = ("xmin", "ymin", "xmax", "ymax")
 
 BOXED = ManifestColumns(
     {
-        "path": ("path", "file", "filename", "image"),
-        "label": ("label", "class", "name"),
+        "path": ("path", "file", "filename", "file_name", "image", "image_id", "imageid"),
+        "label": ("label", "class", "class_name", "name", "labelname"),
         "xmin": ("xmin", "x_min", "left", "x1"),
         "ymin": ("ymin", "y_min", "top", "y1"),
         "xmax": ("xmax", "x_max", "right", "x2"),
         "ymax": ("ymax", "y_max", "bottom", "y2"),
+        "group_of": ("isgroupof",),
         "width": ("width",),
         "height": ("height",),
         **SPLIT,
@@ -147,6 +165,7 @@ def list_table(path: Path) -> BoxListing:
     """List the boxes of a CSV or Parquet table; raises UsageError if the rows of an image contradict each other."""
     images: dict[Path, BoxEntry] = {}
     boxes: dict[Path, list[Box]] = {}
+    faults: list[BoxFault] = []
     for line, row in read_rows(path, BOXED):
         named = entry_of(path, line, row, BOXED)
         size = stated_size(row.get("width"), row.get("height"))
@@ -157,10 +176,44 @@ def list_table(path: Path) -> BoxListing:
                 "write the same split, group, width and height in all rows of an image",
             )
         mine = boxes.setdefault(named.path, [])
-        if named.label.strip() or any(row[edge].strip() for edge in EDGES):
+        if row.get("group_of", "").strip() == "1":
+            place = f"row {line} of '{path.name}'"
+            faults.append(BoxFault(named.path, place, "it marks a group (IsGroupOf), not one object"))
+        elif named.label.strip() or any(row[edge].strip() for edge in EDGES):
             mine.append(box_of(named.label, [row[edge] for edge in EDGES], line))
-    entries = [replace(entry, boxes=tuple(boxes[entry.path])) for entry in images.values()]
-    return BoxListing(path.parent, entries, unit="row")
+    paths, _ = find_by_name(path, list(images), path.parent)
+    entries = []
+    for entry, image in zip(images.values(), paths, strict=True):
+        entries.append(replace(entry, path=image, boxes=tuple(boxes[entry.path])))
+    return BoxListing(path.parent, entries, faults=faults, unit="row")
+
+
+def box_tables(path: Path) -> list[Path]:
+    """Return the tables directly in a folder that have the edges of boxes."""
+    tables = []
+    for entry in sorted(path.iterdir()):
+        if entry.suffix.lower() in CSV and entry.is_file() and has_edges(entry):
+            tables.append(entry)
+    return tables
+
+
+def list_box_tables(path: Path) -> BoxListing:
+    """List the boxes of all tables in a folder, each of one part if its name says so.
+
+    Raises UsageError as :func:`list_table`, or if several tables do not say their parts.
+    """
+    tables = box_tables(path)
+    parts_of_tables = [part_of(table.stem.replace("bbox", "")) for table in tables]
+    if len(tables) > 1 and len({part for part in parts_of_tables if part}) < len(tables):
+        readings = [Reading({"data": str(table)}, f"the boxes are those of '{table.name}'") for table in tables]
+        raise AmbiguousInput(f"--data: which table has the boxes of '{path}'?", readings)
+    entries: list[BoxEntry] = []
+    faults: list[BoxFault] = []
+    for table, part in zip(tables, parts_of_tables, strict=True):
+        listing = list_table(table)
+        entries += [replace(entry, part=entry.part or part) for entry in listing.entries]
+        faults += listing.faults
+    return BoxListing(path, entries, faults=faults, unit="row")
 
 
 MAX_BOXES = 10_000  # Boxes of one image, at most: two boxes for each of 5,000 objects

@@ -7,6 +7,7 @@ one pixel more or less does not matter.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
@@ -31,6 +32,8 @@ from advisor.datasets.parts import PARTS
 from advisor.store.yamlfile import read_bytes
 
 MAX_BYTES = 2**24
+WIDE_ENCODINGS = frozenset({"gb2312", "gbk", "gb18030", "big5", "shift_jis", "shift-jis", "euc-jp", "euc-kr"})
+_ENCODING = re.compile(rb"""<\?xml[^>]{0,100}?encoding=["']([\w.-]{1,40})["']""")
 MAX_DEPTH = 32
 MAX_ELEMENTS = 250_000  # Elements of a file: 10,000 boxes of Pascal VOC have 120,000
 MAX_TEXT = 2**14  # Characters of an element
@@ -59,7 +62,7 @@ def read_xml(path: Path) -> Element:
 
     The parser is expat, which opens no other file. A document type is refused: only it can define entities.
     """
-    data = read_bytes(path, MAX_BYTES)
+    data = _in_utf8(read_bytes(path, MAX_BYTES))
     reading = _Reading()
     try:
         reading.parser.Parse(data, True)
@@ -68,6 +71,19 @@ def read_xml(path: Path) -> Element:
     except LookupError as error:  # an encoding that Python does not know
         raise ValueError(f"line 1: {error}") from None
     return reading.document.inner[0]
+
+
+def _in_utf8(data: bytes) -> bytes:
+    """Return XML in an encoding of several bytes, such as GB2312, as UTF-8; the parser reads those of one byte alone.
+
+    Raises ValueError if the text is not in the encoding that it states.
+    """
+    stated = _ENCODING.match(data)
+    name = stated[1].decode().lower() if stated else ""
+    if name not in WIDE_ENCODINGS:
+        return data
+    start, end = stated.span(1) if stated else (0, 0)
+    return (data[:start] + b"utf-8" + data[end:]).decode(name).encode()
 
 
 class _Reading:

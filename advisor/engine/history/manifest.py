@@ -85,6 +85,7 @@ def describe_run(resolved: Resolved, candidates: Candidates, plan: Plan) -> dict
         "weights": weights,
         "cards": {card.name: card_hash(card) for card in resolved.cards},
         "without_weights": dict(candidates.missing),
+        "remarks": list(resolved.remarks),
         "configurations": plan.size,
         "space": {
             "cards": [card.name for card in plan.cards],

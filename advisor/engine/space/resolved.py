@@ -42,6 +42,7 @@ from advisor.engine.pipeline.stage import StageName
 from advisor.engine.pipeline.stages.figures import effort_for
 from advisor.engine.question import Execution, Question, Request, require_classes
 from advisor.engine.space.plan import Plan, most_promising_first
+from advisor.engine.space.twice_scaled import Example, scale_warning
 from advisor.engine.targets.device_prediction import card_rejection
 from advisor.engine.targets.target_devices import TargetDevices, select_targets
 from advisor.measurement import host
@@ -86,6 +87,7 @@ class Resolved:
     recipes: Mapping[str, Recipe]
     cards: tuple[Card, ...]
     images: Images | None = None
+    remarks: tuple[str, ...] = ()
 
     @property
     def question(self) -> Question:
@@ -155,7 +157,21 @@ def resolve_parts(request: Request, say: Say) -> Resolved:
     require_known_classes(question, found.cards, images)
     if images is not None:
         _require_sendable(request.execution, images)
-    return replace(found, images=images)
+    remarks = own_file_remarks(found.cards, images)
+    for remark in remarks:
+        say(remark)
+    return replace(found, images=images, remarks=remarks)
+
+
+def own_file_remarks(cards: Sequence[Card], images: Images | None) -> tuple[str, ...]:
+    """Return a warning of each user's own file whose input is scaled twice, tried on images for training."""
+    examples: list[Example] = []
+    if images is not None:
+        places = images.split.train or range(len(images.dataset.images))
+        chosen = [images.dataset.images[place] for place in places]
+        examples = [(image.path, images.classes[image.label]) for image in chosen]
+    warnings = {card.name: scale_warning(card, examples) for card in cards}
+    return tuple(f"{name}: {warning}" for name, warning in warnings.items() if warning)
 
 
 SAMPLE_SHARE, HEADS, READING_IMAGE_S = 0.75, 3, 0.004

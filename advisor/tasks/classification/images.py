@@ -8,7 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from advisor.core.errors import StageError, UsageError, WeightsError, require_extra, require_training
+from advisor.core.errors import (
+    AmbiguousInput,
+    Reading,
+    StageError,
+    UsageError,
+    WeightsError,
+    require_extra,
+    require_training,
+)
 from advisor.core.tasks import TASKS
 from advisor.core.units import plural
 from advisor.datasets.checks import check, require_usable
@@ -65,7 +73,9 @@ def read(question: Question, say: Say) -> Images:
     except UsageError as error:
         others = ((task.name, task.recognized(path)) for task in TASKS.values())
         for name, content in ((name, content) for name, content in others if content):
-            raise UsageError(error.message, f"the folder has {content}: add --task {name}") from None
+            readings = error.readings if isinstance(error, AmbiguousInput) else ()
+            boxes = Reading({"task": name}, f"the folder has {content}")
+            raise AmbiguousInput(error.message, (*readings, boxes)) from None
         raise
     if question.judged_whole:
         return undivided(read.dataset, question.seed)

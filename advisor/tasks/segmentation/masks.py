@@ -18,8 +18,9 @@ from PIL import Image, ImageOps
 
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
-from advisor.datasets.boxes import base_of, coco_files, images_of, key_of, lists_of
+from advisor.datasets.boxes import base_of, coco_files, images_of, lists_of
 from advisor.datasets.boxes.values import ONE_CLASS, folder_in, part_folders, part_of, text_of
+from advisor.datasets.category_files import key_of
 from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.images import open_image, quiet, read_bytes, reason
 from advisor.datasets.layouts import images_in

@@ -88,6 +88,47 @@ def test_polygons_without_a_box_give_the_box_around_them(tmp_path: Path) -> None
     assert edges_of(survey_boxes(write_coco(tmp_path, {"segmentation": polygons}))) == [10, 20, 40, 70]
 
 
+def test_two_corners_are_read_where_more_boxes_fit_into_the_image_that_way(tmp_path: Path) -> None:
+    root = write_coco(tmp_path, {"bbox": ["60", "40", 95, 75]}, width=SIDE, height=SIDE)
+    assert edges_of(survey_boxes(root)) == [60, 40, 95, 75]
+
+
+def test_images_of_coco_are_found_by_their_names(tmp_path: Path) -> None:
+    root = write_coco(tmp_path, {"bbox": [10, 20, 30, 40]}, file_name="/home/other/images/1.png")
+    assert edges_of(survey_boxes(root)) == [10, 20, 40, 60]
+
+
+@pytest.mark.parametrize("row", ["0.0 .5 .5 .2 .4", "0, .5, .5, .2, .4"])
+def test_numbers_of_rows_are_read_as_other_tools_write_them(tmp_path: Path, row: str) -> None:
+    assert edges_of(survey_boxes(write_yolo(tmp_path, "names: [cat]", row))) == [40, 30, 60, 70]
+
+
+@pytest.mark.parametrize("places", [("images/a", "../images/b"), ("a.txt", "b.txt")], ids=["folders", "lists"])
+def test_the_split_of_data_yaml_is_the_users_own(tmp_path: Path, places: tuple[str, str]) -> None:
+    root = write_yolo(tmp_path, f"names: [cat]\ntrain: {places[0]}\nval: {places[1]}", "0 .5 .5 .2 .4")
+    for name in ("a", "b"):
+        (root / "labels" / name).mkdir()
+        (root / "images" / name).mkdir()
+        Image.new("RGB", (SIDE, SIDE), "red" if name == "a" else "blue").save(root / "images" / name / "2.png")
+        (root / "labels" / name / "2.txt").write_text("0 .5 .5 .2 .4")
+        (root / f"{name}.txt").write_text(f"./images/{name}/2.png\n")
+    parts = {image.path.parent.name: image.part for image in survey_boxes(root).images.dataset.images}
+    assert parts == {"a": "train", "b": "validation", "images": ""}
+
+
+def test_voc_in_an_encoding_of_several_bytes_is_read_in_its_inner_folder(tmp_path: Path) -> None:
+    root = tmp_path / "VOCdevkit" / "VOC2012"
+    (root / "Annotations").mkdir(parents=True)
+    (root / "JPEGImages").mkdir()
+    Image.new("RGB", (SIDE, SIDE)).save(root / "JPEGImages" / "1.jpg")
+    box = "<bndbox><xmin>1</xmin><ymin>2</ymin><xmax>30</xmax><ymax>40</ymax></bndbox>"
+    text = f'<?xml version="1.0" encoding="GB2312"?><a><object><name>猫</name>{box}</object></a>'
+    (root / "Annotations" / "1.xml").write_text(text, encoding="gb2312")
+    read = survey_boxes(tmp_path)
+    assert read.classes == ("猫",)
+    assert edges_of(read) == [1, 2, 30, 40]
+
+
 @pytest.mark.parametrize(
     ("name", "classes"),
     [

@@ -146,6 +146,15 @@ def test_images_smaller_than_the_input_turned_grey_and_transparent_ones_are_read
         assert difference <= 0.02, name
 
 
+def test_sixteen_bits_are_read_and_twelve_in_sixteen_are_refused(page: Opened, made: Bundle, tmp_path: Path) -> None:
+    grey = np.asarray(data.camera()).astype(np.uint16)
+    content = png(grey * 257)
+    assert np.abs(page.classify("wide.png", content) - litert_answer(made, content, tmp_path)).max() <= 0.02
+    page.page.set_input_files("#file", {"name": "narrow.png", "mimeType": "image/png", "buffer": png(grey * 16)})
+    page.page.wait_for_selector("#status.bad")
+    assert page.page.inner_text("#status").startswith("narrow.png stores 12 bits or fewer in 16")
+
+
 def test_a_file_that_is_no_image_is_refused_in_words(page: Opened) -> None:
     page.page.set_input_files("#file", {"name": "notes.txt", "mimeType": "text/plain", "buffer": b"no image"})
     page.page.wait_for_selector("#status.bad")

@@ -115,6 +115,7 @@ async function openFile(file) {
   part('status').hidden = true;
   try {
     const image = await createImageBitmap(file, {imageOrientation: 'from-image', colorSpaceConversion: 'none'});
+    await refuseDark(file, image);
     URL.revokeObjectURL(part('photo').src);
     part('photo').src = URL.createObjectURL(file);
     part('photo').hidden = false;

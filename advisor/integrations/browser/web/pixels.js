@@ -54,8 +54,8 @@ function resizeColumns(values, width, height, size) {
   return made;
 }
 
-// Return the pixels (RGB, row by row) of something that can be drawn.
-function pixelsOf(source, width, height, size) {
+// Draw something on white. Returns its size and its pixels, RGBA row by row.
+function drawn(source, width, height) {
   const smaller = Math.min(1, Math.sqrt(MOST_PIXELS / (width * height)));
   const canvas = document.createElement('canvas');
   canvas.width = Math.round(width * smaller);
@@ -64,6 +64,24 @@ function pixelsOf(source, width, height, size) {
   context.fillStyle = 'white';
   context.fillRect(0, 0, canvas.width, canvas.height);
   context.drawImage(source, 0, 0, canvas.width, canvas.height);
-  const {data} = context.getImageData(0, 0, canvas.width, canvas.height);
-  return resizeColumns(resizeRows(data, 4, canvas.width, canvas.height, size), size, canvas.height, size);
+  return context.getImageData(0, 0, canvas.width, canvas.height);
+}
+
+// Return the pixels (RGB, row by row) of something that can be drawn.
+function pixelsOf(source, width, height, size) {
+  const image = drawn(source, width, height);
+  return resizeColumns(resizeRows(image.data, 4, image.width, image.height, size), size, image.height, size);
+}
+
+const PNG = 0x89; // first byte of the file
+const DEPTH_AT = 24; // place of the bits of a value in a PNG; the kind of its colours follows, 0 for grey
+const LARGEST_OF_12_BITS = 15; // what is left of 4095 where the browser takes it for 16 bits
+
+// Refuse a grey PNG that stores 12 bits or fewer in 16: the browser takes its values for 16 bits, and shows them black.
+async function refuseDark(file, image) {
+  const head = new Uint8Array(await file.slice(0, DEPTH_AT + 2).arrayBuffer());
+  if (head[0] !== PNG || head[DEPTH_AT] !== 16 || head[DEPTH_AT + 1] !== 0) return;
+  const {data} = drawn(image, image.width, image.height);
+  for (let at = 0; at < data.length; at += 4) if (data[at] > LARGEST_OF_12_BITS) return;
+  throw new Error(`${file.name} stores 12 bits or fewer in 16, which this browser shows black. Save it with 8 bits.`);
 }

@@ -1,0 +1,93 @@
+"""Read names of classes and labels from the files that large public sets have beside their images.
+
+iNaturalist states the class of each image as COCO does, without boxes: a JSON file with the lists ``images``,
+``annotations`` and ``categories``. Open Images names classes by identifiers such as ``/m/01yrx``, and has a table of
+their names beside the tables of labels.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from advisor.core.codec import parse_known
+from advisor.core.errors import UsageError
+from advisor.store.jsonfile import MAX_BYTES, parse_json
+from advisor.store.yamlfile import read_text
+
+LISTS = ("images", "annotations", "categories")
+REGIONS = ("bbox", "segmentation")
+HINT = "a JSON file has the lists images, annotations and categories, and a category_id for each image"
+DESCRIPTIONS = "*class-descriptions*.csv"
+MAX_DESCRIPTIONS_BYTES = 2**26
+_WHOLE = re.compile(r"(?<=\d)\.0+$")  # End of a whole number that is written as a fraction
+
+_IMAGE = {"id": object, "file_name": str}
+_CATEGORY = {"id": object, "name": str}
+_ANNOTATION = {"image_id": object, "category_id": object}
+
+
+def key_of(written: object) -> str:
+    """Return an identifier as text: some tools write a number as text, or as ``1.0``, in one of the lists."""
+    if isinstance(written, float) and written.is_integer():
+        return str(int(written))
+    if isinstance(written, str):
+        return _WHOLE.sub("", written.strip())
+    return str(written) if isinstance(written, int) else ""
+
+
+def read_category_labels(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the file name and the class of each image of a JSON file; the class is empty if the file has none for it.
+
+    Raises UsageError if the file cannot be read, lacks a list, or marks regions of the images.
+    """
+    lists = _lists_of(path)
+    names = {}
+    for row in lists["categories"]:
+        category = _known(_CATEGORY, row)
+        names[key_of(category.get("id"))] = category.get("name", "")
+    files = {}
+    for row in lists["images"]:
+        image = _known(_IMAGE, row)
+        files[key_of(image.get("id"))] = image.get("file_name", "")
+    for row in lists["annotations"]:
+        annotation = _known(_ANNOTATION, row)
+        file = files.get(key_of(annotation.get("image_id")), "")
+        if file:
+            yield file, names.get(key_of(annotation.get("category_id")), "")
+
+
+def _lists_of(path: Path) -> Mapping[str, list[Any]]:
+    try:
+        content = parse_json(read_text(path, MAX_BYTES))
+    except ValueError as error:
+        raise UsageError(f"--data: '{path}' cannot be read as JSON: {error}", HINT) from None
+    lists = content if isinstance(content, dict) else {}
+    for name in LISTS:
+        if not isinstance(lists.get(name), list):
+            there = ", ".join(map(repr, list(lists)[:8])) or "nothing of it"
+            raise UsageError(f"--data: '{path}' has no list '{name}', but {there}", HINT)
+    if any(isinstance(row, dict) and any(map(row.get, REGIONS)) for row in lists["annotations"]):
+        raise UsageError(
+            f"--data: '{path}' marks objects in the images, and no class of each image",
+            "add --task object-detection, or list the images in a manifest with the columns path and label",
+        )
+    return lists
+
+
+def _known(kinds: Mapping[str, Any], row: Any) -> dict[str, Any]:
+    return parse_known(kinds, row if isinstance(row, Mapping) else {})
+
+
+def class_descriptions(folder: Path) -> Mapping[str, str]:
+    """Return the names of classes by their identifiers, of the first table of descriptions in a folder; may be empty.
+
+    Each row is an identifier and a name; the first row may name the columns.
+    """
+    for table in sorted(folder.glob(DESCRIPTIONS)):
+        rows = csv.reader(read_text(table, MAX_DESCRIPTIONS_BYTES).splitlines())
+        return {row[0].strip(): row[1].strip() for row in rows if len(row) > 1}
+    return {}
