@@ -29,8 +29,7 @@ from advisor.datasets.manifests import (
     list_manifest,
 )
 from advisor.datasets.parts import UNLABELLED, part_of
-from advisor.datasets.sources import SOURCES, archive_of, kind_of
-from advisor.datasets.sources.tables import holds_images
+from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
 
 METADATA = "metadata"  # Name of the table that ``datasets`` of Hugging Face has beside images
 RECORDS = frozenset({".tfrecord", ".array_record"})
