@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core.units import plural
-from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
+from advisor.datasets.dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.images import (
     EIGHT_BITS,

@@ -115,8 +115,8 @@ class _Listing:
         self._ends = set[str]()
 
     def add_page(self, following: object, last_key: object) -> None:
-        """Look at how the next page is asked for, if there is one, and at the last key; raises ListingError."""
-        marks = {f"next {following}", f"key {last_key}"} if following else set()
+        """Look at how the next page is asked for, and at the last key of one that is not the last; ListingError."""
+        marks = {f"next {following}", f"key {last_key}"}
         if marks & self._ends:
             raise ListingError("it repeats a page of its listing")
         self._ends |= marks
@@ -150,8 +150,8 @@ class _Store:
 
     @cached_property
     def _state(self) -> dict[str, Any]:
-        """The listing that is under way, and the version that each object should have, by its name in the store."""
-        return {"listing": _Listing(), "versions": {}}
+        """The listing that is under way, and the size and version of each object by its name in the store."""
+        return {"listing": _Listing(), "objects": {}}
 
     def _watch_s3(self, system: Any) -> None:
         events = system.s3.meta.events
@@ -160,13 +160,18 @@ class _Store:
             context["object"] = f"{params.get('Bucket')}/{params.get('Key')}"
 
         def require_version(parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object) -> None:
-            wanted = self._state["versions"].get(context.get("object"))
-            if wanted and parsed.get("ETag") not in (None, wanted):
+            size, version = self._state["objects"].get(context.get("object"), (0, ""))
+            whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
+            if version and parsed.get("ETag") not in (None, version):
                 raise StoreChangedError("the store sends another version of it")
+            if version and whole.isdecimal() and int(whole) != size:
+                raise StoreChangedError(f"the store lists {size} bytes, and has {whole}")
 
         def look_at_page(parsed: Mapping[str, Any], **_: object) -> None:
-            rows = parsed.get("Contents") or [{}]
-            self._state["listing"].add_page(parsed.get("NextContinuationToken"), rows[-1].get("Key"))
+            if parsed.get("IsTruncated"):
+                rows = parsed.get("Contents") or parsed.get("CommonPrefixes") or [{}]
+                last = rows[-1].get("Key") or rows[-1].get("Prefix")
+                self._state["listing"].add_page(parsed.get("NextContinuationToken"), last)
 
         events.register("before-parameter-build.s3.GetObject", remember_key)
         events.register("after-call.s3.GetObject", require_version)
@@ -177,7 +182,7 @@ class _Store:
 
         async def look_at_page(*arguments: Any, **options: Any) -> Any:
             answer = await ask(*arguments, **options)
-            if isinstance(answer, dict) and answer.get("nextPageToken"):
+            if isinstance(answer, dict) and answer.get("nextPageToken") is not None:
                 rows = answer.get("items") or [{}]
                 self._state["listing"].add_page(answer["nextPageToken"], rows[-1].get("name"))
             return answer
@@ -207,7 +212,8 @@ class _Store:
         files = {name[above:]: facts for name, facts in found.items() if not name.endswith("/")}
         parts = {name: name.split("/") for name in files}
         folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
-        bad = [name for name in files if name in folders or not all(map(_is_name, parts[name]))]
+        negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
+        bad = [name for name in files if name in folders | negative or not all(map(_is_name, parts[name]))]
         hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
         objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
         if not objects:
@@ -216,7 +222,7 @@ class _Store:
 
     def expect(self, objects: Objects) -> None:
         """Refuse other versions of objects than these from now on, where the store says which it sends."""
-        self._state["versions"] = {self.object(name): version for name, (_, version) in objects.items()}
+        self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
 
     def refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""

@@ -3,11 +3,12 @@
 import ast
 import re
 import sys
-from importlib.metadata import files, packages_distributions
+from importlib.util import find_spec
+from pathlib import Path
 
 from tests.places import PROJECT
 
-NATIVE = re.compile(r"\.(so|pyd|dylib)(\.|$)")
+NATIVE = {".so", ".pyd", ".dylib"}
 
 
 def imported_packages() -> set[str]:
@@ -23,8 +24,9 @@ def imported_packages() -> set[str]:
 
 
 def is_native(package: str) -> bool:
-    distributions = packages_distributions().get(package, [])
-    return any(NATIVE.search(path.name) for name in distributions for path in files(name) or [])
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    return any(path.suffix in NATIVE for folder in folders or () for path in Path(folder).rglob("*.*"))
 
 
 def test_all_native_libraries_that_are_imported_are_listed_with_what_they_read_and_where() -> None:

@@ -248,12 +248,13 @@ def test_other_paths_stay_as_they_are(tmp_path: Path) -> None:
     assert fetched(str(tmp_path)) == tmp_path
 
 
-PAGE_OF_S3 = """<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>
+PAGE_OF_S3 = """<?xml version="1.0"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>photos</Name>
 <IsTruncated>true</IsTruncated><NextContinuationToken>{token}</NextContinuationToken><Contents><Key>animals/{key}.jpg</Key>
 <LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>"1"</ETag><Size>1</Size></Contents></ListBucketResult>"""
 
-PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}],
-"nextPageToken": "{token}"}}"""
+PAGE_OF_GOOGLE = """{{"kind": "storage#objects", "nextPageToken": "{token}",
+"items": [{{"name": "animals/{key}.jpg", "bucket": "photos", "size": "1", "etag": "1"}}]}}"""
 
 
 @pytest.fixture

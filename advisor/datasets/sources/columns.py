@@ -69,7 +69,7 @@ def _opened(file: Path, _changed_ns: int) -> ParquetFile:
 def _text(value: object, column: str) -> str:
     """Return a cell as text; whole floats, from nullable integer columns, become integers."""
     if isinstance(value, list | tuple | dict | set | np.ndarray):
-        raise ValueError(f"the cells of its column '{column[:80]}' are lists, and not text")  # noqa: TRY004
+        raise ValueError(f"the cells of its column '{column[:80]}' are lists, and not text")
     if value is None or value != value:
         return ""
     if isinstance(value, bytes):

@@ -50,7 +50,9 @@ class NativeReader:
         """Call ``module:function`` of this folder; StageError if the child crashed or exceeded a limit."""
         with self._lock:
             # The child outlives a change of the folder that paths count from.
-            return self._children.call(f"{__name__}:call_in_folder", str(Path.cwd()), function, arguments, limits=limits)
+            return self._children.call(
+                f"{__name__}:call_in_folder", str(Path.cwd()), function, arguments, limits=limits
+            )
 
 
 def native_reader() -> NativeReader:

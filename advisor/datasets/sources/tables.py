@@ -154,7 +154,7 @@ class ParquetTable(_Table):
             yield from column.to_pylist()
 
     def _read_group(self, number: int) -> pa.ChunkedArray:
-        """Return the images of a row group; ValueError if they are larger than the file says: a value can count often."""
+        """Return the images of a row group; ValueError if they are too large: a small file can name a value often."""
         import pyarrow as pa
 
         chunks, size = [], 0

@@ -36,7 +36,7 @@ class ZipFile:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
-            if not info.is_dir() and not is_hidden(name) and kind in (0, 8):
+            if not info.filename.endswith("/") and not is_hidden(name) and kind in (0, 8):
                 fault = name_fault(info.filename.replace("\\", "/")) or self._fault(name)
                 yield Member(name, fault=fault)
 

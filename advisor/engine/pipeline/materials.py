@@ -105,7 +105,9 @@ class Images:
     subset_images: int = SUBSET_IMAGES
     groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
     grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
-    copies: Mapping[str, int] = field(default_factory=dict)  # images of each part that judge nothing, as copies do learn
+    copies: Mapping[str, int] = field(
+        default_factory=dict
+    )  # images of each part that judge nothing, as copies do learn
     notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -72,6 +73,20 @@ class Ground:
         environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
         return forks.run(self.server, arguments, place, environment, SOON_S)
 
+    def call_here(self, function: Callable[..., object], *arguments: object) -> Sequence[str]:
+        """Call a function in this process, whose own children read what is hostile: it must not end."""
+
+        def end(_number: int, _frame: object) -> None:
+            raise TimeoutError
+
+        before = signal.signal(signal.SIGALRM, end)
+        signal.alarm(round(SOON_S))
+        try:
+            return _faults_of(function, arguments, False)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+
     def call(self, function: Callable[..., object], *arguments: object, refused: bool = False) -> Sequence[str]:
         """Call a function in a process of its own: an error of another kind than those for users is bad."""
         context = multiprocessing.get_context("fork")
@@ -100,15 +115,20 @@ def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]
 def _called(sender: object, function: Callable[..., object], arguments: Sequence[object], refused: bool) -> None:
     most = CALL_BYTES + psutil.Process().memory_info().vms
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    found: tuple[str, ...] = (ACCEPTED,) if refused else ()
+    sender.send(_faults_of(function, arguments, refused))  # type: ignore[attr-defined]
+
+
+def _faults_of(function: Callable[..., object], arguments: Sequence[object], refused: bool) -> Sequence[str]:
     try:
         function(*arguments)
     except (AdvisorError, SeveralErrors) as error:
-        found = () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
+        return () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
+    except TimeoutError:
+        return (HANG,)
     except AssertionError:
         traceback.print_exc()
-        found = (WRONG,)
+        return (WRONG,)
     except BaseException:
         traceback.print_exc()
-        found = (INTERNAL,)
-    sender.send(found)  # type: ignore[attr-defined]
+        return (INTERNAL,)
+    return (ACCEPTED,) if refused else ()

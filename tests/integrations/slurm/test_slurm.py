@@ -182,7 +182,9 @@ def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start,
             call.result()
 
 
-@pytest.mark.parametrize("script", ["exec sleep 600", r"printf 'JobID|State\n\377\376|\200\n'", r"printf '\377\n\377\n'"])
+@pytest.mark.parametrize(
+    "script", ["exec sleep 600", r"printf 'JobID|State\n\377\376|\200\n'", r"printf '\377\n\377\n'"]
+)
 def test_states_that_do_not_come_or_are_no_text_leave_the_job_at_work(
     start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, script: str
 ) -> None:
