@@ -21,7 +21,7 @@ LOOK_S = 30.0
 """Seconds that ``sacct`` and ``scancel`` may take."""
 
 
-class BoundedWatcher(SlurmInfoWatcher):
+class BoundedWatcher(SlurmInfoWatcher):  # type: ignore[misc]  # submitit has no types here
     """Asks ``sacct`` for the states of jobs. What it does not answer in time or in words stays as it was."""
 
     def update(self) -> None:
@@ -37,7 +37,7 @@ class BoundedWatcher(SlurmInfoWatcher):
         self._finished |= {job for job in waiting if self.is_done(job, mode="cache")}
 
 
-class BoundedJob(SlurmJob[Any]):
+class BoundedJob(SlurmJob[Any]):  # type: ignore[misc]
     """A job whose programs have an end."""
 
     watcher = BoundedWatcher(delay_s=600)
@@ -48,7 +48,7 @@ class BoundedJob(SlurmJob[Any]):
             run_program([self._cancel_command, self.job_id], timeout_s=LOOK_S)
 
 
-class BoundedExecutor(submitit.SlurmExecutor):
+class BoundedExecutor(submitit.SlurmExecutor):  # type: ignore[misc]
     """Hands in jobs as submitit does, and waits for ``sbatch`` for :data:`SUBMIT_S` at most."""
 
     job_class = BoundedJob

@@ -91,7 +91,7 @@ KINDS: Mapping[str, Callable[[], bytes]] = {
 
 def cases(ground: Ground) -> Iterator[Case]:
     """Yield archives of each kind with changed bytes, and those with names, labels and files that nobody means."""
-    os.environ.pop(IN_CHILD, None)
+    ground.set_variables({IN_CHILD: None})
     for name, make in KINDS.items():
         whole = make()
         for number in range(BYTES):

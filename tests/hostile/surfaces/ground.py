@@ -42,6 +42,12 @@ class Ground:
     server: ForkServerContext = field(default_factory=forks.context)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # servers that end with the cases
 
+    def set_variables(self, values: Mapping[str, str | None]) -> None:
+        """Set variables of the environment until the cases end; None removes one."""
+        before = {name: os.environ.get(name) for name in values}
+        self.held.callback(_set_variables, before)
+        _set_variables(values)
+
     def fresh(self, files: Mapping[str, str | bytes] | None = None) -> Path:
         """Return an empty folder with these files."""
         place = self.folder / "case"
@@ -103,6 +109,14 @@ class Ground:
         process.kill()
         process.join()
         return faults
+
+
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]:

@@ -1,7 +1,6 @@
 """Object stores that list without end, lie about what they have, or send something else: no copy is wrong."""
 
 import itertools
-import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -9,7 +8,6 @@ from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from advisor.downloads import stores
 from advisor.downloads.stores import local
 from tests.hostile.damages import BROKEN
 from tests.hostile.surfaces.archives import jpeg
@@ -36,7 +34,8 @@ def cases(ground: Ground) -> Iterator[Case]:
     """Yield answers to the listing and to the requests for objects, from a server of this machine."""
     store = Store()
     ground.held.callback(store.close)
-    os.environ.update({**KEYS, "AWS_ENDPOINT_URL": store.url, "AWS_MAX_ATTEMPTS": "1"})
+    cache = str(ground.folder / "store")
+    ground.set_variables({**KEYS, "AWS_ENDPOINT_URL": store.url, "AWS_MAX_ATTEMPTS": "1", "ADVISOR_CACHE_DIR": cache})
     rows = listed(IMAGES)
     for name, token in TOKENS.items():
         yield f"token {name}", partial(_fetch, ground, store, {"more": "true", "token": token})
@@ -128,14 +127,8 @@ def _fetch(ground: Ground, store: Store, wrong: Mapping[str, str]) -> object:
 
 def _copy(cache: Path) -> None:
     """Fetch the objects: what is copied is what the store had."""
-    before = os.environ.get("ADVISOR_CACHE_DIR", "")
-    os.environ["ADVISOR_CACHE_DIR"] = str(cache)
-    stores.FIRST_PAUSE_S = 0.01
     say: Callable[[str], None] = lambda _text: None  # noqa: E731
-    try:
-        copy = local(Path("s3://photos/animals"), say)
-    finally:
-        os.environ["ADVISOR_CACHE_DIR"] = before
+    copy = local(Path("s3://photos/animals"), say)
     for file in copy.rglob("*.jpg"):
         key = f"animals/{file.relative_to(copy).as_posix()}"
         # Nothing can tell other bytes of the same length; an empty image is refused when it is read.
