@@ -14,6 +14,7 @@ import pytest
 from hypothesis import settings
 
 from advisor.isolation.child import install_lean_imports
+from advisor.isolation.pool import IN_CHILD
 from tests.costs import CostReport
 from tests.makers import MAKERS
 from tests.makers.once import changed_things
@@ -54,6 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
         )
     install_lean_imports()
     config.pluginmanager.register(UnitGuard(), "unit-guard")
+    os.environ[IN_CHILD] = "1"  # the process of the tests reads files itself, as a child process does
     config.pluginmanager.register(CostReport(), "cost-report")
 
 

@@ -40,7 +40,9 @@ def parse(text: str, units: Mapping[str, float], option: str, example: str) -> f
     number, unit = float(match.group(1)), match.group(2)
     names = f"units: {', '.join(units)}"
     if not unit:
-        written = match.group(1) + example.lstrip("0123456789.")
+        # A share is often written without its unit as a part of one.
+        is_share = units is PERCENT and 0 < number <= 1
+        written = (f"{100 * number:g}" if is_share else match.group(1)) + example.lstrip("0123456789.")
         raise UsageError(f"{option}: '{text}' has no unit", f"did you mean {option} {written}? {names}")
     if unit not in units:
         raise UsageError(f"{option}: '{text}' has the unknown unit '{unit}'{nearest(unit, units)}", names)

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from advisor.core.units import plain
+from advisor.core.errors import UsageError
+from advisor.core.units import listed, plain
 from advisor.datasets.boxes.reading import BoxSurvey
-from advisor.datasets.checks import kept_together, leaks
+from advisor.datasets.checks import copies, copies_of_learnt, kept_together, leaks
 from advisor.datasets.checks.boxes import Counts, boxes_in_parts, lacking, require_usable_boxes
 from advisor.datasets.checks.findings import counted
 from advisor.datasets.dataset import Dataset
@@ -25,6 +26,7 @@ from advisor.datasets.split import (
     VALIDATION_SHARE,
     Grouping,
     Split,
+    copies_sentence,
     group_numbers,
     split,
 )
@@ -111,8 +113,11 @@ class Division:
     grouping: Grouping  # the groups that are kept whole
     groups: tuple[int, ...]  # number of the group of each image: copies, near duplicates and ``grouping`` together
     together: tuple[tuple[int, ...], ...]  # indices never separated: copies, near duplicates, groups of the manifest
-    leaks: tuple[tuple[int, ...], ...]  # the groups of ``together`` that the user's own split puts into several parts
+    leaks: tuple[tuple[int, ...], ...]  # groups of the manifest that the user's own split puts into several parts
     rejoined: tuple[str, ...] = ()  # classes that the user's validation part lacks: it was joined to the training part
+    copies: Mapping[str, int] = field(default_factory=dict)
+    """Images of each part of the user's own split that copy images which are learnt from: they are in no part."""
+    alike: int = 0  # images of which the set has near copies
 
     def notes(self, dataset: Dataset) -> tuple[str, ...]:
         """Return a sentence about each thing that a reader may not expect of the split."""
@@ -128,6 +133,12 @@ class Division:
         if lost := dataset.rejected:
             which = counted(len(lost), "listed image is", "listed images are")
             notes.append(f"{which} not used; the first: '{plain(lost[0].path.name)}': {lost[0].reason}.")
+        copied = copies_sentence(self.copies, {part: len(getattr(self.split, part)) for part in PARTS})
+        if copied:
+            notes.append(copied)
+        elif self.alike and not self.split.given:
+            which = counted(self.alike, "image has", "images have")
+            notes.append(f"{which} near copies in the set: copies stay in one part of the split.")
         if self.rejoined:
             notes.append(
                 f"The validation part of your split lacks {len(self.rejoined)} of {len(dataset.classes)} classes "
@@ -207,16 +218,44 @@ def divide(
     gets its share; None for their own classes. Raises UsageError as :func:`.split.split` and :func:`find_groups`.
     """
     dataset = read.dataset
-    together = kept_together(dataset, near_duplicates(read.thumbnails) if alike is None else alike)
+    pairs = near_duplicates(read.thumbnails) if alike is None else alike
+    together = kept_together(dataset, pairs)
     grouping = find_groups(read)
     groups = group_numbers(dataset, [*together, *grouping.members])
     shared = stratify(groups) if stratify else dataset
-    given, rejoined = _complete(shared)
+    same = copies(dataset, pairs)
+    given, rejoined = _complete(shared, same)
     count = len(dataset.images)
     held = min(HOLDOUT_SHARE, MOST_HELD / count)
     compared = min(VALIDATION_SHARE, MOST_COMPARED / (count * (1 - held)))
     parts = split(shared, seed, held, together, given, compared, grouping)
-    return Division(parts, grouping, groups, together, leaks(dataset, together), rejoined)
+    judged, unjudged = _without_copies(dataset, parts, same)
+    named = leaks(dataset, kept_together(dataset, ()))
+    return Division(judged, grouping, groups, together, named, rejoined, unjudged, sum(map(len, same)))
+
+
+def _without_copies(dataset: Dataset, parts: Split, alike: Sequence[Sequence[int]]) -> tuple[Split, Mapping[str, int]]:
+    """Return the user's own split without the images that would judge what has learnt from copies of them.
+
+    Of a split that was drawn, all copies are in one part. The second value is their number in each part. Raises
+    UsageError if a class, or validation, has no other image.
+    """
+    if not parts.given:
+        return parts, {}
+    part_of = {index: name for name in PARTS for index in getattr(parts, name)}
+    left_out = set(copies_of_learnt(alike, part_of))
+    if not left_out:
+        return parts, {}
+    judging = {name: tuple(index for index in getattr(parts, name) if index not in left_out) for name in PARTS}
+    present = {dataset.images[index].label for index in judging[HOLDOUT]}
+    missing = [f"'{name}'" for label, name in enumerate(dataset.classes) if label not in present]
+    if missing or not judging[VALIDATION]:
+        where, what = ("hold-out", f" of {listed(missing, NAMED)}") if missing else (VALIDATION, "")
+        raise UsageError(
+            f"--data: all images{what} in the {where} of your split are copies of images that are learnt from",
+            "put other images there, or remove the split: one is drawn then",
+        )
+    return replace(parts, **judging), dict(Counter(part_of[index] for index in sorted(left_out)))
 
 
 def divide_boxes(
@@ -234,12 +273,15 @@ def divide_boxes(
     return division, boxes, (*division.notes(read.images.dataset), *lacking(boxes), *turned)
 
 
-def _complete(dataset: Dataset) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
-    """Return the user's own parts, and the classes that their validation part lacks."""
+def _complete(dataset: Dataset, alike: Sequence[Sequence[int]]) -> tuple[tuple[str | None, ...], tuple[str, ...]]:
+    """Return the user's own parts, and the classes that their validation part lacks; copies of others do not count."""
     given = dataset.own_parts
     if HOLDOUT not in given or VALIDATION not in given:  # of two parts, the second is the hold-out
         return given, ()
-    there = {image.label for image, part in zip(dataset.images, given, strict=True) if part == VALIDATION}
+    part_of = {index: part for index, part in enumerate(given) if part in PARTS}
+    left_out = set(copies_of_learnt(alike, part_of))
+    compared = (index for index, part in part_of.items() if part == VALIDATION and index not in left_out)
+    there = {dataset.images[index].label for index in compared}
     lacking = tuple(name for label, name in enumerate(dataset.classes) if label not in there)
     return (tuple(TRAIN if part == VALIDATION else part for part in given) if lacking else given), lacking
 

@@ -43,8 +43,7 @@ from advisor.datasets.manifests import (
     list_manifest,
 )
 from advisor.datasets.parts import UNLABELLED, part_of
-from advisor.datasets.sources import SOURCES, archive_of, kind_of
-from advisor.datasets.sources.tables import holds_images
+from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
 
 _TABLE_WORDS = "human machine imagelabels label labels annotation meta metadata list classification"
 TABLE_WORDS = frozenset(_TABLE_WORDS.split())  # Beside the word of a part in the name of a table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import os
 import re
 import unicodedata
@@ -11,7 +12,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from advisor.core.errors import UsageError, nearest, require_extra
 from advisor.core.units import plain as plain_text, plural
@@ -20,12 +20,10 @@ from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.folders import is_system_name, some_of
 from advisor.datasets.images import is_candidate
 from advisor.datasets.parts import PARTS, UNLABELLED, part_of
+from advisor.datasets.sources.isolated import read_natively
 from advisor.datasets.sources.tables import NEEDS_PYARROW
 from advisor.store.jsonfile import parse_json
 from advisor.store.yamlfile import encoding_of, open_file
-
-if TYPE_CHECKING:
-    from fastparquet import ParquetFile
 
 MAX_TABLE_BYTES = 2**30
 PARQUET = frozenset({".parquet", ".pq"})
@@ -207,7 +205,7 @@ def _written_columns(path: Path) -> list[str]:
     if suffix not in PARQUET:
         with _csv_reader(path) as reader:
             return list(reader.fieldnames or [])
-    columns = [str(name) for name in _parquet(path).columns]
+    columns = _parquet_columns(path)
     if any(name.endswith(".bytes") for name in columns):
         require_extra("pyarrow", "arrow", f"--data: '{path}' {NEEDS_PYARROW}")
     return columns
@@ -354,28 +352,21 @@ def _json_rows(path: Path, _columns: Sequence[str]) -> Iterator[tuple[int, Row]]
         raise _unreadable(path, error) from None
 
 
-def _parquet(path: Path) -> ParquetFile:
+def _parquet_columns(path: Path) -> list[str]:
     message = f"--data: '{path}' is Parquet, which fastparquet reads, and it is not installed; CSV needs no package"
     require_extra("fastparquet", "parquet", message)
-    from fastparquet import ParquetFile
-
-    try:
-        return ParquetFile(str(path))
-    except Exception as error:  # a damaged file fails in many ways
-        raise _unreadable(path, error) from None
+    return list(read_natively(path, "Parquet", "columns:column_names"))
 
 
 def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[tuple[int, Row]]:
     number = 0
-    try:
-        for frame in _parquet(path).iter_row_groups(columns=list(columns)):
-            for values in zip(*(frame[name] for name in columns), strict=True):
-                number += 1
-                yield number, dict(zip(columns, map(_text, values), strict=True))
-    except UsageError:
-        raise
-    except Exception as error:
-        raise _unreadable(path, error) from None
+    for group in itertools.count():
+        rows = read_natively(path, "Parquet", "columns:read_group", list(columns), group)
+        if rows is None:
+            return
+        for values in rows:
+            number += 1
+            yield number, dict(zip(columns, values, strict=True))
 
 
 def _text(value: object) -> str:

@@ -190,6 +190,19 @@ def split(
     return result
 
 
+def copies_sentence(copied: Mapping[str, int], left: Mapping[str, int]) -> str:
+    """Return how many images judge nothing, as copies of them are learnt from; empty if all do.
+
+    ``copied`` are their numbers by part, and ``left`` those of the others.
+    """
+    names = {VALIDATION: "of validation", HOLDOUT: "of the hold-out"}
+    counts = {part: copied.get(part, 0) for part in names}
+    shares = [f"{count:,} of {count + left[part]:,} images {names[part]}" for part, count in counts.items() if count]
+    if not shares:
+        return ""
+    return f"{' and '.join(shares)} copy images that are learnt from. They judge nothing: the figures are without them."
+
+
 def group_numbers(dataset: Dataset, together: Sequence[Sequence[int]] = ()) -> tuple[int, ...]:
     """Return the number of the group of each image, from 0 in the order of the images; copies share a group.
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections import Counter, defaultdict, deque
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from datetime import UTC, datetime
 from io import BytesIO
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from advisor.core.units import plural
-from advisor.datasets.dataset import Dataset, Entry, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
+from advisor.datasets.dataset import Dataset, LabelledImage, Listing, Rejected, drawn, fingerprint, plain
 from advisor.datasets.duplicates import THUMBNAIL
 from advisor.datasets.images import (
     EIGHT_BITS,
@@ -29,7 +28,6 @@ from advisor.datasets.images import (
     decoded_image,
     open_image,
     orientation,
-    quiet,
     read_bytes,
     reason,
     to_rgb,
@@ -37,7 +35,8 @@ from advisor.datasets.images import (
     value_range,
 )
 from advisor.datasets.layouts import list_files
-from advisor.isolation.resources import usable_cores
+from advisor.datasets.reading import ReaderFailure, read_each
+from advisor.datasets.sources import Stamp
 
 SIDE = 128  # Images are measured at this size, as sharpness depends on it
 COLOURS = 8  # Side of the small colour version
@@ -162,8 +161,6 @@ def _jpeg_quality(tables: Any) -> int:
     return max(1, min(100, round(quality)))
 
 
-IN_FLIGHT = 64  # Files that are read ahead, which limits the memory
-
 Progress = Callable[[int, int], None]
 
 _Read = tuple[LabelledImage, Measured] | Rejected  # The image and what was measured, or why it failed
@@ -197,7 +194,7 @@ class Survey:
 def survey(source: Path | str | Listing, progress: Progress | None = None, most: int | None = None) -> Survey:
     """Read a data set in any layout; faults of single files, classes or labels are recorded, not raised.
 
-    One and a half kilobytes for each image stay in memory, and the pixels of :data:`IN_FLIGHT` files at most.
+    One and a half kilobytes for each image stay in memory, and the pixels of one file in each child.
     ``progress`` is called with (files done, files listed); while files are listed, with (files listed so far, 0).
     ``most``: some of the files are read if there are more, see :func:`.dataset.drawn`; 0 or None for all. Raises
     UsageError if the path does not exist, is not a data set, or has only one class.
@@ -250,25 +247,25 @@ def _image_notes(shots: Sequence[Shot]) -> Iterator[str]:
 
 
 def _read_files(listing: Listing, place: Mapping[str, int]) -> Iterator[_Read]:
-    """Yield the files in order, read by parallel threads, at most :data:`IN_FLIGHT` ahead."""
-    waiting: deque[Future[_Read]] = deque()
-    with quiet(), ThreadPoolExecutor(max_workers=usable_cores()) as pool:
-        for entry in listing.entries:
-            waiting.append(pool.submit(_read_file, entry, place[entry.label]))
-            if len(waiting) >= IN_FLIGHT:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+    """Yield the files in order, read by child processes."""
+    paths = [entry.path for entry in listing.entries]
+    for entry, read in zip(listing.entries, read_each(f"{__name__}:read_file", paths), strict=True):
+        if isinstance(read, str | ReaderFailure):
+            yield Rejected(entry.path, read if isinstance(read, str) else f"damaged: {read.reason}")
+            continue
+        sha256, stamp, found = read
+        label = place[entry.label]
+        yield LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
 
 
-def _read_file(entry: Entry, label: int) -> _Read:
+def read_file(path: Path) -> tuple[str, Stamp, Measured] | str:
+    """Return the hash and the stamp of an image, and what was measured; or why it cannot be used."""
     try:
-        data, stamp = read_bytes(entry.path)
+        data, stamp = read_bytes(path)
         found = measure(data)
     except READ_ERRORS as error:
-        return Rejected(entry.path, reason(error))
-    sha256 = hashlib.sha256(data).hexdigest()
-    return LabelledImage(entry.path, label, sha256, entry.part, entry.group, stamp), found
+        return reason(error)
+    return hashlib.sha256(data).hexdigest(), stamp, found
 
 
 def _empty(count: int) -> tuple[NDArray[np.void], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.uint8]]:

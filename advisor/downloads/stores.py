@@ -100,6 +100,28 @@ def local(path: Path, say: Say, offline: bool = False, cache_size: int | None = 
     return (_last(store) if offline else _made(store, say, cache_size)) / store.root / depth
 
 
+class StoreChangedError(Exception):
+    """An object has another version than its listing says."""
+
+
+class ListingError(Exception):
+    """A store lists for ever."""
+
+
+class _Listing:
+    """The pages of one listing. A store that repeats how a page goes on, or the last key of a page, would never end."""
+
+    def __init__(self) -> None:
+        self._ends = set[str]()
+
+    def add_page(self, following: object, last_key: object) -> None:
+        """Look at how the next page is asked for, and at the last key of one that is not the last; ListingError."""
+        marks = {f"next {following}", f"key {last_key}"}
+        if marks & self._ends:
+            raise ListingError("it repeats a page of its listing")
+        self._ends |= marks
+
+
 @dataclass(frozen=True)
 class _Store:
     """What one address names."""
@@ -119,9 +141,53 @@ class _Store:
 
     @cached_property
     def system(self) -> Any:
-        """The file system of fsspec, with the credentials of the environment."""
+        """The file system of fsspec, with the credentials of the environment; its answers are looked at."""
         found = STORES[self.kind]
-        return getattr(import_module(found.module), found.name)(skip_instance_cache=True)
+        system = getattr(import_module(found.module), found.name)(skip_instance_cache=True)
+        watch = {"s3": self._watch_s3, "gs": self._watch_google}[self.kind]
+        watch(system)
+        return system
+
+    @cached_property
+    def _state(self) -> dict[str, Any]:
+        """The listing that is under way, and the size and version of each object by its name in the store."""
+        return {"listing": _Listing(), "objects": {}}
+
+    def _watch_s3(self, system: Any) -> None:
+        events = system.s3.meta.events
+
+        def remember_key(params: Mapping[str, Any], context: dict[str, Any], **_: object) -> None:
+            context["object"] = f"{params.get('Bucket')}/{params.get('Key')}"
+
+        def require_version(parsed: Mapping[str, Any], context: Mapping[str, Any], **_: object) -> None:
+            size, version = self._state["objects"].get(context.get("object"), (0, ""))
+            whole = str(parsed.get("ContentRange", "")).rpartition("/")[2]
+            if version and parsed.get("ETag") not in (None, version):
+                raise StoreChangedError("the store sends another version of it")
+            if version and whole.isdecimal() and int(whole) != size:
+                raise StoreChangedError(f"the store lists {size} bytes, and has {whole}")
+
+        def look_at_page(parsed: Mapping[str, Any], **_: object) -> None:
+            if parsed.get("IsTruncated"):
+                rows = parsed.get("Contents") or parsed.get("CommonPrefixes") or [{}]
+                last = rows[-1].get("Key") or rows[-1].get("Prefix")
+                self._state["listing"].add_page(parsed.get("NextContinuationToken"), last)
+
+        events.register("before-parameter-build.s3.GetObject", remember_key)
+        events.register("after-call.s3.GetObject", require_version)
+        events.register("after-call.s3.ListObjectsV2", look_at_page)
+
+    def _watch_google(self, system: Any) -> None:
+        ask = system._call
+
+        async def look_at_page(*arguments: Any, **options: Any) -> Any:
+            answer = await ask(*arguments, **options)
+            if isinstance(answer, dict) and answer.get("nextPageToken") is not None:
+                rows = answer.get("items") or [{}]
+                self._state["listing"].add_page(answer["nextPageToken"], rows[-1].get("name"))
+            return answer
+
+        system._call = look_at_page
 
     def object(self, name: str) -> str:
         """Return an object as fsspec names it, by its path in the copy."""
@@ -137,6 +203,7 @@ class _Store:
         Raises UsageError if there are none, or the store does not say.
         """
         try:
+            self._state["listing"] = _Listing()
             self.system.invalidate_cache()
             found = self.system.find(self.place, detail=True)
         except Exception as error:  # each store has its own errors
@@ -145,17 +212,22 @@ class _Store:
         files = {name[above:]: facts for name, facts in found.items() if not name.endswith("/")}
         parts = {name: name.split("/") for name in files}
         folders = {name[: mark.start()] for name in files for mark in re.finditer("/", name)}
-        bad = [name for name in files if name in folders or not all(map(_is_name, parts[name]))]
+        negative = {name for name, facts in files.items() if int(facts["size"]) < 0}
+        bad = [name for name in files if name in folders | negative or not all(map(_is_name, parts[name]))]
         hidden = {name for name in files if any(part[:1] == "." for part in parts[name])}
         objects = {name: (int(files[name]["size"]), _version(files[name])) for name in {*files} - {*bad} - hidden}
         if not objects:
             raise self.refusal(FileNotFoundError())
         return dict(sorted(objects.items())), sorted(bad)
 
+    def expect(self, objects: Objects) -> None:
+        """Refuse other versions of objects than these from now on, where the store says which it sends."""
+        self._state["objects"] = {self.object(name): facts for name, facts in objects.items()}
+
     def refusal(self, error: Exception, name: str = "") -> UsageError:
         """Return the error to raise where the store does not give what the address names, or one object."""
         what, kind = f"--data: '{self.address(name)}'", type(error).__name__
-        said = without_password(" ".join(str(error).split())[:300]) or kind
+        said = _in_words(error)
         if isinstance(error, FileNotFoundError):
             return UsageError(f"{what} names no object", f"check the address{self._nearest()}")
         if isinstance(error, PermissionError) or _DENIED.search(f"{kind} {said}"):
@@ -168,6 +240,16 @@ class _Store:
             above = self.system.ls(self.place.removesuffix(self.root).rstrip("/"), detail=False)
             return nearest(self.root, [str(each).rstrip("/").rpartition("/")[2] for each in above])
         return ""
+
+
+def _in_words(error: Exception) -> str:
+    """Return what went wrong with the connection, or what the store says."""
+    kind = type(error)
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if kind.__module__.startswith("aiohttp"):
+        return "the answer ends too early" if "Payload" in kind.__name__ else "the connection failed"
+    return without_password(" ".join(str(error).split())[:300]) or kind.__name__
 
 
 def _store(path: Path) -> _Store:
@@ -213,9 +295,10 @@ def _made(store: _Store, say: Say, cache_size: int | None) -> Path:
         parts = cache_root() / "partial" / store.stage
         parts.mkdir(parents=True, exist_ok=True)
         with FileLock(f"{parts}.lock"):
+            store.expect(objects)
             _require_space(store, sum(size for size, _ in objects.values()), cache_size)
             _Fetch(store, objects, parts, dict(_earlier(folder.parent)), say).run(folder)
-            _require_same(store, objects)
+            _require_same(store, objects, parts)
             (folder / _RECORD).write_text(json.dumps(objects), encoding="utf-8")
             shutil.rmtree(parts, ignore_errors=True)
 
@@ -242,12 +325,20 @@ def _require_space(store: _Store, size: int, cache_size: int | None) -> None:
         raise UsageError(f"{what} disk of the cache has {show_bytes(free)} free", hint)
 
 
-def _require_same(store: _Store, objects: Objects) -> None:
-    """Refuse objects that changed while they were fetched: a file could be half of one version."""
+def _require_same(store: _Store, objects: Objects, parts: Path) -> None:
+    """Refuse objects that changed while they were fetched, and delete them: a file could be half of one version."""
     now, _ = store.objects()
     if changed := sorted(name for name in {*now, *objects} if now.get(name) != objects.get(name)):
+        for name in changed:
+            if name in objects:
+                _part_of(parts, name, objects[name]).unlink(missing_ok=True)
         what = f"{plural(len(changed), 'object')} of '{store.address()}' changed meanwhile: {listed(changed, 3)}"
         raise UsageError(f"--data: {what}", "run the command again: all others have arrived")
+
+
+def _part_of(parts: Path, name: str, facts: tuple[int, str]) -> Path:
+    """Return the file that has what has arrived of a version of an object."""
+    return parts / sha256_json([name, *facts])
 
 
 class _Fetch:
@@ -277,7 +368,7 @@ class _Fetch:
         if here is not None:
             self._count(size, fetched=False)
         else:
-            here = self._parts / sha256_json([name, size, version])
+            here = _part_of(self._parts, name, (size, version))
             self._fetch(name, size, here)
         target.parent.mkdir(parents=True, exist_ok=True)
         copy_atomically(here, target)
@@ -288,7 +379,14 @@ class _Fetch:
             have = file.tell()
             self._count(have, fetched=False)
             while have < size and not self._stopped.is_set():
-                data = self._read(name, have, size)
+                try:
+                    data = self._read(name, have, size)
+                except StoreChangedError as error:
+                    part.unlink(missing_ok=True)
+                    raise UsageError(
+                        f"--data: '{self._store.address(name)}' changed meanwhile: {error}",
+                        "run the command again: all others have arrived",
+                    ) from None
                 file.write(data)
                 file.flush()
                 self._count(len(data))
@@ -303,8 +401,10 @@ class _Fetch:
                 data: bytes = self._store.system.cat_file(self._store.object(name), start=have, end=end)
             except (FileNotFoundError, PermissionError) as error:
                 raise self._store.refusal(error, name) from None
+            except StoreChangedError:
+                raise
             except Exception as error:  # each store has its own errors
-                why = str(error) or type(error).__name__
+                why = _in_words(error)
                 continue
             if 0 < len(data) <= end - have:
                 return data

@@ -31,6 +31,7 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 SUMS, SIGNATURE = "SHA256SUMS", "SHA256SUMS.sig"
+MOST_BYTES = 10_000_000  # Of the list and its signature
 _SIGNED_ON = re.compile(r"# signed on (\S+)")
 _LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
@@ -51,7 +52,9 @@ def wrong_files(bundle: Path) -> list[str]:
     """Return what is wrong with the files of a bundle: missing, changed, not named by SHA256SUMS, or links."""
     named = {SUMS, SIGNATURE}
     wrong = []
-    for line in (bundle / SUMS).read_text(encoding="utf-8").splitlines():
+    if (bundle / SUMS).stat().st_size > MOST_BYTES:
+        return [f"{SUMS} has more than {MOST_BYTES} bytes"]
+    for line in (bundle / SUMS).read_text(encoding="utf-8", errors="replace").splitlines():
         if line.startswith("#"):
             continue
         match = _LINE.fullmatch(line)
@@ -63,7 +66,7 @@ def wrong_files(bundle: Path) -> list[str]:
         path = bundle / name
         if not path.is_file():
             wrong.append(f"{name} is missing")
-        elif hashlib.sha256(path.read_bytes()).hexdigest() != match[1]:
+        elif sha256_of(path) != match[1]:
             wrong.append(f"{name} was changed")
     for path in files_in(bundle):
         name = PurePosixPath(path.relative_to(bundle).as_posix())
@@ -72,6 +75,15 @@ def wrong_files(bundle: Path) -> list[str]:
         elif str(name) not in named:
             wrong.append(f"{name} is not a file of the bundle: remove it")
     return wrong
+
+
+def sha256_of(path: Path) -> str:
+    """Return the SHA-256 of a file, which may be larger than the memory."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(MOST_BYTES):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def files_in(folder: Path) -> Iterator[Path]:
@@ -85,7 +97,7 @@ def files_in(folder: Path) -> Iterator[Path]:
 
 def signed_on(bundle: Path) -> str:
     """Return the date and time in UTC at which a bundle was signed; empty if SHA256SUMS does not say it."""
-    with (bundle / SUMS).open(encoding="utf-8") as file:
+    with (bundle / SUMS).open(encoding="utf-8", errors="replace") as file:
         match = _SIGNED_ON.fullmatch(file.readline().strip())
     return match[1] if match else ""
 
@@ -97,6 +109,10 @@ def wrong_signature(bundle: Path, key: Path) -> str:
         from cryptography.hazmat.primitives.serialization import load_pem_public_key
     except ImportError:
         return "the signature cannot be checked: cryptography is not installed (pip install cryptography)"
+    for name in (SIGNATURE, SUMS):  # a pipe or a device would be read for ever
+        path = bundle / name
+        if path.exists() and (path.is_symlink() or not path.is_file() or path.stat().st_size > MOST_BYTES):
+            return f"{name} is a link, no file, or has more than {MOST_BYTES} bytes"
     try:
         public: Any = load_pem_public_key(key.read_bytes())
         public.verify((bundle / SIGNATURE).read_bytes(), (bundle / SUMS).read_bytes())

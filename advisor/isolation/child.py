@@ -11,6 +11,7 @@ import ctypes
 import gc
 import importlib
 import os
+import resource
 import signal
 import socket
 import struct
@@ -30,7 +31,7 @@ from typing import Any
 
 from advisor.core.errors import AdvisorError, StageError, first_line
 from advisor.isolation import resources as scratch
-from advisor.isolation.pool import IMPORTS, NETWORK, WRITES_BELOW
+from advisor.isolation.pool import IMPORTS, MEMORY, NETWORK, WRITES_BELOW
 
 OPTIONAL = frozenset({"matplotlib", "pandas", "sklearn"})
 """Keras imports them, where they are installed, for plots, data frames and wrappers: 1.1 s of 3.5 s, and 110 MB."""
@@ -133,6 +134,15 @@ def give_up_files(folders: Sequence[str]) -> bool:
     return bool(confined)
 
 
+def limit_memory(most_bytes: int) -> None:
+    """Let this process ask for so much memory at most: a call that wants more at once fails, and nothing is taken.
+
+    Files that are mapped to be read do not count (getrlimit(2), RLIMIT_DATA). Other systems than Linux may count less.
+    """
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (most_bytes, most_bytes))
+
+
 def has_network() -> bool:
     """Return whether this process has a network interface beside its own loopback."""
     return any(name != "lo" for _, name in socket.if_nameindex())
@@ -144,6 +154,8 @@ def main() -> None:
         leave_network()  # before there is a second thread
     if writes_below := os.environ.get(WRITES_BELOW):
         give_up_files([writes_below, tempfile.gettempdir()])
+    if most_bytes := os.environ.get(MEMORY):
+        limit_memory(int(most_bytes))
     atexit.register(scratch.remove_own)
     install_lean_imports()
     connection: Connection[Any, Any] = Connection(int(sys.argv[1]))

@@ -168,7 +168,7 @@ def _start(log: Path | None, environment: dict[str, str]) -> tuple[ChildProcess,
     try:
         process = ChildProcess(
             [sys.executable, "-P", "-m", "advisor.isolation.child", str(theirs.fileno())],
-            environment={**without_settings(os.environ), **environment},
+            environment={**without_settings(os.environ), **environment, IN_CHILD: "1"},
             output=sys.stderr.fileno() if output is None else output,
             descriptors=[theirs.fileno()],
         )
@@ -184,6 +184,12 @@ WRITES_BELOW = "ADVISOR_CHILD_WRITES_BELOW"
 
 NETWORK = "ADVISOR_CHILD_NETWORK"
 """The environment variable of children that keep the network; it is empty for all others."""
+
+IN_CHILD = "ADVISOR_CHILD"
+"""The environment variable that is set in every child."""
+
+MEMORY = "ADVISOR_CHILD_MEMORY"
+"""The environment variable with the bytes of memory that a child can ask for at most; it is empty for no such limit."""
 
 IMPORTS = "ADVISOR_CHILD_IMPORTS"
 """The environment variable with the modules, in one line, that children import before their first call."""

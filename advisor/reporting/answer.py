@@ -109,8 +109,6 @@ def _sentences(view: RunView) -> Iterator[Block]:
     yield from step_blocks(view)
     yield Paragraph(counts(view), "dim")
     yield from (Paragraph(note, "dim") for note in (dataset.notes if dataset else ()))
-    if dataset and dataset.leaking:
-        yield Paragraph(dataset.leaking, "warn")
     if view.next_command:
         yield blocks.next_command(view.next_command)
 

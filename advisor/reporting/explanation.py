@@ -40,7 +40,7 @@ def opening(view: RunView) -> tuple[str, ...]:
     unknown = "; ".join(_unknown(view, pick))
     lines = (
         f"{first} {file}{size}{UNJUDGED if _is_unjudged(view, pick) else ''}.",
-        _right(view, pick),
+        " ".join(filter(None, (_right(view, pick), _leaks(view)))),
         _time(view, pick),
         _compressed(view, pick),
         f"Not known: {unknown}." if unknown else "",
@@ -80,6 +80,12 @@ def _right(view: RunView, pick: Evaluation) -> str:
     other = f" {counted.value:.0f} % {view.other_metric}." if view.other_metric and counted else ""
     right = "more than 99" if 99.5 <= reached.value < 100.0 else f"{reached.value:.0f}"
     return f"Right on {right} of 100 images {images}{ends}{only}.{other}"
+
+
+def _leaks(view: RunView) -> str:
+    """Return what the images that are learnt from and that judge share: it stands beside the accuracy."""
+    dataset = view.dataset
+    return " ".join(filter(None, (dataset.copied, dataset.leaking))) if dataset else ""
 
 
 def _time(view: RunView, pick: Evaluation) -> str:

@@ -78,6 +78,7 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
     """Return every risk; where a figure is missing, the risk says that it is unknown."""
     grouped = list(_few_groups(dataset))
     found = (
+        *_leaks(dataset),
         *_few_images(dataset),
         *grouped,
         *_flattered(evaluation),
@@ -96,6 +97,15 @@ def risks_of(question: Question, dataset: DatasetSummary | None, evaluation: Eva
 def warnings(found: Sequence[Risk]) -> tuple[Risk, ...]:
     """Return the risks that every form of an answer shows beside the pick."""
     return tuple(risk for risk in found if risk.warns)
+
+
+def _leaks(dataset: DatasetSummary | None) -> Iterator[Risk]:
+    if dataset is None:
+        return
+    if dataset.copied:
+        yield Risk("Copies in your split", Level.HIGH, dataset.copied)
+    if dataset.leaking:
+        yield Risk("Leaks", Level.HIGH, dataset.leaking)
 
 
 def _few_images(dataset: DatasetSummary | None) -> Iterator[Risk]:

@@ -20,7 +20,7 @@ from advisor.core.expectation import in_unknown_conditions
 from advisor.core.metrics import METRICS, TOP1, Metric
 from advisor.core.names import integration, registered
 from advisor.core.quantity import Provenance
-from advisor.datasets.split import HOLDOUT, PARTS, VALIDATION
+from advisor.datasets.split import HOLDOUT, PARTS, VALIDATION, copies_sentence
 from advisor.engine.history.insights import (
     DIAGNOSES,
     Disagreements,
@@ -54,8 +54,9 @@ class DatasetSummary:
 
     Candidates were trained on ``train``, compared on ``validation``, and finalists tested on ``holdout``. ``rejected``
     are the files that are not used, each with ``path`` and ``reason``. The user's own split names the parts
-    ``own_split`` and puts ``leaks`` images and groups into several of them. Mappings are empty where images have no
-    boxes or groups, or where the split is not known; ``notes`` say what a reader may not expect of it.
+    ``own_split``. Of the images of validation and the hold-out, ``copies`` judge nothing, as copies of them are learnt
+    from; ``leaks`` images and groups are in several parts and judge. Mappings are empty where images have no boxes or
+    groups, or where the split is not known; ``notes`` say what a reader may not expect of it.
     """
 
     folder: str
@@ -66,6 +67,7 @@ class DatasetSummary:
     rejected: tuple[Mapping[str, str], ...] = ()
     own_split: tuple[str, ...] = ()
     leaks: int = 0
+    copies: Mapping[str, int] = field(default_factory=dict)
     validated_per_class: Mapping[str, int] = field(default_factory=dict)
     groups_per_class: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -99,6 +101,11 @@ class DatasetSummary:
             return ""
         what = "1 image or group is" if self.leaks == 1 else f"{self.leaks} images or groups are"
         return f"{what} in several parts of your own split, so the accuracies are too high: see dataset.json."
+
+    @property
+    def copied(self) -> str:
+        """How many images judge nothing, as copies of them are learnt from; empty if all judge."""
+        return copies_sentence(self.copies, {VALIDATION: self.validation, HOLDOUT: self.holdout})
 
 
 @dataclass(frozen=True)
@@ -351,6 +358,7 @@ def summary_of(run: LoadedRun) -> DatasetSummary | None:
             rejected=tuple({"path": row["path"], "reason": row["reason"]} for row in document["rejected"]),
             own_split=tuple(document["own_split"]),
             leaks=len(document["leaks"]),
+            copies=dict(document.get("copies") or {}),
             validated_per_class=validated,
             groups_per_class=groups,
             notes=tuple(map(str, document.get("notes") or ())),

@@ -100,7 +100,7 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
     "dataset.json": {
         "folder": str, "pictures_per_class": Mapping[str, int], "train": int, "validation": int, "holdout": int,
         "own_split": _Names, "notes": _Names, "rejected": _Rows, "leaks": tuple[_Names, ...], "fingerprint": str,
-        "boxes_per_class": Mapping[str, int], "listed": int, "most_images": int,
+        "boxes_per_class": Mapping[str, int], "listed": int, "most_images": int, "copies": Mapping[str, int],
     },
     "split.json": {"fingerprint": str, "classes": _Names, "train": _Rows, "validation": _Rows, "holdout": _Rows},
     "labels.json": {"card": str, "images": int, "found": _Rows},

@@ -6,6 +6,7 @@ is either found by its user and stays, or it is gone and is made again.
 """
 
 import contextlib
+import errno
 import logging
 import os
 import re
@@ -183,22 +184,30 @@ def _entry(key: str, kind: str, paths: Iterable[Path]) -> CacheEntry:
 
 
 def uses_of(root: Path) -> tuple[CacheUse, ...]:
-    """Return who uses which results; records of processes that ended, and of runs that are gone, are removed."""
+    """Return who uses which results; records of processes that ended, and of runs that are gone, are removed.
+
+    In a cache that is read only they stay, and nothing says which processes are at work.
+    """
     if not (root / _USES).is_dir():
         return ()
-    with _exclusive(root):
-        return _uses(root)
+    try:
+        with _exclusive(root):
+            return _uses(root)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return _uses(root, read_only=True)
 
 
-def _uses(root: Path) -> tuple[CacheUse, ...]:
+def _uses(root: Path, read_only: bool = False) -> tuple[CacheUse, ...]:
     found = []
     for file in (file for file in _listed(root / _USES) if "." not in file.name):
         run, *keys = file.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-        live, kept = _is_live(file), file.with_suffix(_KEPT).exists()
+        live, kept = not read_only and _is_live(file), file.with_suffix(_KEPT).exists()
         if live or kept or (run and Path(run).is_dir()):
             found.append(CacheUse(run, frozenset(keys), live, kept))
             continue
-        for left in (file, Path(f"{file}.lock")):
+        for left in () if read_only else (file, Path(f"{file}.lock")):
             left.unlink(missing_ok=True)
     return tuple(found)
 

@@ -202,3 +202,10 @@ def test_without_the_extra_the_message_says_how_to_install_it(folder: Path, monk
     with pytest.raises(UsageError, match="needs google-crc32c, which is not installed") as caught:
         list_files(folder)
     assert "ondevice-advisor[tfds]" in caught.value.hint
+
+
+def test_names_of_classes_behind_a_link_out_of_the_folder_are_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / "label.labels.txt").rename(tmp_path / "elsewhere.txt")
+    (folder / "label.labels.txt").symlink_to(tmp_path / "elsewhere.txt")
+    with pytest.raises(UsageError, match="is a link out of its folder"):
+        list_files(folder)

@@ -369,3 +369,34 @@ def test_another_object_store_says_what_to_do(place: str) -> None:
     with pytest.raises(UsageError, match=f"'{place}' is in a store that is not read here") as caught:
         list_files(Path(place))
     assert "copy the files here" in caught.value.hint
+
+
+def test_images_whose_name_an_archive_has_twice_are_left_out(tmp_path: Path) -> None:
+    twice = [("cat/1.jpg", PICTURES[0][1]), ("cat/2.jpg", PICTURES[2][1]), ("dog/3.jpg", PICTURES[1][1])]
+    with zipfile.ZipFile(tmp_path / "twice.zip", "w") as file:
+        for name, data in twice:
+            file.writestr(name, data)
+        with pytest.warns(UserWarning, match="Duplicate name"):
+            file.writestr("cat/1.jpg", PICTURES[3][1])
+    tarred(tmp_path / "twice.tar", [*twice, ("cat/1.jpg", PICTURES[3][1])])
+    for archive in ("twice.zip", "twice.tar"):
+        listing = list_files(tmp_path / archive)
+        (rejected,) = listing.rejected
+        assert (rejected.path.name, rejected.reason) == ("1.jpg", "the archive has several files of this name")
+        with pytest.raises(StageError, match="several files of this name"):
+            load(tmp_path / archive / "cat/1.jpg", 32)
+
+
+def test_a_sample_whose_files_say_two_classes_is_left_out(tmp_path: Path) -> None:
+    said = {"0": ("cat", "dog"), "1": ("cat", "cat"), "2": ("7", "dog"), "3": ("dog", "dog"), "4": ("1", "2")}
+    files = []
+    for stem, (name, in_json) in said.items():
+        files += [(f"{stem}.jpg", PICTURES[int(stem)][1]), (f"{stem}.cls", name.encode())]
+        files.append((f"{stem}.json", json.dumps({"label": in_json}).encode()))
+    listing = list_files(tarred(tmp_path / "said.tar", [*files, ("3.cls", b"cat")]))
+    assert {row.path.name: row.reason for row in listing.rejected} == {
+        "0.jpg": "its .cls says 'cat', and its .json 'dog'",
+        "3.jpg": "the archive has several files '.cls' of it",
+        "4.jpg": "its .cls says '1', and its .json '2'",
+    }
+    assert [entry.label for entry in listing.entries] == ["cat", "7"]

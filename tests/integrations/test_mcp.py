@@ -16,6 +16,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 
 from advisor import catalog
 from advisor.core.errors import ExitCode, UsageError, WeightsError
+from advisor.integrations.mcp import without_lone_surrogates
 from advisor.integrations.mcp.tools import AssistantFolders, Tools, server
 from advisor.store import cache_root
 from tests.requirements import skip_or_fail
@@ -126,6 +127,38 @@ def test_a_signal_ends_it_although_its_input_is_open(tmp_path: Path) -> None:
         assert process.stdout.readline()
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == ExitCode.INTERRUPTED
+
+
+@pytest.mark.parametrize(
+    ("line", "repaired"),
+    [
+        (r'"\ud83d\ude00 \ud800 \uDC00x"', r'"\ud83d\ude00 \ufffd \ufffdx"'),
+        (r'"\\ud800 \\\ud800 \u00e9"', r'"\\ud800 \\\ufffd \u00e9"'),
+    ],
+)
+def test_only_halves_of_characters_are_replaced(line: str, repaired: str) -> None:
+    assert without_lone_surrogates(line.encode()) == repaired.encode()
+
+
+def test_a_message_with_half_a_character_is_answered(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "advisor", "mcp", "--folder", str(tmp_path)]
+    begin = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "me", "version": "1"}}
+    messages = (
+        {"id": 1, "method": "initialize", "params": begin},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": {"name": "report", "arguments": {"run": "\ud800"}}},
+    )
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        process.stdin.flush()
+        answers = [json.loads(process.stdout.readline()) for _ in range(2)]
+        process.stdin.close()
+        process.wait(60)
+    assert [answer["id"] for answer in answers] == [1, 2]
+    assert answers[1]["result"]["isError"]
 
 
 @pytest.mark.slow

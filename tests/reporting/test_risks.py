@@ -7,6 +7,7 @@ from advisor.core.budget import Budget
 from advisor.core.evaluation import Evaluation, Target
 from advisor.core.evaluation_facts import CaptureAccuracy, CardFacts, ConditionAccuracy, HeadFacts, OtherThings
 from advisor.core.quantity import Interval, Provenance, Quantity
+from advisor.reporting.explanation import opening
 from advisor.reporting.risks import BUDGET, Level, risks, warnings
 from advisor.reporting.view import RunView, load_view
 from tests.builders import evaluation
@@ -223,3 +224,16 @@ def test_regularization_at_the_end_of_its_values_is_a_high_risk() -> None:
     assert level_of("Regularization", row)[0] is Level.HIGH
     assert "C = 0.01 of the head" in level_of("Regularization", row)[1]
     assert "Regularization" not in names(crossed(0.8))
+
+
+def test_images_that_judge_nothing_as_copies_are_learnt_from_are_a_warning_and_stand_beside_the_accuracy() -> None:
+    view = with_dataset(run_view(), copies={"validation": 2, "holdout": 18}, validation=38, holdout=36)
+    said = "2 of 40 images of validation and 18 of 54 images of the hold-out copy images that are learnt from. "
+    assert [risk.text.startswith(said) for risk in warnings(risks(view, evaluation("one")))][:1] == [True]
+    assert said in next(line for line in opening(view) if line.startswith("Right on"))
+
+
+def test_leaks_that_older_runs_judged_on_are_a_warning() -> None:
+    view = with_dataset(run_view(), leaks=3)
+    (found,) = (risk for risk in warnings(risks(view, evaluation("one"))) if risk.name == "Leaks")
+    assert found.text.startswith("3 images or groups are in several parts of your own split")

@@ -120,7 +120,10 @@ def _arrays(path: Path) -> Mapping[str, NDArray[Any]]:
             )
         with np.load(path, allow_pickle=False) as found:
             return {name: found[name] for name in found.files}
-    except (*UNREADABLE_ZIP, ValueError, TypeError, MemoryError) as error:  # a header can state any shape
+    except (ValueError, TypeError, MemoryError) as error:  # a header can state any shape
+        why = "an array is damaged, or holds objects of Python"
+        raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {why}", _HINT) from error
+    except UNREADABLE_ZIP as error:
         raise UsageError(f"--samples: '{path}' is not an .npz file of arrays: {message_of(error)}", _HINT) from error
 
 

@@ -8,9 +8,8 @@ from advisor.datasets.boxes.values import BoxEntry, BoxListing, are_corners, box
 from advisor.datasets.dataset import Rejected
 from advisor.datasets.layouts import RECORDS, archives_in, part_in_name
 from advisor.datasets.manifests import PARQUET
-from advisor.datasets.sources import SOURCES, archive_of, kind_of
+from advisor.datasets.sources import SOURCES, archive_of, holds_images, kind_of
 from advisor.datasets.sources.base import BoxedArchive
-from advisor.datasets.sources.tables import holds_images
 
 _NOT_FOUR = (None,) * 4  # Edges of a box that has none, or too many
 

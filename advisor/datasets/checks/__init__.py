@@ -1,7 +1,7 @@
 """Check a data set before anything is learnt from it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from advisor.core.errors import UsageError
 from advisor.core.units import listed
@@ -19,13 +19,8 @@ Group = tuple[int, ...]
 
 
 def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
-    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault.
-
-    A mirrored or turned copy in another class is no fault, as of an arrow to the left and one to the right.
-    """
-    labels = dataset.labels
-    pairs = [pair for pair in pairs if not pair.turned or labels[pair.first] == labels[pair.second]]
-    alike = groups(pairs, len(dataset.images))
+    """Yield findings on repeated images; each group of similar images is reported once, by its most serious fault."""
+    alike = copies(dataset, pairs)
     across = [group for group in alike if len({dataset.images[index].label for index in group}) > 1]
     within = [group for group in alike if group not in set(across)]
     yield from _across_classes(dataset, across)
@@ -33,6 +28,30 @@ def repeated(dataset: Dataset, pairs: Sequence[Pair]) -> Iterator[Finding]:
     exact = {group for group in within if len({dataset.images[index].sha256 for index in group}) == 1}
     yield from _within(dataset, Kind.EXACT_DUPLICATES, [group for group in within if group in exact])
     yield from _within(dataset, Kind.NEAR_DUPLICATES, [group for group in within if group not in exact])
+
+
+def copies(dataset: Dataset, pairs: Sequence[Pair]) -> tuple[Group, ...]:
+    """Return the groups of indices of images that are copies of one another.
+
+    A mirrored or turned copy in another class is none, as of an arrow to the left and one to the right.
+    """
+    labels = dataset.labels
+    alike = [pair for pair in pairs if not pair.turned or labels[pair.first] == labels[pair.second]]
+    return groups(alike, len(dataset.images))
+
+
+def copies_of_learnt(alike: Sequence[Group], part_of: Mapping[int, str]) -> tuple[int, ...]:
+    """Return the images of validation and the hold-out that copy images of an earlier part, which are learnt from.
+
+    ``alike`` are groups of copies, and ``part_of`` has the part of each image by its index. The hold-out judges what
+    has learnt from validation, too.
+    """
+    later: list[int] = []
+    for group in alike:
+        places = {index: PARTS.index(part_of[index]) for index in group if index in part_of}
+        first = min(places.values(), default=0)
+        later += [index for index, place in places.items() if place > first]
+    return tuple(sorted(later))
 
 
 def leaks(dataset: Dataset, together: Sequence[Sequence[int]]) -> tuple[Group, ...]:

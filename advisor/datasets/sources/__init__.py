@@ -12,19 +12,20 @@ from pathlib import Path
 from types import MappingProxyType
 
 from advisor.datasets.sources.base import Archive
-from advisor.datasets.sources.records import RecordFile
+from advisor.datasets.sources.isolated import holds_images, opener
 from advisor.datasets.sources.shards import Shard
-from advisor.datasets.sources.tables import ArrowTable, ParquetTable
 from advisor.datasets.sources.zipped import ZipFile
+
+__all__ = ["SOURCES", "Address", "Stamp", "address_of", "archive_of", "holds_images", "kind_of", "stamp_of"]
 
 SOURCES: Mapping[str, Callable[[Path], Archive]] = MappingProxyType({
     ".zip": ZipFile,
     ".tar": Shard,
-    ".tfrecord": RecordFile,
-    ".array_record": RecordFile,
-    ".arrow": ArrowTable,
-    ".parquet": ParquetTable,
-    ".pq": ParquetTable,
+    ".tfrecord": opener("TFRecord"),
+    ".array_record": opener("TFRecord"),
+    ".arrow": opener("Arrow"),
+    ".parquet": opener("Parquet"),
+    ".pq": opener("Parquet"),
 })  # fmt: skip
 """What reads each kind of file, by its extension."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path, PurePosixPath
@@ -75,6 +76,14 @@ def is_hidden(name: str) -> bool:
 def plain_name(name: str) -> str:
     """Return a name as a path has it: without ``./`` and repeated slashes."""
     return str(PurePosixPath(name))
+
+
+REPEATED = "the archive has several files of this name"
+
+
+def repeated_names(names: Iterable[str]) -> frozenset[str]:
+    """Return the names that occur more than once: which of the files is meant, nothing says."""
+    return frozenset(name for name, count in Counter(names).items() if count > 1)
 
 
 def within_limit(size: int) -> int:

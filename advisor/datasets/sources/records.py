@@ -124,14 +124,21 @@ class RecordFile:
 
     def _told(self, name: str) -> Mapping[str, Any]:
         """Return what a file beside the shards says; nothing if it is not there."""
-        place = self._file.with_name(name)
+        place = self._beside(name)
         found = read_json(place) if place.is_file() else {}
         return found if isinstance(found, dict) else {}
 
     def _names(self, feature: str) -> Sequence[str]:
         """Return the names of the classes of a feature, by number."""
-        place = self._file.with_name(f"{feature.replace('/', '-')}.labels.txt")
+        place = self._beside(f"{feature.replace('/', '-')}.labels.txt")
         return read_labels(place) if place.is_file() else ()
+
+    def _beside(self, name: str) -> Path:
+        """Return a file beside the shards; UsageError if it is a link out of their folder."""
+        place = self._file.with_name(name)
+        if place.is_symlink() and place.resolve().parent != place.parent.resolve():
+            raise UsageError(f"--data: '{place}' is a link out of its folder", "put a copy of the file there")
+        return place
 
     @property
     def _end(self) -> list[Member]:

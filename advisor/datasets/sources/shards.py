@@ -15,6 +15,7 @@ from typing import Any
 
 from advisor.datasets.sources.base import (
     OBJECTS,
+    REPEATED,
     ImageObjects,
     Member,
     is_hidden,
@@ -41,6 +42,7 @@ class Shard:
         self._fault = ""
         self._places: dict[str, tuple[int, int]] = {}  # offset and size in bytes by name
         self._faults: list[Member] = []
+        self._repeated: set[str] = set()
         try:
             with tarfile.open(file, "r:") as tar:
                 self._index(tar)
@@ -61,7 +63,10 @@ class Shard:
             if fault:
                 self._faults.append(Member(f"member at byte {info.offset}", fault=fault))
             elif len(self._places) < _MOST_MEMBERS:
-                self._places[plain_name(info.name)] = info.offset_data, info.size
+                name = plain_name(info.name)
+                if name in self._places:
+                    self._repeated.add(name)
+                self._places[name] = info.offset_data, info.size
 
     def _has_end(self, offset: int) -> bool:
         """Return whether the block of zeros is there that ends a tar file (POSIX 1003.1, ustar)."""
@@ -76,7 +81,10 @@ class Shard:
         for name in self._places:
             path = PurePosixPath(name)
             stem, _, extension = path.name.partition(".")
-            found.setdefault(str(path.parent / stem), {})[extension.lower()] = name
+            files = found.setdefault(str(path.parent / stem), {})
+            if extension.lower() in files:  # .jpg and .JPG
+                self._repeated |= {name, files[extension.lower()]}
+            files[extension.lower()] = name
         return found
 
     def members(self) -> Iterator[Member]:
@@ -84,7 +92,9 @@ class Shard:
         labelled = any(extension in LABELS for files in self._samples.values() for extension in files)
         for files in self._samples.values():
             for extension, name in files.items():
-                if extension not in LABELS:
+                if name in self._repeated and extension not in LABELS:
+                    yield Member(name, fault=REPEATED)
+                elif extension not in LABELS:
                     yield self._labelled(name, files) if labelled else Member(name)
         yield from self._unusable
 
@@ -93,16 +103,27 @@ class Shard:
         return [*self._faults, *([Member("the end", fault=self._fault)] if self._fault else [])]
 
     def _labelled(self, name: str, files: dict[str, str]) -> Member:
+        """Return an image with its class, or why it has none; ``.cls`` and ``.json`` must not say different names."""
+        written: dict[str, str] = {}
         for extension in (extension for extension in LABELS if extension in files):
-            if self._places[files[extension]][1] > _MOST_LABEL_BYTES:
+            file = files[extension]
+            if file in self._repeated:
+                return Member(name, fault=f"the archive has several files '.{extension}' of it")
+            if self._places[file][1] > _MOST_LABEL_BYTES:
                 return Member(name, fault=f"its .{extension} has more than {_MOST_LABEL_BYTES} bytes")
             try:
-                label = _label(extension, self.read(files[extension]))
+                label = _label(extension, self.read(file))
             except (OSError, ValueError, RecursionError):
                 label = ""
             if label:
-                return Member(name, label)
-        return Member(name, fault="no label")
+                written[extension] = label
+        if not written:
+            return Member(name, fault="no label")
+        one, other = written.get("cls"), written.get("json")
+        # A number in one and a name in the other may mean the same class.
+        if one and other and one != other and one.isdecimal() == other.isdecimal():
+            return Member(name, fault=f"its .cls says '{one[:80]}', and its .json '{other[:80]}'")
+        return Member(name, next(iter(written.values())))
 
     def objects(self) -> Iterator[ImageObjects]:
         """See :class:`.base.BoxedArchive`: of ``objects`` or ``annotations`` in the JSON file of a sample."""
@@ -124,6 +145,8 @@ class Shard:
         """See :class:`.base.Archive`."""
         if name not in self._places:
             raise FileNotFoundError(f"the shard has no '{name}'")
+        if name in self._repeated:
+            raise ValueError(REPEATED)
         offset, size = self._places[name]
         within_limit(size)
         with self._file.open("rb") as file:

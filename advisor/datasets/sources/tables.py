@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import repeat
@@ -35,6 +36,9 @@ LABELS = ("label", "labels", "class", "cls")
 MOST_GROUP_BYTES = 2**30
 """Largest row group that is read: as much stays in memory for each process that reads the table."""
 
+IMAGE_ROWS, LABEL_ROWS = 32, 4096
+"""Rows that are decoded together: of a column of images, and of another one."""
+
 _METADATA = b"huggingface"
 NEEDS_PYARROW = "is a table with images, which pyarrow reads, and it is not installed"
 
@@ -53,6 +57,11 @@ class _Table(ABC):
             raise
         except Exception as error:  # a damaged file fails in many ways
             raise unreadable(file, self.kind, error) from None
+        repeated = [name for name, count in Counter(schema.names).items() if count > 1]
+        if repeated:
+            raise UsageError(
+                f"--data: '{file}' has several columns named '{repeated[0][:80]}'", "give each column a name of its own"
+            )
         self._image = image_column(schema)
         if not self._image:
             raise UsageError(
@@ -102,8 +111,8 @@ class _Table(ABC):
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
-            cell = self._cell(int(name))
-        except (ValueError, IndexError):
+            cell = self._cell(int(name) if name.isdecimal() else -1)
+        except IndexError:
             raise FileNotFoundError(f"the table has no row '{name}'") from None
         except Exception as error:
             raise ValueError(f"damaged: {error}") from None
@@ -134,15 +143,30 @@ class ParquetTable(_Table):
         for group in groups:
             self._starts.append(self._starts[-1] + group.num_rows)
         self._lock = threading.Lock()
+        self._faults: dict[int, str] = {}  # why a row group cannot be read, by its number
         self._group = lru_cache(maxsize=2)(self._read_group)
         return self._parquet.schema_arrow
 
     def _column(self, name: str) -> Iterator[Any]:
-        for batch in self._parquet.iter_batches(columns=[name]):
-            yield from batch.column(0).to_pylist()
+        for batch in self._parquet.iter_batches(columns=[name], batch_size=LABEL_ROWS, use_threads=False):
+            column = batch.column(0)
+            column.validate(full=True)
+            yield from column.to_pylist()
 
     def _read_group(self, number: int) -> pa.ChunkedArray:
-        return self._parquet.read_row_group(number, columns=[self._image], use_threads=False).column(0)
+        """Return the images of a row group; ValueError if they are too large: a small file can name a value often."""
+        import pyarrow as pa
+
+        chunks, size = [], 0
+        batches = self._parquet.iter_batches(IMAGE_ROWS, row_groups=[number], columns=[self._image], use_threads=False)
+        for batch in batches:
+            column = batch.column(0)
+            column.validate(full=True)
+            size += column.nbytes
+            if size > MOST_GROUP_BYTES:
+                raise ValueError(f"a row group has more than {show_bytes(MOST_GROUP_BYTES)} of images")
+            chunks.append(column)
+        return pa.chunked_array(chunks)
 
     def _cell(self, row: int) -> Any:
         from bisect import bisect_right
@@ -151,7 +175,12 @@ class ParquetTable(_Table):
             raise IndexError(row)
         number = bisect_right(self._starts, row) - 1
         with self._lock:  # another thread may want the same group, which is read once
-            return self._group(number)[row - self._starts[number]].as_py()
+            if number not in self._faults:
+                try:
+                    return self._group(number)[row - self._starts[number]].as_py()
+                except Exception as error:  # a damaged group fails in many ways; trying it for each row takes hours
+                    self._faults[number] = str(error) or type(error).__name__
+            raise ValueError(self._faults[number])
 
 
 class ArrowTable(_Table):
@@ -168,6 +197,7 @@ class ArrowTable(_Table):
         except pa.ArrowInvalid:
             mapped.seek(0)
             self._table = pa.ipc.open_file(mapped).read_all()
+        self._table.validate(full=True)  # a damaged one can name bytes that are not there
         return self._table.schema
 
     def _column(self, name: str) -> Iterator[Any]:
@@ -175,10 +205,12 @@ class ArrowTable(_Table):
             yield from chunk.to_pylist()
 
     def _cell(self, row: int) -> Any:
+        if not 0 <= row < self._table.num_rows:
+            raise IndexError(row)
         return self._table.column(self._image)[row].as_py()
 
 
-def holds_images(file: Path) -> bool:
+def has_image_column(file: Path) -> bool:
     """Return whether a Parquet file has the bytes of images, and is no manifest; False without pyarrow."""
     from importlib.util import find_spec
 

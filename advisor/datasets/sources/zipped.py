@@ -6,7 +6,16 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from advisor.datasets.sources.base import Member, is_hidden, name_fault, plain_name, unreadable, within_limit
+from advisor.datasets.sources.base import (
+    REPEATED,
+    Member,
+    is_hidden,
+    name_fault,
+    plain_name,
+    repeated_names,
+    unreadable,
+    within_limit,
+)
 from advisor.store.files import UNREADABLE_ZIP
 
 
@@ -19,22 +28,30 @@ class ZipFile:
         except UNREADABLE_ZIP as error:
             raise unreadable(file, "a zip file", error) from None
         # Some programs on Windows separate the names of folders by backslashes.
-        self._infos = {plain_name(info.filename.replace("\\", "/")): info for info in self._zip.infolist()}
+        names = [plain_name(info.filename.replace("\\", "/")) for info in self._zip.infolist()]
+        self._infos = dict(zip(names, self._zip.infolist(), strict=True))
+        self._repeated = repeated_names(names)
 
     def members(self) -> Iterator[Member]:
         """See :class:`.base.Archive`. Folders, links and hidden files are no images."""
         for name, info in self._infos.items():
             kind = info.external_attr >> 28
-            if not info.is_dir() and not is_hidden(name) and kind in (0, 8):
-                fault = name_fault(info.filename.replace("\\", "/")) or (
-                    "it is encrypted" if info.flag_bits & 1 else ""
-                )
+            if not info.filename.endswith("/") and not is_hidden(name) and kind in (0, 8):
+                fault = name_fault(info.filename.replace("\\", "/")) or self._fault(name)
                 yield Member(name, fault=fault)
+
+    def _fault(self, name: str) -> str:
+        """Return why the content of a file is not used; empty if it is."""
+        if name in self._repeated:
+            return REPEATED
+        return "it is encrypted" if self._infos[name].flag_bits & 1 else ""
 
     def read(self, name: str) -> bytes:
         """See :class:`.base.Archive`."""
         try:
             info = self._infos[name]
+            if name in self._repeated:
+                raise ValueError(REPEATED)
             size = within_limit(info.file_size)
             with self._zip.open(info) as stream:
                 data = stream.read(size + 1)

@@ -198,7 +198,7 @@ def recomputed_problems(folder: RunFolder) -> Iterator[Problem]:
     """Return what the files of a run contradict: counts, sizes of files, accuracies and the answer."""
     run, lines, split = load_run(folder.path), folder.evaluations_file.name, folder.read_json("split.json")
     counts = {part: len(split.get(part) or ()) for part in (TRAIN, VALIDATION, HOLDOUT)}
-    images = sum(section(run.dataset, "pictures_per_class").values())
+    images = sum(section(run.dataset, "pictures_per_class").values()) - sum(section(run.dataset, "copies").values())
     if split and ({part: run.dataset.get(part) for part in counts} != counts or images != sum(counts.values())):
         yield Problem("dataset.json", "counts other images than split.json")
     devices = Counter(row.configuration.target.device for row in run.evaluations)

@@ -101,10 +101,13 @@ class Images:
 
     dataset: Dataset
     split: Split
-    leaks: tuple[tuple[int, ...], ...] = ()  # images that belong together, in several parts of the user's own split
+    leaks: tuple[tuple[int, ...], ...] = ()  # groups of the manifest, in several parts of the user's own split
     subset_images: int = SUBSET_IMAGES
     groups: tuple[int, ...] = ()  # number of each image's group: copies, near duplicates, ``grouping``; empty for none
     grouping: Grouping = UNGROUPED  # the groups that the split keeps whole, each taken on one occasion
+    copies: Mapping[str, int] = field(
+        default_factory=dict
+    )  # images of each part that judge nothing, as copies do learn
     notes: tuple[str, ...] = ()  # a sentence about each thing that a reader may not expect of the split
     boxes: Boxes | None = None
     others: tuple[LabelledImage, ...] = ()  # images of things that are none of the classes; nothing is fitted to them

@@ -392,13 +392,20 @@ def undivided(dataset: Dataset, seed: int) -> Images:
 
 def divided(dataset: Dataset, division: Division, notes: tuple[str, ...], say: Say) -> Images:
     """Return divided images, and say what is notable about the parts."""
-    split, leaks = division.split, division.leaks
     for note in notes:
         say(note)
-    if leaks:
-        what = counted(len(leaks), "image or group lies", "images or groups lie")
+    if division.leaks:
+        what = counted(len(division.leaks), "group of the manifest lies", "groups of the manifest lie")
         say(f"{what} in several parts of the split")
-    return Images(dataset, split, leaks, SUBSET_IMAGES, division.groups, division.grouping, notes)
+    return Images(
+        dataset,
+        division.split,
+        division.leaks,
+        groups=division.groups,
+        grouping=division.grouping,
+        copies=division.copies,
+        notes=notes,
+    )
 
 
 def require_metrics(question: Question, images: Images) -> None:

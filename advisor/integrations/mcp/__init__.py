@@ -1,6 +1,8 @@
 """``advisor mcp``: let an assistant ask, by the Model Context Protocol over standard input and output."""
 
+import contextlib
 import os
+import re
 import signal
 import threading
 from typing import Annotated, Never
@@ -10,6 +12,9 @@ import typer
 from advisor.cli.options import IntegrationCommand
 from advisor.core.errors import ExitCode, UsageError, install_extra
 from advisor.core.units import seconds
+
+_PAIR = rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE = re.compile(_PAIR + rb"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL)
 
 ENDING_S = 1.0
 """Seconds after Ctrl-C in which running commands are told to end. They save their state on their own."""
@@ -42,7 +47,35 @@ def mcp(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _end)
+    _repair_input()
     server(Tools(AssistantFolders.of(folder or ["."]), seconds(most_time, "--most-time"))).run("stdio")
+
+
+def without_lone_surrogates(line: bytes) -> bytes:
+    """Return a line of JSON in which halves of characters, which no text can have, are replacement characters."""
+
+    def repair(match: re.Match[bytes]) -> bytes:
+        return b"\\ufffd" if match["half"] else match[0]
+
+    return _ESCAPE.sub(repair, line)
+
+
+def _repair_input() -> None:
+    """Put a pipe in the place of standard input, into which a thread writes its lines without halves of characters.
+
+    The reader of the protocol takes a message with one for no message, and its sender waits for ever.
+    """
+    source = os.fdopen(os.dup(0), "rb")
+    taken, given = os.pipe()
+    os.dup2(taken, 0)
+    os.close(taken)
+
+    def pump() -> None:
+        with contextlib.suppress(OSError), source, os.fdopen(given, "wb", buffering=0) as target:
+            for line in source:
+                target.write(without_lone_surrogates(line))
+
+    threading.Thread(target=pump, daemon=True).start()
 
 
 def _end(_number: int, _frame: object) -> Never:

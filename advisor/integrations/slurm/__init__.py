@@ -9,7 +9,7 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +18,7 @@ from advisor.engine.execution import Machine
 from advisor.integrations.slurm.calls import LOOKS_EVERY_S, Call, CallFolder, in_words, serve
 from advisor.isolation import CallLimits, Pause
 from advisor.isolation.pool import POOLS, TRAINERS
+from advisor.isolation.process import UNWANTED, TimedOut
 from advisor.measurement import host
 from advisor.store import cache_root
 from advisor.store.yamlfile import read_yaml
@@ -139,7 +140,8 @@ class SlurmExecutor:
             while not pause.unwanted.is_set():  # then it may still wait for a job
                 if (answer := self.calls.answered(name)) is not None:
                     break
-                self._supply(queue)
+                with _ended_by(pause):
+                    self._supply(queue)
                 time.sleep(LOOKS_EVERY_S)
             else:
                 raise StageError("nobody needs the result any more")
@@ -183,6 +185,10 @@ class SlurmExecutor:
     def _submit(self, name: str) -> Any:
         try:
             return self._submitters[name].submit(serve, self.calls.path, name, IDLE_S)
+        except TimedOut as error:
+            why = f"the batch system gives no answer: {error.message}"
+            self._queues[name].broken = why
+            raise StageError(why) from None
         except Exception as error:  # of submitit or of sbatch: a wrong partition, an account without hours
             raise StageError(f"the batch system refused a job: {last_line(str(error))}") from None
 
@@ -193,6 +199,10 @@ class SlurmExecutor:
         wanted = {**self._settings["jobs"], **(self._settings["training"] or {} if name == TRAINERS else {})}
         try:
             found = submitit.AutoExecutor(folder=self._folder / "logs", cluster=self._settings["cluster"])
+            if self._settings["cluster"] == "slurm":
+                from advisor.integrations.slurm.programs import BoundedExecutor
+
+                found._executor = BoundedExecutor(folder=self._folder / "logs")
             found.update_parameters(**wanted)
         except RuntimeError as error:
             why = f"--executor: Slurm is not installed here: {first_line(str(error))}"
@@ -201,6 +211,16 @@ class SlurmExecutor:
             why = f"--executor: Slurm's settings: {first_line(str(error))}"
             raise UsageError(why, "names of submitit: mem_gb, timeout_min, slurm_partition, slurm_account") from None
         return found
+
+
+@contextlib.contextmanager
+def _ended_by(pause: Pause) -> Iterator[None]:
+    """Let the programs of this thread end as soon as nobody needs the result of a call."""
+    before = UNWANTED.set(pause.unwanted)
+    try:
+        yield
+    finally:
+        UNWANTED.reset(before)
 
 
 class _SlurmChildren:

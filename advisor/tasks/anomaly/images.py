@@ -19,6 +19,7 @@ from advisor.datasets.dataset import Entry, Listing
 from advisor.datasets.division import Division, divide
 from advisor.datasets.duplicates import Pair, groups, near_duplicates
 from advisor.datasets.layouts import images_in, list_files
+from advisor.datasets.split import TRAIN
 from advisor.datasets.survey import Progress, Survey, survey
 from advisor.engine.data_check import SEED, DataCheck, Say, advance, checked
 from advisor.engine.pipeline.materials import Images
@@ -111,7 +112,9 @@ def divided_faults(read: Survey, seed: int, alike: tuple[Pair, ...] | None = Non
         raise UsageError(f"--data: there are {what}, at least {LEAST} groups are needed", "add good images")
     moved = [index for index in parts.train if dataset.images[index].label and numbers[index] not in learnt]
     split = replace(parts, train=good, validation=tuple(sorted((*parts.validation, *moved))))
-    return replace(division, split=split), len(parts.train) - len(good) - len(moved)
+    lost = len(parts.train) - len(good) - len(moved)
+    unused = {**division.copies, **({TRAIN: lost} if lost else {})}
+    return replace(division, split=split, copies=unused), lost
 
 
 def check_faults(path: Path, say: Say) -> DataCheck:

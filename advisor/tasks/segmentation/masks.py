@@ -6,7 +6,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
@@ -25,8 +24,8 @@ from advisor.datasets.dataset import Entry, Listing, Rejected
 from advisor.datasets.images import open_image, quiet, read_bytes, reason
 from advisor.datasets.layouts import images_in
 from advisor.datasets.manifests import SPLIT, SUFFIXES, ManifestColumns, entry_of, read_rows
+from advisor.datasets.reading import ReaderFailure, read_each
 from advisor.datasets.survey import Progress, Survey, survey
-from advisor.isolation.resources import usable_cores
 from advisor.measurement.average_precision import require_coco
 from advisor.store.files import sha256_json
 from advisor.store.labelfile import labels_in
@@ -288,8 +287,11 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     images = survey(files, progress, most)
     entries = [by_path[image.path] for image in images.dataset.images]
     sizes = zip(images.stats["height"].tolist(), images.stats["width"].tolist(), strict=True)
-    with ThreadPoolExecutor(usable_cores()) as pool:
-        read = list(pool.map(_read, entries, sizes, [shot.orientation for shot in images.shots]))
+    asked = list(zip(entries, sizes, [shot.orientation for shot in images.shots], strict=True))
+    read = [
+        _Read(entry, size, fault=f"its mask is damaged: {each.reason}") if isinstance(each, ReaderFailure) else each
+        for (entry, size, _), each in zip(asked, read_each(f"{__name__}:read_mask", asked), strict=True)
+    ]
     name = _names_of(listing, {value for each in read for value in each.values})
     read = [each._replace(fault=each.fault or _unknown(each, name)) for each in read]
     images = images.without([Rejected(each.entry.image.path, each.fault) for each in read if each.fault])
@@ -298,8 +300,9 @@ def survey_masks(path: Path, progress: Progress | None = None, most: int | None 
     return replace(found, unused=tuple(unused))
 
 
-def _read(entry: MaskEntry, stored: tuple[int, int], turn: int) -> _Read:
-    """Read a mask; ``stored`` is the size in which its image is stored, and ``turn`` how it is turned, as in EXIF."""
+def read_mask(asked: tuple[MaskEntry, tuple[int, int], int]) -> _Read:
+    """Read a mask, by its entry, the size in which its image is stored, and how it is turned, as in EXIF."""
+    entry, stored, turn = asked
     read = _Read(entry, stored[::-1] if turn > 4 else stored)
     if entry.mask is None and entry.regions is None:
         every = {0: stored[0] * stored[1]}
@@ -307,8 +310,9 @@ def _read(entry: MaskEntry, stored: tuple[int, int], turn: int) -> _Read:
     try:
         return _of_regions(read) if entry.mask is None else _of_file(read, entry.mask, turn)
     except Exception as error:  # pycocotools raises no class of its own
-        file = f" '{entry.mask.name}'" if entry.mask else ""
-        return read._replace(fault=f"its mask{file}: {reason(error)}")
+        if entry.mask is None:
+            return read._replace(fault="its polygons or run lengths cannot be drawn")
+        return read._replace(fault=f"its mask '{entry.mask.name}': {reason(error)}")
 
 
 def _of_file(read: _Read, mask: Path, turn: int) -> _Read:

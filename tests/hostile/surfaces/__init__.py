@@ -3,5 +3,8 @@
 Texts, models, images and answers of devices are fuzzed instead, see ``tests/hostile/test_fuzzing.py``.
 """
 
-SURFACES = ("commands", "run_folders", "caches", "limits", "mcp", "secrets", "serve")
+SURFACES = (
+    "commands", "run_folders", "caches", "limits", "mcp", "secrets", "serve", "archives", "tables", "stores", "fleets",
+    "signing", "batch",
+)  # fmt: skip
 """Names of the modules."""

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import shutil
+import signal
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -41,6 +42,12 @@ class Ground:
     server: ForkServerContext = field(default_factory=forks.context)
     held: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)  # servers that end with the cases
 
+    def set_variables(self, values: Mapping[str, str | None]) -> None:
+        """Set variables of the environment until the cases end; None removes one."""
+        before = {name: os.environ.get(name) for name in values}
+        self.held.callback(_set_variables, before)
+        _set_variables(values)
+
     def fresh(self, files: Mapping[str, str | bytes] | None = None) -> Path:
         """Return an empty folder with these files."""
         place = self.folder / "case"
@@ -72,6 +79,20 @@ class Ground:
         environment = {**os.environ, "ADVISOR_CACHE_DIR": str(self.folder / "cache"), "NO_COLOR": "1", **variables}
         return forks.run(self.server, arguments, place, environment, SOON_S)
 
+    def call_here(self, function: Callable[..., object], *arguments: object) -> Sequence[str]:
+        """Call a function in this process, whose own children read what is hostile: it must not end."""
+
+        def end(_number: int, _frame: object) -> None:
+            raise TimeoutError
+
+        before = signal.signal(signal.SIGALRM, end)
+        signal.alarm(round(SOON_S))
+        try:
+            return _faults_of(function, arguments, False)
+        finally:
+            signal.alarm(0)
+            signal.signal(signal.SIGALRM, before)
+
     def call(self, function: Callable[..., object], *arguments: object, refused: bool = False) -> Sequence[str]:
         """Call a function in a process of its own: an error of another kind than those for users is bad."""
         context = multiprocessing.get_context("fork")
@@ -90,6 +111,14 @@ class Ground:
         return faults
 
 
+def _set_variables(values: Mapping[str, str | None]) -> None:
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
 def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]:
     """Return what is bad in the end of a command; with ``refused``, exit code 0 is."""
     if code < 0:
@@ -100,15 +129,20 @@ def found(code: int, out: str, err: str, refused: bool = False) -> Sequence[str]
 def _called(sender: object, function: Callable[..., object], arguments: Sequence[object], refused: bool) -> None:
     most = CALL_BYTES + psutil.Process().memory_info().vms
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    found: tuple[str, ...] = (ACCEPTED,) if refused else ()
+    sender.send(_faults_of(function, arguments, refused))  # type: ignore[attr-defined]
+
+
+def _faults_of(function: Callable[..., object], arguments: Sequence[object], refused: bool) -> Sequence[str]:
     try:
         function(*arguments)
     except (AdvisorError, SeveralErrors) as error:
-        found = () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
+        return () if str(error).strip() else (INTERNAL,)  # the command line escapes what it shows
+    except TimeoutError:
+        return (HANG,)
     except AssertionError:
         traceback.print_exc()
-        found = (WRONG,)
+        return (WRONG,)
     except BaseException:
         traceback.print_exc()
-        found = (INTERNAL,)
-    sender.send(found)  # type: ignore[attr-defined]
+        return (INTERNAL,)
+    return (ACCEPTED,) if refused else ()

@@ -11,7 +11,7 @@ import pytest
 
 from advisor.core.errors import StageError, UnsupportedRecipe, UsageError
 from advisor.integrations import slurm
-from advisor.integrations.slurm import SlurmExecutor, settings
+from advisor.integrations.slurm import SlurmExecutor, programs, settings
 from advisor.isolation import Pause
 from tests.integrations.slurm import standin
 from tests.processes import has_ended, until
@@ -154,3 +154,40 @@ def test_where_slurm_is_not_installed_the_error_says_what_to_do(
         SlurmExecutor(settings(""), 1)
     assert "sbatch" in refused.value.hint
     assert not list((tmp_path / "cache" / "slurm").iterdir())
+
+
+def replaced(batch_system: Path, program: str, script: str) -> None:
+    (batch_system / "programs" / program).write_text(f"#!/bin/sh\n{script}")
+
+
+def test_a_program_that_hangs_ends_at_its_limit_and_all_calls_fail(
+    start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(programs, "SUBMIT_S", 0.5)
+    replaced(batch_system, "sbatch", "exec sleep 600")
+    call = start().pools["light"].call
+    for _ in range(2):
+        with pytest.raises(StageError, match=r"gives no answer: 'sbatch' did not end within 0.5 s"):
+            call(f"{JOBS}:process")
+
+
+def test_a_program_that_hangs_ends_with_the_call_that_waits_for_it(start: Start, batch_system: Path) -> None:
+    executor, pause = start(), Pause()
+    replaced(batch_system, "sbatch", f"touch {batch_system}/asked\nexec sleep 600")
+    with ThreadPoolExecutor(1) as thread:
+        call = thread.submit(executor.pools["light"].call, f"{JOBS}:process", pause=pause)
+        until((batch_system / "asked").exists)
+        pause.end()
+        with pytest.raises(StageError):
+            call.result()
+
+
+@pytest.mark.parametrize(
+    "script", ["exec sleep 600", r"printf 'JobID|State\n\377\376|\200\n'", r"printf '\377\n\377\n'"]
+)
+def test_states_that_do_not_come_or_are_no_text_leave_the_job_at_work(
+    start: Start, batch_system: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    monkeypatch.setattr(programs, "LOOK_S", 0.3)
+    replaced(batch_system, "sacct", script)
+    assert start().pools["light"].call(f"{JOBS}:process")

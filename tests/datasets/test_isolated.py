@@ -1,0 +1,99 @@
+"""Files that native code reads are opened in a child process, so that no damaged one ends this process."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from advisor.core.errors import UsageError
+from advisor.datasets.layouts import list_files
+from advisor.datasets.manifests import LABELLED, read_rows
+from advisor.datasets.survey import survey
+from advisor.isolation.pool import IN_CHILD
+from tests.datasets.folders import image
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is an extra")
+pq = pytest.importorskip("pyarrow.parquet", reason="pyarrow is an extra")
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(autouse=True)
+def reads_in_a_child(monkeypatch: pytest.MonkeyPatch, starts_processes: None) -> None:
+    """This process is no child."""
+    monkeypatch.delenv(IN_CHILD)
+
+
+def jpegs(count: int) -> list[bytes]:
+    stored = []
+    for seed in range(count):
+        stream = io.BytesIO()
+        image(seed).save(stream, "JPEG")
+        stored.append(stream.getvalue())
+    return stored
+
+
+def write_table(path: Path, count: int = 24) -> Path:
+    labels = [("cat", "dog")[number % 2] for number in range(count)]
+    table = pa.table({"image": jpegs(count), "label": labels})
+    if path.suffix == ".parquet":
+        pq.write_table(table, path)
+        return path
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".arrow", ".parquet"])
+def test_no_damaged_table_ends_this_process_and_each_is_read_or_refused_with_a_reason(
+    tmp_path: Path, suffix: str
+) -> None:
+    whole = write_table(tmp_path / f"whole{suffix}").read_bytes()
+    random = np.random.default_rng(7)
+    ends = []
+    for number in range(20):
+        data = bytearray(whole[: len(whole) - (100 * number if number % 5 == 0 else 0)])
+        where = len(data) if number % 2 else 2000  # in the header or footer, or anywhere
+        for place in random.integers(0, where, 12):
+            data[int(place)] = int(random.integers(0, 256))
+        for place in random.integers(len(data) - 900, len(data), 3 * (number % 3)):
+            data[int(place)] = int(random.integers(0, 256))
+        file = tmp_path / f"damaged{number}{suffix}"
+        file.write_bytes(data)
+        try:
+            read = survey(list_files(file))
+        except UsageError as error:
+            ends.append(bool(error.message and error.hint))
+        else:
+            ends.append(len(read.dataset.images) + len(read.dataset.rejected) > 0)
+    assert ends == [True] * 20
+
+
+def test_values_that_count_often_take_no_memory_here_and_cost_one_attempt(tmp_path: Path) -> None:
+    noise = np.random.default_rng(0).bytes(20_000_000)
+    images = pa.DictionaryArray.from_arrays(pa.array([0] * 600, pa.int32()), pa.array([noise]))
+    table = pa.table({"image": images, "label": ["cat", "dog"] * 300})
+    pq.write_table(table, tmp_path / "many.parquet", store_schema=False)
+    before = psutil.Process().memory_info().rss
+    read = survey(list_files(tmp_path / "many.parquet"))
+    assert {row.reason for row in read.dataset.rejected} == {"damaged: a row group has more than 1.1 GB of images"}
+    assert psutil.Process().memory_info().rss - before < 300_000_000
+
+
+@pytest.mark.parametrize("images", [True, False])
+def test_two_columns_of_one_name_are_refused_by_their_name(tmp_path: Path, images: bool) -> None:
+    column = pa.array(jpegs(4) if images else ["a.jpg", "b.jpg", "c.jpg", "d.jpg"])
+    labels = pa.array(["cat", "dog"] * 2)
+    names = ["image" if images else "path", "label", "label"]
+    pq.write_table(pa.Table.from_arrays([column, labels, labels], names), tmp_path / "twice.parquet")
+    with pytest.raises(UsageError, match="several columns named 'label'"):
+        list_files(tmp_path / "twice.parquet")
+
+
+def test_lists_are_no_paths(tmp_path: Path) -> None:
+    table = pa.table({"path": [[b"\xff\xd8"], [b"\xff\xd8"]], "label": ["cat", "dog"]})
+    pq.write_table(table, tmp_path / "lists.parquet")
+    with pytest.raises(UsageError, match="the cells of its column 'path' are lists, and not text"):
+        list(read_rows(tmp_path / "lists.parquet", LABELLED))

@@ -1,0 +1,68 @@
+"""Files are read in child processes, and one that ends a child is named and left out."""
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from advisor.datasets import reading
+from advisor.datasets.dataset import Rejected
+from advisor.datasets.reading import ReaderFailure, read_each
+from advisor.datasets.survey import survey
+from advisor.isolation import CallLimits
+from advisor.isolation.pool import IN_CHILD
+from tests.datasets.folders import make
+
+pytestmark = pytest.mark.integration
+
+CRASH, WAIT, FILL = "crash", "wait", "fill"
+
+
+@pytest.fixture(autouse=True)
+def reads_in_children(monkeypatch: pytest.MonkeyPatch, starts_processes: None) -> None:
+    """This process is no child."""
+    monkeypatch.delenv(IN_CHILD)
+
+
+def read_badly(item: str) -> tuple[str, int]:
+    """Stand for a decoder that a file can crash, keep busy or fill with its pixels."""
+    if item == CRASH:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if item == WAIT:
+        time.sleep(60)
+    if item == FILL:
+        return str(len(bytearray(8_000_000_000))), 0
+    return item, os.getpid()
+
+
+def test_each_file_that_ends_a_child_is_named_and_all_others_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "LIMITS_OF_ONE", CallLimits(2.0))
+    monkeypatch.setattr(reading, "LIMITS", CallLimits(4.0))
+    items = [f"{number}" for number in range(40)]
+    items[7], items[20], items[21] = CRASH, WAIT, FILL
+    results = list(read_each(f"{__name__}:read_badly", items))
+    failures = {items[place]: each.reason for place, each in enumerate(results) if isinstance(each, ReaderFailure)}
+    assert failures == {
+        CRASH: "its reader crashed with SIGSEGV",
+        WAIT: "its reader timed out: stopped after its limit of 2 s",
+        FILL: "its reader ran out of memory",
+    }
+    others = [each for each in results if not isinstance(each, ReaderFailure)]
+    assert [item for item, _ in others] == [item for item in items if item not in failures]
+    assert os.getpid() not in {process for _, process in others}
+
+
+def test_a_set_is_the_same_whoever_reads_it_and_damaged_files_have_the_same_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(tmp_path / "data", cat=20, dog=20)
+    (tmp_path / "data" / "cat" / "003.jpg").write_bytes(b"\xff\xd8\xff no image")
+    monkeypatch.chdir(tmp_path)
+    children = survey("data")
+    monkeypatch.setenv(IN_CHILD, "1")
+    here = survey("data")
+    assert children.dataset == here.dataset
+    assert (children.thumbnails == here.thumbnails).all()
+    assert [type(row) for row in children.dataset.rejected] == [Rejected]

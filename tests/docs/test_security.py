@@ -1,0 +1,40 @@
+"""The page on security names every native library."""
+
+import ast
+import re
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.places import PROJECT
+
+NATIVE = {".so", ".pyd", ".dylib"}
+
+
+def imported_packages() -> set[str]:
+    """Return the packages of others that a module of the product imports anywhere."""
+    names = set[str]()
+    for module in (PROJECT / "advisor").rglob("*.py"):
+        for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                names.add(node.module.partition(".")[0])
+    return names - set(sys.stdlib_module_names)
+
+
+def is_native(package: str) -> bool:
+    spec = find_spec(package)
+    folders = spec.submodule_search_locations if spec else None
+    return any(path.suffix in NATIVE for folder in folders or () for path in Path(folder).rglob("*.*"))
+
+
+def test_all_native_libraries_that_are_imported_are_listed_with_what_they_read_and_where() -> None:
+    page = (PROJECT / "docs" / "security.md").read_text(encoding="utf-8")
+    section = page.partition("## Native libraries\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    others = section.partition("These read no files of others:")[2].partition(".\n")[0]
+    listed = {name for text in (*cells, others) for name in re.findall(r"`(\w+)`", text)}
+    imported = imported_packages()
+    assert {package for package in imported - listed if is_native(package)} == set()
+    assert listed - imported == set()
