@@ -148,11 +148,8 @@ def test_a_limit_that_is_not_valid_is_refused(run: Path, options: dict[str, Any]
         report(run, **options)
 
 
-def test_what_can_be_shipped_is_counted_from_the_pick(run: Path) -> None:
+def test_what_can_be_shipped_is_counted_from_the_pick_and_nothing_else_is_exported(run: Path, tmp_path: Path) -> None:
     assert [each.configuration.card for each in exportable(run)] == ["best", "fast", "small"]
-
-
-def test_a_candidate_that_there_is_not_is_not_exported(run: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="the numbers are 1 to 3"):
         export(run, tmp_path / "bundle", pick=4)
     assert not (tmp_path / "bundle").exists()

@@ -48,11 +48,8 @@ def test_nothing_is_evaluated_twice_and_a_card_is_fine_tuned_after_its_head(orde
         assert first == sorted(first)
 
 
-def test_what_may_still_be_picked_is_evaluated(problem: Problem, order: list[Row]) -> None:
+def test_only_what_may_still_be_picked_is_fine_tuned(problem: Problem, order: list[Row], rows: list[Row]) -> None:
     assert problem.course(iter(order)).shares[-1] >= 0.99
-
-
-def test_what_would_not_be_picked_is_not_fine_tuned_and_costs_nothing(rows: list[Row]) -> None:
     hopeless = {"mobilenet_v2_1.0_224": 40.0}
     worse = [replace(row, accuracy=hopeless.get(row.base, row.accuracy)) for row in rows]
     order = list(searched(Problem(PROBLEMS["rungs"], worse), ADVISOR, seed=0))

@@ -34,12 +34,18 @@ def test_accuracy_comes_before_speed_and_the_ninetieth_percentile_meets_the_budg
     assert decide([pick, other], BUDGET).pick == decide([other, pick], BUDGET).pick == pick
 
 
-def test_among_ties_the_cheaper_one_is_picked_and_the_other_is_named() -> None:
+def test_among_ties_the_cheaper_one_is_picked_and_the_answer_says_why_a_faster_one_is_not() -> None:
     best, cheap = evaluation("best", accuracy=90.5, latency=20), evaluation("cheap", accuracy=90, latency=5)
     decision = decide([best, cheap], BUDGET)
     assert decision.pick == cheap
     assert decision.ties == (best,)
     assert "4.0x faster" in decision.reason
+    pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
+    decision = decide([pick, faster], BUDGET)
+    assert decision.pick == pick
+    assert decision.why_not_faster.startswith("faster float32 on 1 thread is tied too and 1.2x faster, but")
+    assert "2.0 points" in decision.why_not_faster
+    assert decide([pick], BUDGET).why_not_faster == ""
 
 
 def test_beyond_the_noise_a_point_weighs_more_and_there_is_no_cut() -> None:
@@ -49,15 +55,6 @@ def test_beyond_the_noise_a_point_weighs_more_and_there_is_no_cut() -> None:
         cheap = evaluation("other", accuracy=90 - gap, latency=20 / factor / 100, size=1e6)
         assert decide([best, dear], budget).pick == best
         assert decide([best, cheap], budget).pick == cheap
-
-
-def test_the_answer_says_why_a_faster_tie_is_not_the_pick() -> None:
-    pick, faster = evaluation("pick", accuracy=90, latency=10), evaluation("faster", accuracy=88, latency=8)
-    decision = decide([pick, faster], BUDGET)
-    assert decision.pick == pick
-    assert decision.why_not_faster.startswith("faster float32 on 1 thread is tied too and 1.2x faster, but")
-    assert "2.0 points" in decision.why_not_faster
-    assert decide([pick], BUDGET).why_not_faster == ""
 
 
 def test_the_runner_up_is_another_artefact() -> None:
@@ -130,11 +127,6 @@ def test_where_nothing_runs_on_a_device_both_ways_out_are_named() -> None:
 
 def test_a_figure_that_is_missing_does_not_meet_its_limit() -> None:
     assert not decide([replace(evaluation(), drop=None)], Budget(max_drop_points=1.0)).feasible
-
-
-def test_no_evaluation_at_all_is_an_answer_too() -> None:
-    decision = decide([], BUDGET)
-    assert (decision.pick, decision.feasible) == (None, False)
 
 
 def test_a_flip_names_the_other_pick() -> None:
@@ -303,12 +295,6 @@ def test_a_difference_between_forms_is_drawn_towards_zero_in_order(points: float
     assert abs(kept) <= abs(points) + 1e-9
     assert kept * points >= 0
     assert other >= kept - 1e-9
-
-
-def test_a_small_difference_may_be_noise_and_a_large_one_is_not() -> None:
-    small, large = drawn_in(np.array([0.5, 15.0]), np.array([0.5, 3.0])).tolist()
-    assert small < 0.3
-    assert large > 12
 
 
 points_of = st.tuples(st.integers(50, 60), st.integers(1, 8), st.integers(1, 8))

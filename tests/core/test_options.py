@@ -50,9 +50,12 @@ def shown(*arguments: str) -> str:
     return CliRunner().invoke(app, arguments).output
 
 
-def test_the_help_of_a_command_has_it() -> None:
+def test_the_help_the_command_and_the_resolved_request_have_it() -> None:
     assert "Colour of the device. Default: red." in shown("--help-all")
     assert "Depth of the search in metres." in shown("--help-all")
+    assert shown("--hue", "green", "--depth", "3") == "{'hue': 'green', 'depth': 3}\n"
+    written = resolve({"hue": "green"}, table=MORE).written
+    assert (written["hue"], written["depth"]) == ("green", 0)
 
 
 def test_the_short_help_has_the_options_of_a_search_that_are_needed_first_and_names_the_long_one() -> None:
@@ -61,10 +64,6 @@ def test_the_short_help_has_the_options_of_a_search_that_are_needed_first_and_na
     assert "--help-all" in text
     assert "--hue" not in text
     assert sum(option.first for option in SEARCH.values()) == 11
-
-
-def test_a_command_takes_it() -> None:
-    assert shown("--hue", "green", "--depth", "3") == "{'hue': 'green', 'depth': 3}\n"
 
 
 def test_a_function_takes_it_documents_it_and_refuses_others() -> None:
@@ -85,11 +84,6 @@ def test_a_function_takes_it_documents_it_and_refuses_others() -> None:
     assert "    hue: Colour of the device. Default: ``red``.\n    depth:" in (ask.__doc__ or "")
     with pytest.raises(TypeError, match=r"ask\(\) got an unexpected keyword argument 'hu'"):
         ask(hu="green")  # type: ignore[call-arg]
-
-
-def test_the_resolved_request_has_it() -> None:
-    written = resolve({"hue": "green"}, table=MORE).written
-    assert (written["hue"], written["depth"]) == ("green", 0)
 
 
 def test_its_name_is_parsed_by_its_choices() -> None:

@@ -39,11 +39,13 @@ def test_the_default_is_balanced() -> None:
     assert decide(ALL, BUDGET) == decide(ALL, BUDGET, preference=BALANCED)
 
 
-def test_weights_choose_among_all_that_fit() -> None:
+def test_weights_of_the_user_choose_among_all_that_fit_whatever_the_budget() -> None:
     decision = decide(ALL, BUDGET, preference=parse_preference("accuracy=0.5,latency=2"))
     assert decision.pick == FAST
     assert "accuracy=0.5,latency=2,size=0" in decision.reason
     assert "12.0 points behind the most accurate" in decision.reason
+    weights = parse_preference("accuracy=1,latency=1")
+    assert weights.within({"latency": 50.0, "size": 1e6}) == weights
 
 
 def test_a_preference_picks_nothing_that_breaks_the_budget() -> None:
@@ -63,21 +65,13 @@ def test_a_tenth_of_the_latency_at_a_fiftieth_of_the_budget_costs_at_most_half_a
     assert decide([slow, fast], Budget(latency_ms=limit)).pick == slow
 
 
-def test_near_the_budget_time_is_worth_more_than_far_below_it() -> None:
+def test_near_a_budget_of_time_or_size_they_are_worth_more_than_far_below_it() -> None:
     slow, fast = evaluation("slow", accuracy=90, latency=5), evaluation("fast", accuracy=88.5, latency=2)
     assert decide([slow, fast], Budget(latency_ms=50)).pick == slow
     assert decide([slow, fast], Budget(latency_ms=6)).pick == fast
-
-
-def test_a_size_budget_is_a_scale_too() -> None:
     large, small = evaluation("large", accuracy=90, size=4e6), evaluation("small", accuracy=88.5, size=1.5e6)
     assert decide([large, small], BUDGET).pick == large
     assert decide([large, small], Budget(latency_ms=50, size_bytes=4_500_000)).pick == small
-
-
-def test_weights_of_the_user_count_factors_whatever_the_budget() -> None:
-    weights = parse_preference("accuracy=1,latency=1")
-    assert weights.within({"latency": 50.0, "size": 1e6}) == weights
 
 
 def test_the_reason_says_which_points_are_given_up_for_what() -> None:
@@ -159,16 +153,12 @@ def refused(device: str, card: str, reason: str) -> Evaluation:
     return replace(on(device, card, 1.0), status=Status.SKIPPED, reason=reason, latency=None, latency_p90=None)
 
 
-def test_a_file_is_represented_by_the_device_where_it_is_slowest() -> None:
+def test_a_file_is_represented_by_the_device_where_it_is_slowest_and_by_none_where_one_does_not_run_it() -> None:
     rows = [on("board", "one", 40, threads=1), on("board", "one", 15, threads=4), on("phone", "one", 4)]
     (found,) = worst_case(rows, ["board", "phone"])
     assert (found.configuration.target.device, found.configuration.target.threads) == ("board", 4), "the fastest there"
     assert found.device_figures["phone"].latency_ms == 4
-
-
-def test_a_file_that_does_not_run_on_one_device_is_no_candidate_for_all() -> None:
     rows = [on("board", "one", 4), refused("phone", "one", "it takes int8 alone"), on("board", "two", 9)]
-    (found,) = worst_case(rows, ["board", "phone"])
     assert found.status is Status.SKIPPED
     assert found.reason == "it takes int8 alone"
 
@@ -228,11 +218,6 @@ def test_images_without_groups_are_no_evidence_of_new_conditions() -> None:
     assert not in_unknown_conditions(with_new_conditions(EVALUATION))
 
 
-def test_the_interval_ends_at_all_images_where_few_classes_could_all_be_right() -> None:
-    few = replace(FACTS, kept=0.98, kept_low=0.9, kept_high=1.0, sd=0.15)
-    assert in_new_conditions(percent(97.0), few).high == 100.0
-
-
 @settings(max_examples=40)
 @given(st.floats(0, 100), st.lists(shares, min_size=3, max_size=3), st.floats(0, 0.4))
 def test_the_interval_holds_the_figure(plain: float, kept: list[float], sd: float) -> None:
@@ -251,13 +236,10 @@ def test_the_estimate_is_made_from_validation_with_groups_and_is_no_better_than_
     assert present(found.low) < expected
 
 
-def test_the_holdout_of_the_users_own_split_is_the_figure_itself() -> None:
+def test_the_holdout_of_the_users_own_split_is_the_figure_itself_and_without_an_estimate_there_is_none() -> None:
     judged = replace(EVALUATION, holdout_accuracy=percent(71.0))
     found = with_new_conditions(judged, own_holdout=True).new_conditions
     assert found == replace(percent(71.0), source=OWN_HOLDOUT)
-
-
-def test_without_an_estimate_of_the_card_there_is_no_figure() -> None:
     assert with_new_conditions(replace(EVALUATION, expectation=None)).new_conditions is None
 
 

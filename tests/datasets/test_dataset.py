@@ -39,14 +39,11 @@ def test_each_class_keeps_its_share_and_a_rare_one_its_files(sizes: dict[str, in
             assert wanted <= counts(found)[label] < wanted + 10
 
 
-def test_files_stay_in_the_order_of_the_listing() -> None:
+def test_files_stay_in_the_order_of_the_listing_and_neighbours_are_drawn_together() -> None:
     whole = listing({"cat": 900, "dog": 600})
     order = {entry.path: place for place, entry in enumerate(whole.entries)}
     places = [order[entry.path] for entry in drawn(whole, 200).entries]
     assert places == sorted(set(places))
-
-
-def test_files_that_follow_each_other_are_drawn_together() -> None:
     numbers = [int(entry.path.stem) for entry in drawn(listing({"cat": 2000}), 200).entries]
     assert {number // 10 for number in numbers} == {number // 10 for number in numbers[::10]}
     assert len(numbers) == 200

@@ -93,12 +93,9 @@ def test_times_suffice_without_a_camera_and_few_say_nothing(shots: list[Shot], g
     assert by_camera(shots) == groups
 
 
-def test_an_image_without_a_time_is_a_group() -> None:
+def test_an_image_without_a_time_is_a_group_and_one_burst_of_everything_is_none(tmp_path: Path) -> None:
     of = by_camera([Shot(0.0), Shot(60.0), Shot(), Shot(20.0), Shot(30.0), Shot(40.0)])
     assert of[2] not in {of[index] for index in (0, 1, 3, 4, 5)}
-
-
-def test_one_burst_of_everything_is_no_group(tmp_path: Path) -> None:
     for number in range(12):
         _photo(tmp_path / ("cat", "dog")[number % 2] / f"{number}.jpg", image(number), START, "one")
     assert find_groups(survey(tmp_path)).source is Source.NONE
@@ -135,17 +132,11 @@ def test_a_jump_in_appearance_starts_a_group_in_a_sequence(tmp_path: Path) -> No
     assert grouping.largest == 6
 
 
-def test_a_gap_in_the_numbers_starts_a_group(tmp_path: Path) -> None:
+def test_a_gap_in_the_numbers_starts_a_group_and_numbers_in_random_order_or_none_say_nothing(tmp_path: Path) -> None:
     read = _scenes(tmp_path, 12, lambda number: 5 * (number // 6), lambda n: str(n + (500 if n >= 9 else 0)))
     assert find_groups(read).count == 6
-
-
-def test_numbers_in_random_order_say_nothing(tmp_path: Path) -> None:
     make(tmp_path, cat=30, dog=30)
     assert find_groups(survey(tmp_path)).source is Source.NONE
-
-
-def test_names_without_numbers_say_nothing(tmp_path: Path) -> None:
     read = _scenes(tmp_path, 12, lambda number: number // 6, "abcdefghijkl".__getitem__)
     assert find_groups(read).source is not Source.SEQUENCE
 

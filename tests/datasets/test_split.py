@@ -184,11 +184,14 @@ def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     assert 3 in result.train
 
 
-def test_a_class_of_two_images_misses_from_validation_alone() -> None:
+def test_a_class_of_two_images_or_two_groups_of_the_user_has_no_validation() -> None:
     dataset = _plain([2, 9])
     result = split(dataset, 0)
     assert {dataset.images[index].label for index in result.validation} == {1}
     assert {dataset.images[index].label for index in result.holdout} == {0, 1}
+    dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
+    result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
+    assert {dataset.images[index].label for index in result.validation} == {1}
 
 
 sizes = st.lists(st.integers(1, 6), min_size=3, max_size=7)
@@ -243,12 +246,6 @@ def test_a_class_with_one_group_of_the_user_is_refused_by_name() -> None:
     dataset, of = _dataset_of_whole_groups([(0, 12), (1, 4), (1, 4), (1, 4)])
     with pytest.raises(UsageError, match="'class 0' is left for the hold-out: all of the class are in one group"):
         split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
-
-
-def test_a_class_with_two_groups_of_the_user_has_no_validation() -> None:
-    dataset, of = _dataset_of_whole_groups([(0, 6), (0, 6), (1, 4), (1, 4), (1, 4)])
-    result = split(dataset, 0, grouping=Grouping(of, Source.MANIFEST))
-    assert {dataset.images[index].label for index in result.validation} == {1}
 
 
 @given(seeds)

@@ -271,20 +271,17 @@ def test_visits_are_found_and_cells_share_no_group() -> None:
     assert len(set(zip(groups, LABELS, strict=True))) == len(set(groups))
 
 
-def test_visits_tell_classes_and_accidental_groups_of_single_images_do_not() -> None:
+def test_visits_tell_classes_and_accidental_groups_or_one_for_each_class_do_not() -> None:
     for seed in range(3):
         assert _tell(*_visits(seed))
         assert not _tell(*_single(seed))
+    assert not groups_tell_classes(*_visits(0), LABELS, LABELS)
 
 
 def test_classes_with_colours_of_their_own_need_no_groups() -> None:
     random = np.random.default_rng(0)
     centres = random.permutation(np.linspace(40, 210, CLASSES))[:, None].repeat(12, axis=1)
     assert not _tell(*_small(centres[LABELS] + random.normal(0, 10, (len(LABELS), 12))))
-
-
-def test_one_group_for_each_class_tells_nothing() -> None:
-    assert not groups_tell_classes(*_visits(0), LABELS, LABELS)
 
 
 def test_clear_visits_count_where_classes_have_colours_of_their_own() -> None:

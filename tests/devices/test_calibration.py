@@ -497,24 +497,25 @@ def test_a_runtime_version_is_a_version(tmp_path: Path) -> None:
             read(tmp_path, f"{VERSIONED}{version}\n")
 
 
-def test_all_bad_rows_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_bad_rows_are_reported_at_once_but_only_the_first_of_many(tmp_path: Path) -> None:
     rows = ["cpu,net,int8,-3,median,", "cpu,other,int8,3,median,", "cpu,net,int8,3,meen,", GOOD.strip()]
     with pytest.raises(SeveralErrors) as caught:
         read(tmp_path, HEADER + GOOD + "\n".join(rows) + "\n")
     assert [part.message.split(": ")[0].rsplit(":")[-1] for part in caught.value.parts] == ["3", "5", "6"]
     assert pickle.loads(pickle.dumps(caught.value)).message == caught.value.message
-
-
-def test_of_many_bad_rows_the_first_are_shown(tmp_path: Path) -> None:
     with pytest.raises(UsageError) as caught:
         read(tmp_path, HEADER + "cpu,net,int8,-3,median,\n" * 50)
     assert len(caught.value.message.splitlines()) == SeveralErrors.SHOWN + 2
     assert caught.value.message.endswith("... and 30 more")
 
 
-def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
+def test_the_same_figure_twice_and_a_file_that_is_not_text_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="is already in line 2"):
         read(tmp_path, HEADER + GOOD + GOOD)
+    path = tmp_path / "gadget.csv"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_measurements(path, ["cpu"])
 
 
 @pytest.mark.parametrize(
@@ -524,13 +525,6 @@ def test_the_same_figure_twice_is_refused(tmp_path: Path) -> None:
 def test_a_bad_header_is_refused(tmp_path: Path, header: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, header)
-
-
-def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "gadget.csv"
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_measurements(path, ["cpu"])
 
 
 letters = st.characters(codec="utf-8", exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])

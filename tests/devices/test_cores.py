@@ -100,23 +100,19 @@ def test_a_damaged_list_of_cores_is_refused(tmp_path: Path, text: str, message: 
         read_cores(path)
 
 
-def test_litert_computes_floats_at_half_the_rate_of_ncnn_where_the_core_has_16_bit_floats() -> None:
+def test_litert_computes_floats_at_half_the_rate_of_ncnn_where_integers_gain_from_a_dot_product() -> None:
     new, old = (np.exp(vector(device(core, "ncnn"))[0] - vector(device(core))[0]) for core in ("A76", "A72"))
     assert new == pytest.approx(2)
     assert old == pytest.approx(1)
-
-
-def test_integers_gain_from_a_dot_product() -> None:
     gains = [np.exp(vector(device(c), "int8")[0] - vector(device(c))[0]) for c in ("A72", "A76", "A710", "ARM1176")]
     assert gains == pytest.approx([2, 4, 8, 1])
     assert arithmetic("ai-edge-litert", "float16") == "float16"
 
 
-def test_a_core_without_a_clock_gets_its_usual_one() -> None:
+def test_a_core_without_a_clock_gets_its_usual_one_and_little_cores_run_where_the_target_says_so(
+    profiles: Profiles,
+) -> None:
     assert vector(device("A53", mhz=None)) == vector(device("A53", mhz=1500))
-
-
-def test_little_cores_run_where_the_target_says_so(profiles: Profiles) -> None:
     profile = profiles["orange-pi-5"]
     names = [
         {core.name for core, _ in running_cores(profile, profile.target(t))}
@@ -165,13 +161,12 @@ def test_a_microcontroller_keeps_weights_in_flash_and_its_own_runtime_more_than_
     assert older.value == found.arena_bytes
 
 
-def test_an_accelerator_s_driver_is_not_known(found: FileFeatures) -> None:
+def test_the_memory_of_an_accelerator_s_driver_and_of_what_was_kept_before_it_was_read_is_not_known(
+    found: FileFeatures,
+) -> None:
     memory = present(predicted_memory(found, "npu"))
     assert memory.value == found.arena_bytes + found.weight_bytes
     assert (memory.low, memory.high) == (None, None)
-
-
-def test_what_was_kept_before_it_was_read_has_no_figure(found: FileFeatures) -> None:
     assert predicted_memory(replace(found, weight_bytes=0), "cpu") is None
 
 

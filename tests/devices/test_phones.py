@@ -173,13 +173,15 @@ def test_95_of_the_100_most_sold_phones_have_a_profile(profiles: Profiles) -> No
     assert len(unknown) <= 5, unknown
 
 
-def test_every_phone_leads_to_cores_that_are_known() -> None:
+def test_profiles_that_the_tables_name_exist_and_every_phone_leads_to_known_cores(profiles: Profiles) -> None:
     for phone in known_phones():
         profile = profile_of(phone)
         assert profile.target().accelerator == "cpu"
         assert all(core_named(cluster.core) and cluster.max_mhz for cluster in profile.cores)
         assert 2010 < phone.year < 2030
     assert len(known_phones()) > 600
+    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
+    assert {board.profile for board in known_boards()} <= profiles.keys()
 
 
 def test_no_name_of_a_phone_a_soc_or_a_board_is_there_twice() -> None:
@@ -189,11 +191,6 @@ def test_no_name_of_a_phone_a_soc_or_a_board_is_there_twice() -> None:
     boards = [plain_name(name) for board in known_boards() for name in (board.name, *board.names)]
     for names in (slugs, codes, socs, boards):
         assert sorted({name for name in names if names.count(name) > 1}) == []
-
-
-def test_profiles_that_the_tables_name_exist(profiles: Profiles) -> None:
-    assert {phone.profile for phone in known_phones()} - {""} <= profiles.keys()
-    assert {board.profile for board in known_boards()} <= profiles.keys()
 
 
 def test_every_phone_is_known_by_its_name_code_and_slug() -> None:
@@ -258,12 +255,9 @@ def test_the_list_of_phones_has_measured_and_predicted_ones(profiles: Profiles) 
     assert not {"galaxy-s24-snapdragon-8-gen-3", "mi-10"} & listed.keys()
 
 
-def test_names_for_the_shell_lead_to_their_phones(profiles: Profiles) -> None:
+def test_names_for_the_shell_and_the_nearest_names_are_those_of_people(profiles: Profiles) -> None:
     assert {"pixel-8", "galaxy-a54-5g", "iphone-15"} <= set(device_names())
     assert [name for name in device_names() if profiles.profile(name).name != name] == []
-
-
-def test_the_nearest_names_are_those_of_people(profiles: Profiles) -> None:
     assert "Galaxy A54 5G" in nearest_names("galaxi a54", profiles)
 
 

@@ -175,29 +175,26 @@ def test_changed_measurements_of_a_device_change_its_predictions(predictor: Pred
     assert first > 4 * second
 
 
-def test_without_any_measurement_there_is_nothing_to_predict_from() -> None:
+def test_without_measurements_or_models_nothing_is_predicted(predict: Predict) -> None:
     with pytest.raises(UsageError, match="no device profile has a measurement"):
         fit_predictor(Profiles([team_device()]))
-
-
-def test_no_models_give_no_predictions(predict: Predict) -> None:
     assert predict("pixel-4", "int8", []) == ()
 
 
 ONNX = "host:onnxruntime"
 
 
-def test_each_runtime_is_listed_with_this_machine() -> None:
+def test_each_runtime_is_listed_with_its_name_and_the_processor_and_thread_counts_of_this_machine() -> None:
     names = [profile.name for profile in list_devices() if profile.kind == "computer"]
     assert names[0] == HOST
     assert set(local_runtimes()) < set(names)
-
-
-def test_a_runtime_has_the_processor_and_the_thread_counts_of_this_machine() -> None:
     here, there = show(HOST), show(ONNX)
     assert (there.soc, there.memory_bytes, there.default_target) == (here.soc, here.memory_bytes, here.default_target)
     assert [target.name for target in there.targets] == [target.name for target in here.targets]
     assert {target.runtime for target in there.targets} == {"onnxruntime"}
+    selectors = ("host", "host:litert", ONNX, f"{ONNX}:cpu-x1", "raspberry-pi-4")
+    titles = ["LiteRT", "LiteRT", "ONNX Runtime", "ONNX Runtime cpu-x1", ""]
+    assert [title_of(selector) for selector in selectors] == titles
 
 
 @pytest.mark.parametrize(
@@ -218,12 +215,6 @@ def test_a_name_selects_a_runtime_or_one_of_its_targets(
     profile, selected = profiles.select(selector)
     assert profile.name == device
     assert selected == profile.target(target)
-
-
-def test_a_runtime_has_a_name_for_people() -> None:
-    selectors = ("host", "host:litert", ONNX, f"{ONNX}:cpu-x1", "raspberry-pi-4")
-    titles = ["LiteRT", "LiteRT", "ONNX Runtime", "ONNX Runtime cpu-x1", ""]
-    assert [title_of(selector) for selector in selectors] == titles
 
 
 @pytest.mark.parametrize(

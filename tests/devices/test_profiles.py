@@ -54,19 +54,13 @@ def test_a_profile_is_read_with_its_measurements(tmp_path: Path) -> None:
     assert profile.target().of("gadget") == Target("gadget", "tflite==2.17", "cpu", 4)
 
 
-def test_the_shipped_profiles_cover_the_promised_devices(profiles: Profiles) -> None:
+def test_the_shipped_profiles_cover_the_promised_devices_with_their_sources_and_hard_limits(profiles: Profiles) -> None:
     for name in PROMISED.split():
         assert name in profiles
     assert len(profiles) > 40
-
-
-def test_every_shipped_measurement_keeps_its_source(profiles: Profiles) -> None:
     rows = [row for profile in profiles.values() for row in profile.measurements]
     assert len(rows) > 6000
     assert all(row.source_repo and row.source_path for row in rows)
-
-
-def test_microcontrollers_have_hard_limits(profiles: Profiles) -> None:
     for profile in profiles.values():
         if profile.kind == "microcontroller":
             assert None not in (profile.limits.arena_bytes, profile.limits.flash_bytes), profile.name
@@ -113,9 +107,11 @@ def test_an_unknown_name_meets_the_nearest(profiles: Profiles, selector: str, ne
         profiles.select(selector)
 
 
-def test_a_users_profile_replaces_a_shipped_one(tmp_path: Path) -> None:
+def test_a_users_profile_replaces_a_shipped_one_and_a_missing_folder_is_refused(tmp_path: Path) -> None:
     write(tmp_path, PROFILE.replace("gadget", "pixel-4"), name="pixel-4")
     assert load_profiles([tmp_path])["pixel-4"].title == "A pixel-4"
+    with pytest.raises(UsageError, match="is not a folder"):
+        load_profiles([tmp_path / "nowhere"])
 
 
 def test_two_folders_may_not_have_the_same_device(tmp_path: Path) -> None:
@@ -124,11 +120,6 @@ def test_two_folders_may_not_have_the_same_device(tmp_path: Path) -> None:
         write(tmp_path / name)
     with pytest.raises(UsageError, match="the device 'gadget' is in"):
         load_profiles([tmp_path / "a", tmp_path / "b"])
-
-
-def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is not a folder"):
-        load_profiles([tmp_path / "nowhere"])
 
 
 @pytest.mark.parametrize(

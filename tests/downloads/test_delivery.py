@@ -40,8 +40,12 @@ def test_a_cut_off_download_goes_on_where_it_broke(shelf: Shelf, tmp_path: Path)
     assert 0 < int(second["Range"].removeprefix("bytes=").rstrip("-")) <= 1_000_000
 
 
-def test_a_server_without_ranges_is_asked_for_the_whole_again(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_server_without_ranges_or_whose_file_changed_is_asked_for_the_whole_again(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     assert fetch(shelf.put("/w", Answer(BODY, cut_after=1_000_000, ranges=False)), tmp_path / "w") == BODY
+    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
+    assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
 
 
 def left_by_an_earlier_run(shelf: Shelf, target: Path, answer: Answer, path: str = "/w") -> int:
@@ -66,11 +70,6 @@ def test_the_time_of_the_last_change_is_a_version_too(shelf: Shelf, tmp_path: Pa
     left_by_an_earlier_run(shelf, tmp_path / "w", dated)
     assert fetch(shelf.put("/w", dated), tmp_path / "w") == BODY
     assert shelf.asked("/w")[0]["If-Range"] == "Sat, 21 Nov 2026 08:00:00 GMT"
-
-
-def test_a_file_that_changed_meanwhile_is_fetched_from_the_beginning(shelf: Shelf, tmp_path: Path) -> None:
-    left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY[::-1]))
-    assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
 
 
 @pytest.mark.parametrize(
@@ -136,13 +135,12 @@ def test_a_busy_server_is_asked_again_after_pauses_that_grow(
     assert [pause for pause in pauses if pause] == [delivery.FIRST_PAUSE_S * 2**power for power in range(4)]
 
 
-def test_a_missing_file_is_not_asked_for_twice(shelf: Shelf, tmp_path: Path) -> None:
+def test_a_missing_file_is_not_asked_for_twice_and_a_server_that_does_not_answer_is_given_up(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     with pytest.raises(Unavailable, match="404"):
         fetch(shelf.url + "/nothing", tmp_path / "w")
     assert len(shelf.asked("/nothing")) == 1
-
-
-def test_a_server_that_does_not_answer_in_time_is_given_up(shelf: Shelf, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match="time-out"):
         fetch(shelf.put("/w", Answer(BODY, delay_s=60.0)), tmp_path / "w", timeout_s=0.05)
 

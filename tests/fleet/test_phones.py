@@ -47,27 +47,21 @@ def test_a_name_of_several_phones_is_refused_with_its_row() -> None:
         read_fleet("device,share\nGalaxy S21,100\n")
 
 
-def test_an_unknown_phone_with_cores_is_named_with_its_distance() -> None:
+def test_an_unknown_phone_with_cores_is_named_with_its_distance_and_one_without_counts_as_unknown() -> None:
     (phone,) = read_fleet("device,share,cores\nours,1,2 x Cortex-A76 @ 2200 + 6 x Cortex-A55 @ 2000\n").phones
     assert phone.device is not None
     assert "times from " in phone.found
     assert phone.found.startswith("cores, ")
-
-
-def test_an_unknown_phone_without_cores_counts_as_unknown() -> None:
     found = read_fleet("soc,share\nHelio G99,75\nnobody's own,25\n")
     assert found.unknown_share == pytest.approx(0.25)
     assert [phone.name for phone in found.known] == ["Helio G99"]
 
 
-def test_shares_that_do_not_add_up_are_normalised_and_that_is_said() -> None:
+def test_shares_that_do_not_add_up_are_normalised_and_those_of_a_phone_with_two_rows_added() -> None:
     found = read_fleet("soc,share\nHelio G99,30%\nHelio G85,30\n")
     assert [phone.share for phone in found.phones] == [0.5, 0.5]
     assert found.notes == ("the shares add up to 60, so they are divided by this sum",)
     assert read_fleet("soc,share\nHelio G99,0.4\nHelio G85,0.6\n").notes == ()
-
-
-def test_a_phone_with_two_rows_gets_their_sum_and_that_is_said() -> None:
     found = read_fleet("soc,share\nHelio G99,30\nHelio G85,40\nhelio g99,30\n")
     assert [round(phone.share, 2) for phone in found.phones] == [0.6, 0.4]
     assert found.notes == ("'helio g99' has several rows; their shares are added up",)

@@ -53,13 +53,10 @@ def test_only_inputs_and_outputs_keep_their_names() -> None:
     assert kept == ends
 
 
-def test_the_largest_difference_is_a_share_of_the_range_of_an_output() -> None:
+def test_the_largest_difference_is_a_share_of_the_range_and_integers_that_differ_by_a_step_are_ties() -> None:
     ours = [[np.array([[0.0, 10.0]])], [np.array([[4.0, 2.0]])]]
     theirs = [[np.array([[0.0, 9.0]])], [np.array([[2.0, 2.5]])]]
     assert compared(ours, theirs) == (1, 0.2)
-
-
-def test_integers_that_differ_by_a_step_are_ties() -> None:
     ours = [[np.array([[100, 101]], np.int8)], [np.array([[100, 102]], np.int8)]]
     theirs = [[np.array([[101, 100]], np.int16)], [np.array([[102, 100]], np.int16)]]
     assert compared(ours, theirs) == (1, 2 / 255)

@@ -113,17 +113,11 @@ def test_a_crash_and_a_kill_are_named_and_the_next_call_works(pool: ChildPool) -
         pool.call(f"{HERE}:kill_itself")
 
 
-def test_a_call_that_hangs_is_stopped(pool: ChildPool) -> None:
+def test_a_call_that_hangs_or_with_what_it_started_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="timed out: stopped after its limit of 1 s"):
         pool.call(f"{HERE}:hang", limits=CallLimits(seconds=1))
-
-
-def test_a_call_that_eats_memory_is_stopped(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of"):
         pool.call(f"{HERE}:eat", 400_000_000, limits=CallLimits(memory_bytes=200_000_000))
-
-
-def test_the_memory_of_what_a_call_started_counts(pool: ChildPool) -> None:
     with pytest.raises(StageError, match="of memory, more than its limit of 200.0 MB"):
         pool.call(f"{HERE}:start_that_eats", 400_000_000, limits=CallLimits(memory_bytes=200_000_000, processes=1))
 

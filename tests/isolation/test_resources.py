@@ -84,13 +84,10 @@ def test_the_folder_of_a_killed_process_is_removed_by_the_next_start(temporary: 
 GB = 10**9
 
 
-def test_a_job_begins_beside_others_where_what_it_takes_is_free() -> None:
+def test_a_job_begins_beside_others_where_what_it_takes_is_free_and_alone_always() -> None:
     room = MemoryGate(lambda: 2 * GB + KEPT_FREE_BYTES)
     assert room.admits(2 * GB, running=1)
     assert not room.admits(2 * GB + 1, running=1)
-
-
-def test_a_job_that_runs_alone_may_always_begin() -> None:
     assert MemoryGate(lambda: 0).admits(100 * GB, running=0)
 
 
@@ -138,13 +135,10 @@ async def _failing() -> None:
     raise ValueError("refused")
 
 
-def test_it_runs_where_an_event_loop_runs_already() -> None:
+def test_it_runs_where_an_event_loop_runs_already_and_its_error_is_raised() -> None:
     async def inside() -> threading.Thread:
         return run_coroutine(_thread_after(0.0))
 
     assert asyncio.run(inside()) is not threading.current_thread()
-
-
-def test_the_coroutine_s_error_is_raised() -> None:
     with pytest.raises(ValueError, match="refused"):
         run_coroutine(_failing())

@@ -54,9 +54,11 @@ def test_each_class_has_its_precision() -> None:
     assert found.half.value == 0.5
 
 
-def test_a_class_without_a_true_box_does_not_count() -> None:
+def test_a_class_and_a_set_without_a_true_box_have_no_score() -> None:
     found = score(TRUE, TRUE, SIZES, 3)
     assert (found.by_class, found.half.value) == ((1.0, 1.0, None), 1.0)
+    with pytest.raises(ValueError, match="no image has a box"):
+        score([boxes()], [boxes()], SIZES[:1], 1)
 
 
 def test_a_box_that_overlaps_by_six_tenths_counts_at_one_half_alone() -> None:
@@ -79,11 +81,6 @@ def test_the_interval_covers_the_value_and_is_wider_with_fewer_images() -> None:
     for small, large in ((few.half, many.half), (few.coco, many.coco)):
         assert small.low <= small.value <= small.high
         assert small.high - small.low > large.high - large.low
-
-
-def test_without_a_true_box_there_is_no_score() -> None:
-    with pytest.raises(ValueError, match="no image has a box"):
-        score([boxes()], [boxes()], SIZES[:1], 1)
 
 
 def part_found(count: int, seed: int = 0) -> tuple[list[Detections], list[Detections]]:
@@ -153,12 +150,9 @@ def test_a_second_box_on_an_object_is_wrong() -> None:
     assert threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
 
 
-def test_boxes_with_one_score_are_on_one_side_of_the_threshold() -> None:
+def test_one_threshold_is_for_all_classes_and_boxes_with_one_score_are_on_one_side_of_it() -> None:
     true, found = sure_of([0.8, 0.5], [0.5, 0.5, 0.5, 0.5])
     assert threshold(true, found, SIZES[:2], 1) == pytest.approx(0.65)
-
-
-def test_one_threshold_is_for_all_classes() -> None:
     true = [boxes(HERE, THERE, labels=[0, 1])] * 2
     found = [boxes(HERE, sure=0.9), boxes(THERE, labels=[1], sure=0.3)]
     assert threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
@@ -212,9 +206,6 @@ def test_true_found_and_right_boxes_are_counted_by_image_and_class() -> None:
     found = [marked((THERE, 1, 0.9), (BESIDE, 1, 0.8)), marked((THERE, 0, 0.7), (HERE, 0, 0.6))]
     table = counts(matches(true, found), 2)
     assert table.tolist() == [[[1, 0, 0], [1, 2, 1]], [[1, 2, 1], [0, 0, 0]]]
-
-
-def test_no_image_has_no_matches() -> None:
     assert match([], [], [], 2, 0.5) == []
     assert counts([], 2).shape == (0, 2, 3)
 
@@ -230,19 +221,13 @@ def scores(*marks: tuple[int, int, int, float], side: int = 10) -> np.ndarray:
     return values
 
 
-def test_a_centre_is_the_highest_score_of_its_class_around() -> None:
+def test_a_centre_is_the_highest_score_of_its_class_around_and_equal_neighbours_are_one() -> None:
     found = centres(scores((2, 3, 0, 0.9), (2, 4, 0, 0.8), (2, 4, 1, 0.7)), 0.5)
     assert found.labels.tolist() == [0, 1]
     assert found.scores.tolist() == pytest.approx([0.9, 0.7])
     assert found.boxes[0].tolist() == pytest.approx([0.25, 0.35, 0.25, 0.35])  # middle of row 2 and column 3
-
-
-def test_neighbours_with_equal_scores_are_one_centre() -> None:
     found = centres(scores((5, 5, 0, 0.9), (5, 6, 0, 0.9), (5, 9, 0, 0.9)), 0.5)
     assert len(found.labels) == 2
-
-
-def test_scores_below_the_least_one_are_no_centres() -> None:
     assert len(centres(scores((2, 3, 0, 0.4)), 0.5).labels) == 0
 
 
@@ -304,13 +289,10 @@ def test_f1_is_twice_the_right_marks_over_objects_and_marks() -> None:
     assert reached.mean.low < reached.mean.value < reached.mean.high
 
 
-def test_the_shares_of_images_add_up_to_the_figure() -> None:
+def test_the_shares_of_images_add_up_to_the_figure_and_images_without_objects_have_none() -> None:
     matched = images((3, 1, 0), (2, 0, 2), (4, 0, 0))
     shares = centre_shares(matched, 2)
     assert float(shares.mean()) == pytest.approx(centre_score(matched, 2).mean.value)
     assert shares[2] == shares.max()
-
-
-def test_images_without_objects_cannot_be_scored() -> None:
     with pytest.raises(ValueError, match="no image has a box"):
         centre_score(images((0, 0, 1)), 2)

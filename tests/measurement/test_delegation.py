@@ -116,14 +116,11 @@ def test_enough_work_in_few_pieces_is_worth_it(
     assert bool(told.objections) is ("not worth it" in told.sentence)
 
 
-def test_a_runtime_that_hands_over_the_first_piece_leaves_the_others(float_model: Path) -> None:
+def test_a_runtime_that_hands_over_the_first_or_the_largest_piece_leaves_the_others(float_model: Path) -> None:
     told = delegate(read(float_model), rules("CONV_2D", least_macs=0, keeps={"pieces": 1, "choose": "first"}))
     assert (told.partitions, told.kept, told.taken) == (2, 1, 1)
     assert told.refused[1].reason == "outside the first partition; only this one is delegated"
     assert "(1 of 6 operators, 1 partition of 2)" in told.sentence
-
-
-def test_a_runtime_that_hands_over_the_largest_piece_takes_the_most_arithmetic(float_model: Path) -> None:
     model = read(float_model)
     largest, first = (
         delegate(model, rules("CONV_2D", "SOFTMAX", keeps={"pieces": 1, "choose": which})).taken_macs

@@ -134,13 +134,15 @@ def test_the_temperature_changes_the_mean_probability_alone() -> None:
     assert changed == {LOG_LOSS}
 
 
-def test_the_cheapest_constant_answer_saves_nothing() -> None:
+def test_the_cheapest_constant_answer_saves_nothing_and_without_costs_nothing_is_saved() -> None:
     costs = [[0.0, 1.0], [10.0, 0.0]]
     same = SCORES[COST_SAVED](of_answers([1, 1, 1, 1], [0, 0, 0, 1], costs))
     right = SCORES[COST_SAVED](of_answers([0, 0, 0, 1], [0, 0, 0, 1], costs))
     worse = SCORES[COST_SAVED](of_answers([0, 0, 0, 0], [0, 0, 0, 1], costs))
     assert same is not None and right is not None and worse is not None  # noqa: PT018
     assert [each.figure.value for each in (same, right, worse)] == pytest.approx([0, 1, 1 - 10 / 3])
+    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
+    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
 
 
 def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> None:
@@ -148,11 +150,6 @@ def test_a_few_answers_that_are_all_right_are_no_certainty_of_the_costs() -> Non
     score = present(SCORES[COST_SAVED](of_answers(labels, labels, [[0.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 1.0, 0.0]])))
     assert (score.figure.value, score.figure.high) == (1, 1)
     assert 0.5 < score.figure.low < 0.8
-
-
-def test_without_costs_or_with_a_free_answer_there_is_no_cost_saved() -> None:
-    assert SCORES[COST_SAVED](of_answers([0, 1], [0, 1])) is None
-    assert SCORES[COST_SAVED](of_answers([1, 0], [0, 0], [[0.0, 1.0], [1.0, 0.0]])) is None
 
 
 def test_the_worst_group_is_named() -> None:

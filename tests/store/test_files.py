@@ -163,12 +163,9 @@ def test_a_damaged_document_is_named(run: RunFolder, content: str) -> None:
     assert [problem.file for problem in integrity_problems(run)] == ["manifest.json"]
 
 
-def test_a_run_without_evaluations_says_so(run: RunFolder) -> None:
+def test_missing_evaluations_and_answers_are_named(run: RunFolder, tmp_path: Path) -> None:
     run.evaluations_file.unlink()
     assert texts(run) == ["evaluations.jsonl is missing: nothing was evaluated"]
-
-
-def test_answers_that_are_gone_are_named(tmp_path: Path) -> None:
     run = write_run(tmp_path, [replace(evaluation(), answers=ImageAnswers(file="answers/x.npy"))])
     assert "answers/x.npy is missing" in texts(run)[0]
 

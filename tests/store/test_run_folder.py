@@ -26,11 +26,10 @@ def run(tmp_path: Path) -> RunFolder:
     return folder
 
 
-def test_the_folder_is_named_by_date_time_and_slug(run: RunFolder) -> None:
+def test_the_folder_is_named_by_date_time_and_slug_and_two_of_one_second_do_not_meet(
+    run: RunFolder, tmp_path: Path
+) -> None:
     assert run.path.name == "20260131-120000-trashnet-50ms"
-
-
-def test_two_runs_of_one_second_do_not_meet_and_latest_points_to_the_newer(run: RunFolder, tmp_path: Path) -> None:
     other = RunFolder.create(tmp_path / "runs", "TrashNet, 50ms", NOW)
     assert (tmp_path / "runs" / "latest").resolve() == other.path != run.path
 
@@ -41,11 +40,13 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
         RunFolder.create(tmp_path / "file" / "runs", "x")
 
 
-def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
+def test_evaluations_come_back_the_last_of_each_configuration_and_each_is_one_line(run: RunFolder) -> None:
     for one in (evaluation(accuracy=70), evaluation("other"), evaluation(accuracy=75)):
         run.append(with_artefact(run, one))
     accuracies = [e.accuracy.value for e in run.evaluations() if e.accuracy]
     assert accuracies == [75, 80]
+    run.append(replace(evaluation(), reason="two\nlines"))
+    assert len(run.evaluations_file.read_text().splitlines()) == 1
 
 
 def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) -> None:
@@ -56,12 +57,9 @@ def test_a_line_torn_by_a_kill_is_dropped_and_the_next_is_whole(run: RunFolder) 
     assert [e.configuration.card for e in run.evaluations()] == ["mobilenet_v2_1.0_224", "other"]
 
 
-def test_a_folder_that_is_no_run_is_refused(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_run_and_one_of_a_newer_schema_are_refused(tmp_path: Path, run: RunFolder) -> None:
     with pytest.raises(UsageError, match="is not a run folder"):
         RunFolder.open(tmp_path)
-
-
-def test_a_run_of_a_newer_schema_is_refused(run: RunFolder) -> None:
     (run.path / "request.yaml").write_text("schema_version: 99\n")
     with pytest.raises(UsageError, match="newer advisor"):
         RunFolder.open(run.path)
@@ -108,11 +106,6 @@ def test_a_search_that_was_ended_before_its_question_was_written_says_so(tmp_pat
     begun = RunFolder.create(tmp_path / "runs", "x")
     with pytest.raises(UsageError, match="was ended before it began"):
         RunFolder.open(begun.path)
-
-
-def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
-    run.append(replace(evaluation(), reason="two\nlines"))
-    assert len(run.evaluations_file.read_text().splitlines()) == 1
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
@@ -240,7 +233,7 @@ def write(text: str, path: Path) -> None:
     (path / "result").write_text(text)
 
 
-def test_a_result_is_made_once(tmp_path: Path) -> None:
+def test_a_result_is_made_once_and_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
     cache, calls = ArtifactCache(tmp_path), list[Path]()
 
     def make(folder: Path) -> None:
@@ -251,6 +244,8 @@ def test_a_result_is_made_once(tmp_path: Path) -> None:
     assert cache.get("stage-1", {"a": 1}, make) == first
     assert (first / "result").read_text() == "made"
     assert len(calls) == 1
+    folder = ArtifactCache(tmp_path).get("s", {}, lambda out: write("x", out))
+    assert (folder / "result").stat().st_mode & 0o222 == 0
 
 
 def test_every_input_is_part_of_the_key(tmp_path: Path) -> None:
@@ -271,11 +266,6 @@ def test_a_failure_leaves_nothing_behind(tmp_path: Path) -> None:
         cache.get("s", {}, fail)
     assert not cache.folder("s", {}).exists()
     assert [path.suffix for path in (tmp_path / "s").iterdir()] == [".lock"]
-
-
-def test_results_cannot_be_changed_in_place_by_accident(tmp_path: Path) -> None:
-    folder = ArtifactCache(tmp_path).get("s", {}, lambda out: write("x", out))
-    assert (folder / "result").stat().st_mode & 0o222 == 0
 
 
 @pytest.mark.integration

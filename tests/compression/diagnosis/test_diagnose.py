@@ -163,12 +163,11 @@ def test_time_ends_it_after_one_image_at_least(tmp_path: Path, float_model: byte
     assert compare(tmp_path / "b", tmp_path / "a", photographs, SOURCE, seconds=0).images == 1
 
 
-def test_files_of_other_shapes_are_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
+def test_files_of_other_shapes_and_a_quantized_origin_are_refused(
+    tmp_path: Path, float_model: bytes, photographs: np.ndarray
+) -> None:
     with pytest.raises(UsageError, match="was not made from the other"):
         _against(tmp_path, small_models.classifier(64), recipe("int8").apply(float_model, photographs), photographs)
-
-
-def test_a_quantized_origin_is_refused(tmp_path: Path, float_model: bytes, photographs: np.ndarray) -> None:
     quantized = recipe("int8").apply(float_model, photographs)
     with pytest.raises(UsageError, match="is quantized itself"):
         _against(tmp_path, quantized, quantized, photographs)

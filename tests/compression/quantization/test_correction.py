@@ -23,14 +23,12 @@ grids = st.builds(Grid, bits=st.sampled_from([4, 8, 10]), per_channel=st.boolean
 
 
 @given(kernels, grids)
-def test_there_are_no_more_values_than_steps(kernel: np.ndarray, grid: Grid) -> None:
+def test_there_are_no_more_values_than_steps_and_weights_move_by_half_a_step_at_most(
+    kernel: np.ndarray, grid: Grid
+) -> None:
     rounded = grid.round(kernel, axis=0)
     groups = rounded.reshape(3, -1) if grid.per_channel else rounded.reshape(1, -1)
     assert all(len(np.unique(group)) <= 2**grid.bits for group in groups)
-
-
-@given(kernels, grids)
-def test_weights_move_by_half_a_step_at_most(kernel: np.ndarray, grid: Grid) -> None:
     largest = np.abs(kernel).max(axis=(1, 2, 3), keepdims=True) if grid.per_channel else np.abs(kernel).max()
     step = largest / (2 ** (grid.bits - 1) - 1) * (2 if grid.power_of_two else 1)
     assert (np.abs(grid.round(kernel, axis=0) - kernel) <= step / 2 + 1e-9).all()

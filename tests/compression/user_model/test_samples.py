@@ -193,10 +193,13 @@ def test_arrays_that_do_not_fit_are_refused_by_name(model: Path, tmp_path: Path,
     assert error.hint
 
 
-def test_too_few_samples_are_refused(model: Path, tmp_path: Path) -> None:
+def test_too_few_samples_and_a_seed_beyond_the_libraries_are_refused(model: Path, tmp_path: Path) -> None:
     for count in (0, 9):
         given = networks.samples(tmp_path / "s.npz", count, image=IMAGE, pose=POSE)
         assert refused(model, given).message == f"--samples: {count} samples in s.npz, and 10 are needed"
+    given = networks.samples(tmp_path / "s.npz", 20, image=IMAGE, pose=POSE)
+    for seed in (-1, 10**20):
+        assert refused(model, given, seed=seed).message.startswith(f"--seed: '{seed}' is not a whole number from 0")
 
 
 def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path) -> None:
@@ -204,12 +207,6 @@ def test_a_file_that_holds_no_arrays_is_refused(model: Path, tmp_path: Path) -> 
         (tmp_path / "s.npz").write_bytes(content)
         assert "is not an .npz file of arrays" in refused(model, tmp_path / "s.npz").message
     assert "there is no file" in refused(model, tmp_path / "none.npz").message
-
-
-def test_a_seed_beyond_the_libraries_is_refused(model: Path, tmp_path: Path) -> None:
-    given = networks.samples(tmp_path / "s.npz", 20, image=IMAGE, pose=POSE)
-    for seed in (-1, 10**20):
-        assert refused(model, given, seed=seed).message.startswith(f"--seed: '{seed}' is not a whole number from 0")
 
 
 def test_a_header_that_states_a_shape_of_10_to_11_is_refused(model: Path, tmp_path: Path) -> None:

@@ -53,26 +53,20 @@ def test_the_boxes_of_parts_of_an_object_are_no_objects(root: Path) -> None:
     assert survey_boxes(root).contents[2] == {"cat": 1}
 
 
-def test_annotations_may_lie_beside_the_images_of_each_part(tmp_path: Path) -> None:
+def test_annotations_may_lie_beside_the_images_of_each_part_and_name_them(tmp_path: Path, root: Path) -> None:
     for part in ("train", "valid"):
         for n, photo in enumerate(photos(2, "cat")):
             save(tmp_path / part / f"{photo.name}.jpg", n)
             write(tmp_path / part / f"{photo.name}.xml", xml(photo))
     assert [entry.part for entry in list_boxes(tmp_path).entries] == ["train"] * 2 + ["validation"] * 2
-
-
-def test_an_image_is_found_by_the_name_in_the_annotation_too(root: Path) -> None:
     (root / "Annotations" / "002.xml").rename(root / "Annotations" / "other.xml")
     assert {entry.path.name for entry in list_boxes(root).entries} >= {"002.jpg"}
 
 
-def test_trainval_is_the_training_part_where_train_is_missing(root: Path) -> None:
+def test_trainval_is_the_training_part_where_train_is_missing_and_lists_of_single_classes_are_none(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "trainval.txt", "000\n001\n002\n")
     write(root / "ImageSets" / "Main" / "test.txt", "003\n004\n")
     assert [entry.part for entry in list_boxes(root).entries] == ["train"] * 3 + ["holdout"] * 2
-
-
-def test_lists_of_single_classes_are_no_parts(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "cat_train.txt", "000 -1\n001 1\n")
     assert {entry.part for entry in list_boxes(root).entries} == {""}
 
@@ -143,11 +137,15 @@ def test_boxes_of_the_stored_size_are_turned_in_the_whole_set_as_pillow_turns_th
     assert read.turned == 7
 
 
-def test_edges_outside_the_upright_image_tell_that_boxes_are_as_stored(tmp_path: Path) -> None:
+def test_edges_tell_whether_boxes_are_as_stored_and_one_careless_box_does_not(tmp_path: Path) -> None:
     _photo(tmp_path / "a.jpg", 6)
     read = survey_boxes(write(tmp_path / "a.csv", "path,label,xmin,ymin,xmax,ymax\na.jpg,cat,45,4,58,30\n"))
     assert read.turned == 1
     assert read.boxes[0][0].edges == (10, 45, 36, 58)
+    upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
+    assert _portraits(tmp_path, *upright) == upright
+    drawn = [(45, 5, 58, 35), (30, 5, 55, 35), (5, 20, 30, 43)]
+    assert _portraits(tmp_path, *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
 
 
 def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, float, float]]:
@@ -156,16 +154,6 @@ def _portraits(root: Path, *boxes: tuple[int, ...]) -> list[tuple[float, float, 
         save(root / f"{n}.jpg", n, STORED, 6)
         write(root / f"{n}.xml", xml(Photo(f"{n}", (("cat", *box),), size=STORED)))  # type: ignore[arg-type]
     return [read[0].edges for read in survey_boxes(root).boxes]
-
-
-def test_edges_that_contradict_the_stated_size_tell_that_boxes_are_upright(tmp_path: Path) -> None:
-    upright = [(5, 45, 35, 58), (5, 30, 35, 55), (5, 5, 30, 20)]
-    assert _portraits(tmp_path, *upright) == upright
-
-
-def test_one_careless_box_does_not_contradict_the_stated_size(tmp_path: Path) -> None:
-    drawn = [(45, 5, 58, 35), (30, 5, 55, 35), (5, 20, 30, 43)]
-    assert _portraits(tmp_path, *drawn) == [(5, 45, 35, 58), (5, 30, 35, 55), (0, 5, 20, 30)]
 
 
 def test_shares_are_of_the_upright_image(tmp_path: Path) -> None:

@@ -109,14 +109,11 @@ def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
     assert CostCalibration(file).pace == pytest.approx({"convert": 1.0})
 
 
-def test_stages_from_the_cache_teach_nothing(tmp_path: Path) -> None:
+def test_stages_from_the_cache_teach_nothing_and_one_disturbance_little(tmp_path: Path) -> None:
     book = CostCalibration(tmp_path / "pace.json")
     book.note(StageEvent(_stage(StageName.CONVERT), EventKind.CACHED), 3.0)
     book.keep()
     assert not (tmp_path / "pace.json").exists()
-
-
-def test_one_disturbance_is_bounded(tmp_path: Path) -> None:
     searched(tmp_path / "pace.json", price_s=1.0, seconds=1e6)
     assert CostCalibration(tmp_path / "pace.json").pace[StageName.CONVERT] == pytest.approx(MOST)
 

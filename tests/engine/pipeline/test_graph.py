@@ -181,15 +181,12 @@ def test_stages_come_in_the_order_of_their_names(training: str, recipe: str, rob
             assert judges or order.index(before.name) <= order.index(stage.name)
 
 
-def test_only_finalists_of_images_are_judged() -> None:
+def test_only_finalists_of_images_are_judged_and_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert VariantStages(CARD, NONE, "int8", PUBLISHED).judging == ()
     asked = replace(TRAINED, question=Question(robust=True))
     plain, robust = (VariantStages(CARD, HEAD, "int8", each).judging for each in (TRAINED, asked))
     assert [stage.name for stage in plain] == [StageName.SCORE]
     assert [stage.name for stage in robust] == [StageName.SCORE, StageName.CAPTURE]
-
-
-def test_the_users_own_holdout_needs_no_estimate_of_new_conditions() -> None:
     assert names(VariantStages(CARD, HEAD, "int8", replace(TRAINED, own_holdout=True)))["expectation"] == 0
 
 

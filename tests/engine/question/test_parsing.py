@@ -90,6 +90,8 @@ def test_no_options_are_the_defaults_of_the_values() -> None:
     request = resolve({})
     assert (request.question, request.execution, request.folder) == (Question(), Execution(), Path("runs"))
     assert (Execution().cores, Execution(workers=3).cores) == (usable_cores(), 3)
+    defaults = collect_options({}).values
+    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
 
 @pytest.mark.parametrize(
@@ -168,11 +170,6 @@ def test_precedence_is_options_then_file_then_defaults(tmp_path: Path) -> None:
 def test_one_value_of_a_list_needs_no_list_and_all_threads_are_the_cores_of_this_process() -> None:
     assert collect_options({"candidates": "squeezenet"})["candidates"] == ("squeezenet",)
     assert collect_options({"threads": ["1", "all"]})["threads"] == (1, usable_cores())
-
-
-def test_options_that_are_not_given_have_their_defaults() -> None:
-    defaults = collect_options({}).values
-    assert collect_options({"budget": "50ms", "workers": "2"}).values == {**defaults, "budget": "50ms", "workers": 2}
 
 
 @pytest.mark.parametrize(

@@ -102,13 +102,10 @@ def test_fewer_images_make_less_of_fine_tuning() -> None:
     assert expected(2000) < expected(300) < expected(50)
 
 
-def test_a_head_that_is_right_on_every_image_is_not_fine_tuned() -> None:
+def test_a_head_that_is_right_on_every_image_or_far_behind_is_not_fine_tuned() -> None:
     search = Search(accuracy=lambda _: 100.0).finish()
     assert search.heads
     assert not search.tuned
-
-
-def test_heads_far_apart_leave_fine_tuning_to_the_best() -> None:
     search = Search(accuracy=lambda network: {BEST: 94.0, OTHER: 60.0, WEAK: 50.0}[network.card]).finish()
     assert search.tuned == [BEST]
 
@@ -140,10 +137,11 @@ def test_a_limit_is_planned_backwards_fine_tuning_is_begun_while_it_fits() -> No
     assert search.now <= 240.0 + 1e-6  # fine-tuning fills what is left: a sum of rounded seconds
 
 
-def test_the_first_step_surely_ends_in_time() -> None:
+def test_the_first_step_surely_ends_in_time_and_without_time_nothing_begins() -> None:
     needed = rule(left_s=1e6).prices.lasts_s([FormStep(CardTraining(OTHER, "head"), "float32")])
     first = [Search(left_s=times * needed, cores=2).finish().heads[0] for times in (1.3, 2.5)]
     assert first[0] == WEAK != first[1]
+    assert rule(left_s=0.0).next() == ()
 
 
 def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() -> None:
@@ -152,10 +150,6 @@ def test_on_a_busy_machine_the_cheapest_head_begins_although_it_may_be_late() ->
     (step,) = busy.next()
     assert step == FormStep(CardTraining(WEAK, "head"), "float32")
     assert busy.next((step,)) == ()
-
-
-def test_without_time_nothing_begins() -> None:
-    assert rule(left_s=0.0).next() == ()
 
 
 def test_an_expensive_card_comes_last_and_only_where_it_may_win() -> None:

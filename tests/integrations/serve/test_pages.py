@@ -35,11 +35,8 @@ def three(runs: Path) -> list[RunFolder]:
     return [finished, interrupted, damaged]
 
 
-def test_an_empty_folder_says_what_to_do(client: Client) -> None:
+def test_an_empty_folder_says_what_to_do_and_one_that_is_gone_is_named(client: Client, runs: Path) -> None:
     assert "advisor search" in client.page("/")
-
-
-def test_a_folder_that_is_gone_is_named(client: Client, runs: Path) -> None:
     runs.rmdir()
     refused = client.get(f"{client.access.root}/")
     assert (refused.status_code, str(runs) in refused.text, "still exist" in refused.text) == (400, True, True)

@@ -41,14 +41,11 @@ def test_the_overlap_of_each_class_is_over_all_images(tmp_path: Path) -> None:
     assert reached.of_images.tolist() == [1.0, 0.25]
 
 
-def test_ignored_pixels_do_not_count(tmp_path: Path) -> None:
+def test_ignored_pixels_do_not_count_and_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, IGNORED))
     reached = overlaps(answers(halves(0, 1)), true, 2)
     assert reached.by_class[0] == 1.0
     assert np.isnan(reached.by_class[1])
-
-
-def test_masks_are_compared_at_the_size_of_the_image(tmp_path: Path) -> None:
     true = masks(tmp_path, np.kron(halves(0, 1), np.ones((2, 3))))
     assert overlaps(answers(halves(0, 1)), true, 2).by_class.tolist() == [1.0, 1.0]
 
