@@ -112,13 +112,6 @@ def test_nothing_is_built_where_a_file_cannot_be_read(tmp_path: Path) -> None:
     assert checked.built == 0
 
 
-@pytest.mark.slow
-def test_every_graph_counts_what_its_card_says() -> None:
-    checked = check_catalogue(build=True)
-    assert checked.built == checked.cards
-    assert checked.errors == ()
-
-
 @given(st.integers(1, 999), st.integers(0, 9))
 def test_a_figure_is_rounded_to_where_its_zeros_begin(digits: int, zeros: int) -> None:
     unit = rounding(digits * 10**zeros)

@@ -10,10 +10,9 @@ from advisor.catalog import load_catalogue
 from advisor.core.evaluation import Status
 from advisor.reporting.listings import print_card
 from advisor.store import RunFolder
-from advisor.tasks import DETECTION
 from advisor.tflite.metadata import Metadata, write_metadata
 from tests.catalog.user_models.models import labels_file, network, tflite
-from tests.detectors import SIDE, detector_file, write_cells
+from tests.detectors import detector_file, write_cells
 from tests.makers.commands import Advisor, ended, refused
 from tests.measurement import small_models
 
@@ -149,14 +148,6 @@ def a_copied_cache_is_a_mirror(alone: Advisor, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_model_of_ones_own_is_searched(alone: Advisor, net: Path, tmp_path: Path) -> None:
-    alone("catalog", "add", "net.tflite", *FLAGS, "--top1", "61%")
-    found = alone("search", "--candidates", "net", "--budget", "1s", "--compressions", "float32", "--threads", "1")
-    assert "61.0" in ended(found).out
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_a_model_without_a_linear_end_is_skipped_with_images_and_the_reason(
     alone: Advisor, photos: Path, tmp_path: Path
 ) -> None:
@@ -182,18 +173,6 @@ def test_a_detector_of_ones_own_is_added_and_judged(alone: Advisor, cells: tuple
     said = ended(alone(*cells))
     assert "it is a detector: a search compresses and judges it on your images with boxes" in said.out
     assert "mAP@0.5 on the 8 images held out of boxes/boxes.csv: 100.0 %" in said.out
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_detector_of_ones_own_is_compared(alone: Advisor, cells: tuple[str, ...], tmp_path: Path) -> None:
-    ended(alone(*cells))
-    boxes = ("--task", DETECTION.name, "--data", "boxes/boxes.csv")
-    ended(alone("search", *boxes, "--candidates", "cells", "--compressions", "float32", "--threads", "1"))
-    (evaluation,) = RunFolder.open(tmp_path / "runs" / "latest").evaluations()
-    assert evaluation.holdout_accuracy is not None
-    assert evaluation.holdout_accuracy.value > 95
-    assert evaluation.card_facts.input_size == SIDE
 
 
 def test_images_of_a_class_that_a_detector_does_not_know_are_refused_and_the_card_stays(

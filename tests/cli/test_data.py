@@ -122,16 +122,6 @@ def test_what_cannot_be_is_said_plainly(
     assert (tmp_path / "mine.csv").read_text() == "mine"
 
 
-def test_a_search_takes_part_folders_and_manifests(advisor: Advisor, tmp_path: Path) -> None:
-    make(tmp_path / "data" / "train", cat=12, dog=12)
-    make(tmp_path / "data" / "test", cat=8, dog=8)
-    rows = [f"{path.relative_to(tmp_path)},{path.parent.name}" for path in sorted(tmp_path.rglob("*.jpg"))]
-    (tmp_path / "set.csv").write_text("\n".join(["path,label", *rows]))
-    for data in ("data", "set.csv"):
-        said = ended(advisor("plan", "--data", data, *OF_CARD, "--json"))
-        assert 20 <= said.document["pictures"] <= 40
-
-
 @pytest.mark.parametrize(
     ("rows", "message"),
     [

@@ -7,9 +7,7 @@ import pytest
 
 from advisor.devices.prediction import CALIBRATED
 from advisor.devices.profiles import load_profiles, read_profile, shipped_profiles
-from advisor.devices.profiles.listing import add_profile
 from advisor.devices.profiles.runtimes import CORES_FILE, local_runtimes
-from advisor.engine.history.reevaluate import Devices
 from advisor.reporting.listings import DEVICES, print_device
 from tests.makers.commands import Advisor, Said, ended, refused
 
@@ -251,17 +249,6 @@ def test_a_profile_that_lies_there_already_is_not_written_over_itself(alone: Adv
     path = write(own, f"# a comment\n{BOARD}")
     ended(alone("add", str(path), "--force"), 2)
     assert path.read_text().startswith("# a comment")
-
-
-def test_a_device_of_ones_own_is_predicted_for(
-    board: Path, own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("ADVISOR_CONFIG_DIR", str(tmp_path / "config"))
-    add_profile(board)
-    found = Devices.chosen(["our-board"], [])
-    assert [(name, profile.origin, target.name) for name, profile, target in found.targets] == [
-        ("our-board", own / "our-board.yaml", "tflite-cpu-x4")
-    ]
 
 
 def test_what_hides_a_shipped_profile_is_said(alone: Advisor, tmp_path: Path) -> None:

@@ -278,10 +278,3 @@ def test_standard_output_is_one_document(advisor: Advisor, arguments: tuple[str,
     document = said.document
     assert next(iter(document)) == "schema_version"
     assert document[entry]
-
-
-@pytest.mark.parametrize("arguments", [("plan", "--budget", "50"), ("explain", "pg90"), ("serve", "--runs", "nowhere")])
-def test_standard_output_is_empty_after_an_error(advisor: Advisor, arguments: tuple[str, ...]) -> None:
-    said = advisor(*arguments, "--json")
-    assert (said.code, said.out) == (2, "")
-    assert said.err.startswith("error: ")

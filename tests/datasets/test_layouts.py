@@ -211,10 +211,13 @@ def test_folders_in_the_folders_of_a_split_are_refused_too(tmp_path: Path) -> No
     assert _parts(survey(tmp_path / "data" / "**").dataset) == {"train": 30, "validation": 0, "holdout": 30}
 
 
-def test_folders_that_recur_in_each_class_and_few_images_in_deeper_folders_are_no_classes(tmp_path: Path) -> None:
+def test_folders_that_recur_in_each_class_are_no_classes(tmp_path: Path) -> None:
     for name in ("cat", "dog"):
         make(tmp_path / "data" / name, **{"visit 1": 5, "visit 2": 5, "visit 3": 5})
     assert survey(tmp_path / "data").dataset.classes == ("cat", "dog")
+
+
+def test_few_images_in_deeper_folders_change_nothing(tmp_path: Path) -> None:
     root = make(tmp_path / "data", cat=9, dog=9)
     make(root / "cat", kitten=2, tiger=2, lion=2)
     assert survey(root).dataset.classes == ("cat", "dog")

@@ -40,15 +40,17 @@ def profile_with(folder: Path, connection: str) -> Path:
     return path
 
 
-def test_a_profile_says_how_its_device_is_reached_and_may_name_a_binary_of_the_users_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_profile_says_how_its_device_is_reached(tmp_path: Path) -> None:
     path = profile_with(tmp_path, "{ssh: pi@board.local, port: 2222, python: venv/bin/python}")
     reach = read_profile(path).connection
     assert reach == ConnectionSettings(ssh="pi@board.local", port=2222, python="venv/bin/python")
     assert reach.connect() == SshConnection("pi@board.local", "venv/bin/python", 2222)
+
+
+def test_a_phones_binary_is_one_of_the_users_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     path = profile_with(tmp_path, "{adb: R58M, benchmark_model: ~/tools/benchmark_model, cores: f0}")
+    reach = read_profile(path).connection
     assert reach is not None
     assert reach.benchmark_model == tmp_path / "home" / "tools" / "benchmark_model"
 

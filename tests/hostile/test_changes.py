@@ -1,6 +1,5 @@
 """Changes to a finished run: every command says which row or file does not fit, and none makes it true."""
 
-import json
 from collections import Counter
 from pathlib import Path
 
@@ -8,11 +7,10 @@ import pytest
 
 from advisor.reporting.runs import Runs, RunState
 from advisor.store import RunFolder
-from tests.builders import evaluation
 from tests.hostile.changes import BELIEVED, CHANGES, DETECTED, NO_EFFECT, RECOMPUTED, finished_copy, judged
 from tests.makers.commands import Advisor, ended, refused
 from tests.makers.searches import Searched
-from tests.run_folders import aged, images, with_artefact, write_run
+from tests.run_folders import aged, images, write_run
 
 pytestmark = pytest.mark.integration
 
@@ -178,11 +176,3 @@ def test_doctor_computes_accuracies_and_their_intervals_again(advisor: Advisor, 
     run.reseal(row.answers.file)
     said = ended(advisor("doctor", str(finished)), 3).out
     assert "the answers on validation give" in said
-
-
-def test_a_search_that_goes_on_adds_to_the_chain(run: Path) -> None:
-    folder = RunFolder.open(run)
-    folder.append(with_artefact(folder, evaluation("more")))
-    befores = [json.loads(line)["before"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
-    hashes = [json.loads(line)["hash"] for line in (run / "evaluations.jsonl").read_text().splitlines()]
-    assert befores == ["", *hashes[:-1]]

@@ -221,13 +221,6 @@ def test_figures_stand_side_by_side_by_name_and_fit_the_terminal(width: int, nam
     assert "on the hold-out: expect that on images like these" in " ".join(output.split())
 
 
-def test_memory_stays_if_long_names_need_several_lines() -> None:
-    view = run_view(card_suffix="_with_a_name_that_does_not_fit_on_one_line_of_this_terminal")
-    output = said(view, 100)
-    assert "memory MB" in header_of(output)
-    assert all(len(line) <= 100 for line in output.splitlines()[1:])
-
-
 def _trained(view: RunView, training: str) -> RunView:
     """Return the view with this training recipe in the whole answer."""
 
@@ -262,13 +255,6 @@ def test_provenance_stands_on_each_row_where_rows_differ() -> None:
     output = said(with_pick(run_view(), latency=predicted), width=160)
     assert "measured, predicted (host)" in output
     assert "measured, measured (host)" in output
-
-
-def test_plain_output_has_no_colour_codes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NO_COLOR", "1")
-    stream = io.StringIO()
-    print_answer(run_view(), Console(file=stream, force_terminal=True, width=140))
-    assert "\x1b[3" not in stream.getvalue()
 
 
 def test_the_accuracy_of_detectors_is_their_mean_average_precision(detectors: RunView) -> None:

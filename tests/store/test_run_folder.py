@@ -40,11 +40,14 @@ def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> Non
         RunFolder.create(tmp_path / "file" / "runs", "x")
 
 
-def test_evaluations_come_back_the_last_of_each_configuration_and_each_is_one_line(run: RunFolder) -> None:
+def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
     for one in (evaluation(accuracy=70), evaluation("other"), evaluation(accuracy=75)):
         run.append(with_artefact(run, one))
     accuracies = [e.accuracy.value for e in run.evaluations() if e.accuracy]
     assert accuracies == [75, 80]
+
+
+def test_a_reason_with_a_line_break_stays_one_line(run: RunFolder) -> None:
     run.append(replace(evaluation(), reason="two\nlines"))
     assert len(run.evaluations_file.read_text().splitlines()) == 1
 

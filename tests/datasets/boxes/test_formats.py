@@ -245,13 +245,16 @@ def test_labels_without_names_are_refused(root: Path) -> None:
     assert "no names of their classes" in refusal(list_boxes, root).message
 
 
-def test_parts_may_be_the_upper_folders_and_labels_may_lie_beside_the_images(tmp_path: Path) -> None:
+def test_parts_may_be_the_upper_folders(tmp_path: Path) -> None:
     for part in ("train", "valid"):
         save(tmp_path / part / "images" / "a.jpg")
         write(tmp_path / part / "labels" / "a.txt", "0 0.5 0.5 0.2 0.2")
     write(tmp_path / "data.yaml", "names: [cat]")
     listing = list_boxes(tmp_path)
     assert [(entry.part, len(entry.boxes)) for entry in listing.entries] == [("train", 1), ("validation", 1)]
+
+
+def test_labels_may_lie_beside_the_images(tmp_path: Path) -> None:
     save(tmp_path / "a.jpg")
     write(tmp_path / "a.txt", "0 0.5 0.5 0.2 0.2")
     write(tmp_path / "classes.txt", "cat")

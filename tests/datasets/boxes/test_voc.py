@@ -63,10 +63,13 @@ def test_annotations_may_lie_beside_the_images_of_each_part_and_name_them(tmp_pa
     assert {entry.path.name for entry in list_boxes(root).entries} >= {"002.jpg"}
 
 
-def test_trainval_is_the_training_part_where_train_is_missing_and_lists_of_single_classes_are_none(root: Path) -> None:
+def test_trainval_is_the_training_part_where_train_is_missing(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "trainval.txt", "000\n001\n002\n")
     write(root / "ImageSets" / "Main" / "test.txt", "003\n004\n")
     assert [entry.part for entry in list_boxes(root).entries] == ["train"] * 3 + ["holdout"] * 2
+
+
+def test_lists_of_single_classes_are_no_parts(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "cat_train.txt", "000 -1\n001 1\n")
     assert {entry.part for entry in list_boxes(root).entries} == {""}
 
