@@ -91,7 +91,7 @@ def test_the_final_answer_counts_from_its_last_change() -> None:
     assert _measured(None, SMALL, TUNED, SMALL, TUNED, JUDGED)[:6] == ["1.5", "20", "60", "50", "50", "100"]
 
 
-def test_it_evaluates_everything_once_and_each_card_from_rung_to_rung(rows: list[Row]) -> None:
+def test_it_evaluates_everything_once_from_rung_to_rung_and_is_no_longer_than_any_order(rows: list[Row]) -> None:
     problem = Problem(PROBLEMS["rungs"], rows)
     order = list(in_hindsight(problem))
     assert {row for row in order if row.answers} == set(problem.answers)
@@ -99,9 +99,5 @@ def test_it_evaluates_everything_once_and_each_card_from_rung_to_rung(rows: list
     for card in {row.card for row in order}:
         climbed = [problem.trainings.index(row.training) for row in order if row.card == card]
         assert climbed == sorted(climbed)
-
-
-def test_it_is_no_longer_than_any_order(rows: list[Row]) -> None:
-    problem = Problem(PROBLEMS["rungs"], rows)
     shortest = problem.course(in_hindsight(problem)).until(0.9)
     assert shortest < problem.course(iter(problem.rows.values())).until(0.9)

@@ -36,19 +36,21 @@ def alone(advisor: Advisor, tmp_path: Path) -> Advisor:
     return run  # type: ignore[return-value]
 
 
-def test_the_table_has_every_card_with_its_figures(alone: Advisor) -> None:
+def test_the_table_has_every_card_with_its_figures_filters_leave_what_passes_and_the_check_holds(
+    alone: Advisor,
+) -> None:
     said = ended(alone("catalog", "list"))
     line = next(line for line in said.out.splitlines() if line.startswith("mobilenet_v2_1.0_224 "))
     assert line.split()[1:7] == ["71.8", "70.8*", "3.50", "301", "14.0", "Apache-2.0"]
     assert "cards, the weights of 0 on this machine" in said.out
-
-
-def test_filters_leave_what_passes(alone: Advisor) -> None:
     said = alone("catalog", "list", "--filter", "family=squeezenet,mobilenet_v3", "--filter", "macs<60M", "--json")
     cards = said.document["cards"]
     assert {card["family"] for card in cards} == {"mobilenet_v3"}
     assert all(card["macs"] <= 60e6 for card in cards)
     assert ended(alone("catalog", "list", "--filter", "weights_here=yes")).out == "no card passes these filters\n"
+    said = alone("catalog", "check")
+    assert (said.code, said.err) == (0, "")
+    assert "all hold" in said.out
 
 
 def test_a_front_has_latencies_of_a_device_for_the_cards_that_pass(
@@ -113,12 +115,6 @@ def test_offline_what_is_not_here_is_told_and_the_exit_code_says_so(alone: Advis
     assert "not fetched: squeezenet_1.1_227" in said.out
     assert "offline" in said.out
     assert "0 of 1 cards have their weights in the cache" in said.out
-
-
-def test_the_shipped_catalogue_checks(alone: Advisor) -> None:
-    said = alone("catalog", "check")
-    assert (said.code, said.err) == (0, "")
-    assert "all hold" in said.out
 
 
 FLAGS = ("--labels", "labels.txt", "--mean", "127.5", "--std", "127.5")

@@ -36,15 +36,14 @@ def test_the_own_question_writes_the_run_s_report_and_one_document_for_programs(
     assert "wrote" in said.err
 
 
-def test_a_preference_is_printed_and_the_run_left_alone(advisor: Advisor, run: Path) -> None:
+def test_a_preference_is_printed_and_the_run_left_alone_and_another_budget_written_where_asked(
+    advisor: Advisor, run: Path, tmp_path: Path
+) -> None:
     said = ended(advisor("report", "runs/latest", "--prefer", "size"))
     reason = "small int8 on 1 thread (80.0 %, 9.00 ms, 1.0 MB) is the smallest candidate within the limits"
     assert reason in " ".join(said.out.split())
     assert not (run / "report.md").exists()
     assert "add --to DIR" in said.err
-
-
-def test_another_budget_is_written_where_asked(advisor: Advisor, run: Path, tmp_path: Path) -> None:
     ended(advisor("report", "runs/latest", "--budget", "10ms", "--prefer", "accuracy=1,latency=1", "--to", "out/here"))
     document = json.loads((tmp_path / "out" / "here" / "recommendation.json").read_text())
     assert document["budget"]["latency_ms"] == 10

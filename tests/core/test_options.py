@@ -209,14 +209,11 @@ def test_a_prediction_meets_the_limit_exactly_where_its_chance_reaches_the_confi
         assert Budget(latency_ms=50.0).met_by(found) == (chance >= confidence)
 
 
-def test_another_confidence_picks_another_model() -> None:
+def test_another_confidence_picks_another_model_and_the_reason_says_how_sure_it_is() -> None:
     rows = [predicted("likely", 42, accuracy=90), predicted("sure", 20, accuracy=80)]
     for confidence, pick in ((0.7, "likely"), (0.95, "sure")):
         decision = decide([with_budget_probability(row, 50.0, confidence) for row in rows], Budget(latency_ms=50.0))
         assert present(decision.pick).configuration.card == pick
-
-
-def test_the_reason_says_how_sure_a_predicted_pick_is() -> None:
     pick = with_budget_probability(predicted("one", 38), 50.0, 0.9)
     reason = decide([pick], Budget(latency_ms=50.0)).reason
     assert "predicted 38.0 ms [29.4-49.1]" in reason
@@ -268,13 +265,16 @@ def with_sites(card: str, accuracy: float, worst: float | None, held: float | No
     return replace(found, holdout_answers=answers(held)) if held is not None else found
 
 
-def test_a_limit_of_another_metric_decides_what_may_be_picked() -> None:
+def test_a_limit_of_another_metric_decides_what_may_be_picked_and_one_that_is_not_known_is_not_met() -> None:
     decision = decide([with_sites("uneven", 90, 60), with_sites("even", 80, 75)], SITES)
     assert present(decision.pick).configuration.card == "even"
     assert "the limit of 70.0 % worst-group top-1 is met with 89 % probability" in decision.reason
     assert decision.loosenings == ()  # 10 points are beyond a quarter of the error that the limit allows
     (looser,) = decide([with_sites("uneven", 90, 65), with_sites("even", 80, 75)], SITES).loosenings
     assert (looser.limit, looser.current, looser.needed) == ("worst-group", "70.0 %", "65.0 %")
+    decision = decide([with_sites("one", 90, None)], SITES)
+    assert "its worst-group top-1 is not known (limit 70.0 %)" in decision.reason
+    assert SITES.probabilities(with_sites("one", 90, None)) == {}
 
 
 def test_nothing_that_meets_a_limit_of_a_metric_names_the_figures_of_both_parts() -> None:
@@ -282,9 +282,3 @@ def test_nothing_that_meets_a_limit_of_a_metric_names_the_figures_of_both_parts(
     assert not decision.feasible
     assert "worst-group top-1 72.0 % on validation and 60.0 % on the hold-out against 70.0 %" in decision.reason
     assert decision.relaxations[0].text.startswith("worst-group 70.0 % -> 64.0 % admits uneven")
-
-
-def test_a_metric_that_is_not_known_meets_no_limit() -> None:
-    decision = decide([with_sites("one", 90, None)], SITES)
-    assert "its worst-group top-1 is not known (limit 70.0 %)" in decision.reason
-    assert SITES.probabilities(with_sites("one", 90, None)) == {}

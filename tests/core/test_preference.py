@@ -74,11 +74,15 @@ def test_near_a_budget_of_time_or_size_they_are_worth_more_than_far_below_it() -
     assert decide([large, small], Budget(latency_ms=50, size_bytes=4_500_000)).pick == small
 
 
-def test_the_reason_says_which_points_are_given_up_for_what() -> None:
+def test_the_reason_says_which_points_are_given_up_for_what_and_what_it_cannot_tell_apart() -> None:
     best = evaluation("best", accuracy=90.4, latency=20, size=9e6)
     cheap = evaluation("cheap", accuracy=90, latency=5, size=3e6)
     reason = decide([best, cheap], BUDGET).reason
     assert "It gives up 0.4 points and is 4.0x faster and 3.0x smaller (15.0 ms and 6.0 MB less)" in reason
+    best, near = evaluation("best", accuracy=90.5), evaluation("near", accuracy=90, latency=2)
+    decision = decide([best, near], BUDGET, preference=PREFERENCES["accuracy"])
+    assert decision.pick == best
+    assert "statistically tied with 1 other" in decision.reason
 
 
 def test_twice_the_weight_on_size_is_among_the_flips() -> None:
@@ -87,13 +91,6 @@ def test_twice_the_weight_on_size_is_among_the_flips() -> None:
     decision = decide([quick, light], BUDGET)
     assert decision.pick == quick
     assert any("size matters twice as much: light" in flip.text for flip in decision.flips)
-
-
-def test_a_preference_for_accuracy_says_what_it_cannot_tell_apart() -> None:
-    best, near = evaluation("best", accuracy=90.5), evaluation("near", accuracy=90, latency=2)
-    decision = decide([best, near], BUDGET, preference=PREFERENCES["accuracy"])
-    assert decision.pick == best
-    assert "statistically tied with 1 other" in decision.reason
 
 
 @pytest.mark.parametrize("name", PREFERENCES)

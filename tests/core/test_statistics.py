@@ -118,7 +118,7 @@ def judged(card: str, validation: tuple[int, int], holdout: tuple[int, int] | No
     return replace(made, holdout_accuracy=share(*holdout)) if holdout else made
 
 
-def test_a_hold_out_that_contradicts_the_limit_makes_it_unmet() -> None:
+def test_a_hold_out_that_contradicts_the_limit_makes_it_unmet_and_the_answer_says_with_which_probability() -> None:
     one = judged("one", (333, 474), (1712, 2485))  # 70.3 % on validation, 68.9 % on the hold-out
     assert SEVENTY.met_by(replace(one, holdout_accuracy=None))
     assert not SEVENTY.met_by(one)
@@ -127,9 +127,6 @@ def test_a_hold_out_that_contradicts_the_limit_makes_it_unmet() -> None:
     assert "accuracy 70.3 % on validation and 68.9 % on the hold-out against 70.0 %" in decision.reason
     assert "(met with 13 % probability)" in decision.reason
     assert decision.relaxations[0].needed == "69.0 %"
-
-
-def test_the_answer_says_with_which_probability_a_limit_is_met() -> None:
     decision = decide([judged("one", (336, 474), None)], SEVENTY)
     assert decision.feasible
     assert "; the limit of 70.0 % accuracy is met with 66 % probability" in decision.reason
@@ -241,13 +238,10 @@ def test_more_accuracy_is_better_and_more_of_anything_else_or_a_lost_figure_is_w
     assert not delta("memory", None, Quantity(1e6, "bytes", Provenance.MEASURED)).worse
 
 
-def test_the_hold_out_counts_only_where_both_runs_looked_at_it() -> None:
+def test_the_hold_out_of_both_runs_counts_and_a_latency_of_a_busy_machine_never() -> None:
     known = replace(evaluation(accuracy=80), holdout_accuracy=Quantity(80, "%", Provenance.MEASURED))
     for before, after in ((known, evaluation(accuracy=80)), (evaluation(accuracy=80), known)):
         assert not any(change.counts for change in deltas(before, after))
-
-
-def test_a_latency_of_a_busy_machine_never_counts_and_a_tail_only_with_its_median() -> None:
     before, after = evaluation(latency=10), replace(evaluation(latency=30), contended=True)
     found = {change.figure: change for change in deltas(before, after)}
     assert not found["latency"].counts

@@ -167,15 +167,12 @@ def test_the_second_part_of_two_is_the_hold_out_and_validation_is_drawn_from_the
     assert result.given == (TRAIN, HOLDOUT)
 
 
-def test_images_without_a_part_are_dealt_out_to_the_parts_of_the_others() -> None:
+def test_images_without_a_part_are_dealt_out_and_what_belongs_with_one_of_the_hold_out_follows_it() -> None:
     dataset = _plain([40, 40])
     given = [None if place % 40 < 20 else (TRAIN, VALIDATION, HOLDOUT)[place % 3] for place in range(80)]
     result = split(dataset, 0, given=given)
     unnamed = {place for place in range(80) if given[place] is None}
     assert [len(unnamed & part) for part in _parts(result)] == [26, 6, 8]
-
-
-def test_what_belongs_with_a_image_of_the_hold_out_follows_it() -> None:
     dataset = _plain([20, 20])
     given: list[str | None] = [None] * 40
     given[3], given[7] = TRAIN, HOLDOUT

@@ -70,14 +70,13 @@ def test_every_core_names_a_publication_or_says_what_it_assumes() -> None:
         assert "macs" in core.assumed or not core.source.startswith("as the"), core.name
 
 
-def test_an_assumed_figure_is_said(profiles: Profiles) -> None:
+def test_an_assumed_figure_is_said_and_an_assumed_clock_lies_among_those_of_the_shipped_profiles(
+    profiles: Profiles,
+) -> None:
     (remark,) = core_remarks(["Cortex-A35", "Cortex-A53", "cortex a53"])
     assert remark == "Cortex-A35: macs not looked up: an assumption from the family"
     assert listing.remarks(profiles["stm32mp257f-dk2"]) == (remark,)
     assert listing.remarks(profiles["raspberry-pi-4"]) == ()
-
-
-def test_the_assumed_clock_of_a_core_lies_among_those_of_the_shipped_profiles(profiles: Profiles) -> None:
     clocks: dict[Core, list[int]] = {}
     for cluster in (cluster for profile in profiles.values() if profile.origin for cluster in profile.cores):
         clocks.setdefault(core_named(cluster.core), []).append(cluster.max_mhz or 0)
@@ -133,15 +132,12 @@ def found() -> FileFeatures:
     return features_of(read(small_models.classifier()))
 
 
-def test_a_cpu_holds_activations_weights_and_a_packed_copy(found: FileFeatures) -> None:
+def test_a_cpu_holds_activations_weights_and_a_packed_copy_and_widens_halved_weights(found: FileFeatures) -> None:
     memory = present(predicted_memory(found, "cpu"))
     assert memory.provenance is Provenance.PREDICTED
     assert memory.value > RUNTIME_BYTES + found.arena_bytes + 2 * found.weight_bytes
     low, value, high = interval(memory)
     assert low < value < high
-
-
-def test_halved_weights_are_widened_by_the_kernels(found: FileFeatures) -> None:
     halved = features_of(read(to_float16(small_models.classifier())))
     assert halved.weight_bytes < found.weight_bytes
     packed = halved.held_bytes - indirection_bytes(read(small_models.classifier()).subgraphs[0])

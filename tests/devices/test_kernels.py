@@ -320,14 +320,11 @@ def test_a_file_of_ones_own_is_predicted_from_kernels_and_the_terminal_says_so(
     assert f"our-board:cpu-x1  predicted from {SOURCE}, not measured" in shown.getvalue()
 
 
-def test_fifteen_networks_of_the_catalogue_judge_and_the_list_does_not_change() -> None:
+def test_fifteen_networks_of_the_catalogue_judge_and_are_not_measured_for_the_others(predictor: Predictor) -> None:
     chosen = judges()
     assert len(chosen) == JUDGES == 15
     assert set(chosen) < set(names())
     assert chosen[:3] == ("efficientnet_b0_224", "efficientnet_lite2_260", "inception_resnet_v2_299")
-
-
-def test_a_network_that_judges_is_not_measured_for_the_others(predictor: Predictor) -> None:
     chosen = anchors(predictor)
     assert len(chosen) == MODELS
     assert not set(chosen) & set(judges())

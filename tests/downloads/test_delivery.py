@@ -57,15 +57,14 @@ def left_by_an_earlier_run(shelf: Shelf, target: Path, answer: Answer, path: str
     return target.stat().st_size
 
 
-def test_what_an_earlier_run_left_is_continued(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_an_earlier_run_left_is_continued_and_the_time_of_the_last_change_is_a_version_too(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     had = left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY))
     assert 0 < had < len(BODY)
     assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
     (asked,) = shelf.asked("/w")
     assert (asked["Range"], asked["If-Range"]) == (f"bytes={had}-", Answer(BODY).version)
-
-
-def test_the_time_of_the_last_change_is_a_version_too(shelf: Shelf, tmp_path: Path) -> None:
     dated = Answer(BODY, versions=False, headers={"Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"})
     left_by_an_earlier_run(shelf, tmp_path / "w", dated)
     assert fetch(shelf.put("/w", dated), tmp_path / "w") == BODY
@@ -83,10 +82,15 @@ def test_without_a_version_nothing_is_continued(shelf: Shelf, tmp_path: Path, an
     assert all("Range" not in headers for headers in shelf.asked("/w"))
 
 
-def test_what_another_address_left_is_not_continued(shelf: Shelf, tmp_path: Path) -> None:
+def test_what_another_address_left_is_not_continued_and_a_file_that_is_whole_is_left_as_it_is(
+    shelf: Shelf, tmp_path: Path
+) -> None:
     left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY), "/other")
     fetch(shelf.put("/w", BODY), tmp_path / "w")
     assert "Range" not in shelf.asked("/w")[0]
+    for _ in range(2):
+        assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
+    assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
 
 
 def part(content_range: str, version: str = Answer(BODY).version) -> bytes:
@@ -112,12 +116,6 @@ def test_another_part_than_was_asked_for_is_not_used(shelf: Shelf, tmp_path: Pat
     answer = Answer(BODY, cut_after=700_000, raw_part=wrong)
     assert fetch(shelf.put("/w", answer), tmp_path / "w") == BODY
     assert ["Range" in headers for headers in shelf.asked("/w")] == [False, True, False]
-
-
-def test_a_file_that_is_whole_already_is_left_as_it_is(shelf: Shelf, tmp_path: Path) -> None:
-    for _ in range(2):
-        assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
-    assert shelf.asked("/w")[1]["Range"] == f"bytes={len(BODY)}-"
 
 
 def test_a_server_that_stays_busy_is_given_up(shelf: Shelf, tmp_path: Path) -> None:

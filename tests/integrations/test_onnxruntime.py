@@ -38,15 +38,12 @@ def test_activations_become_uint8_and_weights_stay_int8() -> None:
     assert constants["weights"].dtype == np.int8
 
 
-def test_operators_are_found_by_either_field_of_their_code() -> None:
+def test_operators_are_found_by_either_field_of_their_code_and_only_inputs_and_outputs_keep_their_names() -> None:
     tables = unpack(small_models.classifier())
     for code in tables.operatorCodes:
         code.builtinCode, code.deprecatedBuiltinCode = max(code.builtinCode, code.deprecatedBuiltinCode), 0
     made = unpack(plain_tables(pack(tables)))
     assert all(code.builtinCode == code.deprecatedBuiltinCode for code in made.operatorCodes)
-
-
-def test_only_inputs_and_outputs_keep_their_names() -> None:
     (graph,) = unpack(plain_tables(small_models.classifier())).subgraphs
     ends = {*graph.inputs, *graph.outputs}
     kept = {index for index, tensor in enumerate(graph.tensors) if not tensor.name.startswith(b"tensor.")}

@@ -44,11 +44,15 @@ def test_modules_in_the_current_folder_are_not_imported(
     assert pool.call("numpy:prod", [2, 3]) == 6
 
 
-def test_a_child_is_another_process_that_returns_the_value_and_is_used_again(pool: ChildPool) -> None:
+def test_a_child_is_another_process_that_is_used_again_and_two_callers_get_two(pool: ChildPool, tmp_path: Path) -> None:
     first = pool.call(f"{HERE}:process")
     assert first != os.getpid()
     assert pool.call(f"{HERE}:add", 2, 3) == 5
     assert pool.call(f"{HERE}:process") == first
+    (tmp_path / "met").mkdir()
+    with ThreadPoolExecutor(2) as threads:
+        list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))
+        assert len(pool._all) == 2
 
 
 @pytest.fixture
@@ -83,13 +87,6 @@ def test_without_a_gpu_a_crash_and_any_other_error_end_the_call(tmp_path: Path) 
         with pytest.raises(UnsupportedRecipe):
             pool.call(f"{HERE}:refuse")
         assert pool.gpu_failed == ""
-
-
-def test_two_callers_get_two_children(pool: ChildPool, tmp_path: Path) -> None:
-    (tmp_path / "met").mkdir()
-    with ThreadPoolExecutor(2) as threads:
-        list(threads.map(lambda _: pool.call(f"{HERE}:meet", tmp_path / "met", 2), range(2)))
-        assert len(pool._all) == 2
 
 
 def test_an_error_of_ours_keeps_its_type_any_other_is_one_line_and_the_log_has_tracebacks_and_native_output(

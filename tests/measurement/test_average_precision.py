@@ -41,13 +41,10 @@ REST = [(HERE, 0), (THERE, 1), (HERE, 0)]
 TRUE = [boxes(HERE, THERE, labels=[0, 1]), *(boxes(edges, labels=[label]) for edges, label in REST)]
 
 
-def test_boxes_that_are_all_found_have_a_precision_of_one() -> None:
+def test_boxes_that_are_all_found_have_a_precision_of_one_and_each_class_has_its_own() -> None:
     found = score(TRUE, TRUE, SIZES, 2)
     assert (found.half.value, found.coco.value, found.by_class) == (1.0, 1.0, (1.0, 1.0))
     assert found.half.low == found.half.high == found.coco.low == found.coco.high == 1.0
-
-
-def test_each_class_has_its_precision() -> None:
     half = [boxes(HERE, labels=[0]), boxes(HERE), boxes(), boxes(HERE)]
     found = score(TRUE, half, SIZES, 2)
     assert found.by_class == (1.0, 0.0)
@@ -100,16 +97,13 @@ def test_the_mean_of_the_shares_is_the_precision(count: int) -> None:
     assert each.mean() == pytest.approx(score(true, found, sizes, 2).half.value, abs=1e-6)
 
 
-def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share() -> None:
+def test_an_image_of_which_all_boxes_are_missed_has_the_lowest_share_and_the_only_one_a_finite_one() -> None:
     true = TRUE * 3
     found = [boxes() if number == 5 else one for number, one in enumerate(true)]
     each = shares(true, found, SIZES * 3, 2)
     assert each.argmin() == 5
     assert each[5] < 0.5  # the other class, of which it has no box, is found
     assert np.delete(each, 5).min() > 0.9
-
-
-def test_the_only_image_with_boxes_leaves_finite_shares() -> None:
     each = shares([boxes(HERE), boxes()], [boxes(HERE), boxes()], SIZES[:2], 1)
     assert each.tolist() == [1.0, 1.0]
 
@@ -145,9 +139,12 @@ def test_the_threshold_has_the_best_f1(right: list[float], wrong: list[float], l
     assert threshold(true, found, SIZES[:1] * len(true), 1) == pytest.approx(least)
 
 
-def test_a_second_box_on_an_object_is_wrong() -> None:
+def test_a_second_box_on_an_object_is_wrong_and_where_none_is_right_the_threshold_is_above_all() -> None:
     found = [marked((HERE, 0, 0.9), (HERE, 0, 0.5))]
     assert threshold([boxes(HERE)], found, SIZES[:1], 1) == pytest.approx(0.7)
+    assert threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
+    assert threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
+    assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
 def test_one_threshold_is_for_all_classes_and_boxes_with_one_score_are_on_one_side_of_it() -> None:
@@ -156,12 +153,6 @@ def test_one_threshold_is_for_all_classes_and_boxes_with_one_score_are_on_one_si
     true = [boxes(HERE, THERE, labels=[0, 1])] * 2
     found = [boxes(HERE, sure=0.9), boxes(THERE, labels=[1], sure=0.3)]
     assert threshold(true, found, SIZES[:2], 2) == pytest.approx(0.15)
-
-
-def test_where_no_box_is_right_the_threshold_is_above_all() -> None:
-    assert threshold([boxes(HERE)], [boxes(THERE, sure=0.6)], SIZES[:1], 1) == pytest.approx(0.8)
-    assert threshold([boxes(HERE)], [boxes()], SIZES[:1], 1) == 0.5
-    assert threshold([boxes()], [boxes()], SIZES[:1], 1) == 0.5
 
 
 BESIDE = (0.1, 0.15, 0.3, 0.35)

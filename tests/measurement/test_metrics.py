@@ -47,10 +47,6 @@ def of_answers(answers: list[int], labels: list[int], costs: list[list[float]] |
     return Judged(rows, np.array(labels), costs=None if costs is None else np.array(costs))
 
 
-def test_every_metric_has_a_function() -> None:
-    assert set(SCORES) == set(METRICS) == set(scores(drawn()))
-
-
 @settings(deadline=None, max_examples=12)
 @given(st.integers(1, 120), st.integers(2, 9), st.integers(0, 10_000), st.floats(-1, 6))
 def test_the_mean_of_the_shares_is_the_metric(images: int, classes: int, seed: int, skill: float) -> None:
@@ -83,10 +79,11 @@ def test_the_interval_holds_the_metric_of_all_images(name: str) -> None:
     assert held >= 44
 
 
-def test_top_1_has_wilsons_interval() -> None:
+def test_every_metric_has_a_function_and_top_1_wilsons_interval() -> None:
     score = present(SCORES[TOP1](of_answers([0, 1, 1, 0], [0, 1, 0, 0])))
     assert score.figure == wilson(3, 4)
     assert score.shares.tolist() == [1, 1, 0, 1]
+    assert set(SCORES) == set(METRICS) == set(scores(drawn()))
 
 
 def test_each_class_counts_the_same_in_the_balanced_accuracy() -> None:
@@ -118,14 +115,11 @@ def test_macro_f1_and_log_loss_have_the_values_of_the_books() -> None:
     assert certain_mistake.figure.value == pytest.approx(1 / 512), "as int8 can tell"
 
 
-def test_top_5_needs_more_than_five_classes() -> None:
+def test_top_5_needs_more_than_five_classes_and_the_temperature_changes_the_mean_probability_alone() -> None:
     assert SCORES[TOP5](drawn(classes=5)) is None
     rows = np.array([[0.3, 0.2, 0.15, 0.14, 0.11, 0.1]] * 2)
     score = present(SCORES[TOP5](Judged(rows, np.array([4, 5]))))
     assert score.shares.tolist() == [1, 0]
-
-
-def test_the_temperature_changes_the_mean_probability_alone() -> None:
     judged = drawn()
     hotter = replace(judged, calibrated=np.sqrt(judged.probabilities))
     changed = {

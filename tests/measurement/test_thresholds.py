@@ -106,14 +106,11 @@ def test_a_batch_of_new_images_reaches_the_score_in_nineteen_of_twenty_draws(wan
     assert keeps(broken)
 
 
-def test_a_small_batch_needs_more_than_the_probability_itself() -> None:
+def test_a_small_batch_needs_more_than_the_probability_itself_and_too_few_images_what_it_reaches() -> None:
     few = np.linspace(0.5, 1, 70)
     assert threshold(few, np.ones(70, bool), 0.95) is not None
     assert threshold(few, np.ones(70, bool), 0.95, batch=0.25) is None
     assert threshold(np.linspace(0.5, 1, 78), np.ones(78, bool), 0.95, batch=0.25) is not None
-
-
-def test_with_too_few_images_the_guarantee_of_a_batch_is_what_it_reaches() -> None:
     score, guaranteed = reached(np.linspace(0.5, 1, 10), 0.9, batch=1.0)
     assert score < 0.5
     assert guaranteed == pytest.approx(0.7)

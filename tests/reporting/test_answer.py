@@ -121,11 +121,13 @@ def test_all_images_are_right_only_if_none_is_wrong(accuracy: float, right: str)
     assert f"Right on {right} of 100 images like yours (98 to 100)." in opening(replace(view, decision=decision))
 
 
-def test_figures_of_the_images_that_chose_do_not_speak_of_images_like_yours() -> None:
+def test_figures_of_the_images_that_chose_do_not_speak_of_yours_and_without_a_budget_none_is_held() -> None:
     view = judged_view()
     decision = replace(view.decision, pick=replace(present(view.decision.pick), holdout_accuracy=None))
     right = opening(replace(view, decision=decision))[1]
     assert re.fullmatch(r"Right on \d+ of 100 images that chose it \(\d+ to \d+\); no other images judged it\.", right)
+    unknown = opening(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
+    assert "the latency on your device, as all was measured on this machine (name yours: --device)" in unknown
 
 
 def test_the_answer_begins_with_file_accuracy_latency_and_what_is_not_known() -> None:
@@ -150,12 +152,6 @@ def test_the_pick_is_predicted_on_two_phones_where_no_device_is_named() -> None:
     (_, _, time, _) = opening(with_pick(view, card_facts=known.card_facts))
     assert re.match(r"About [\d.]+ ms on a mid-range phone \(Google Pixel 4: (predicted|published)", time)
     assert "on a flagship (Samsung Galaxy S24: " in time
-
-
-def test_without_a_budget_none_is_said_to_be_held() -> None:
-    view = judged_view()
-    unknown = opening(replace(view, budget=replace(view.budget, latency_ms=None)))[-1]
-    assert "the latency on your device, as all was measured on this machine (name yours: --device)" in unknown
 
 
 def test_a_network_that_was_only_timed_does_not_count_as_tried() -> None:

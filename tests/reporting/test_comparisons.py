@@ -51,7 +51,7 @@ def comparison(tmp_path: Path) -> Comparison:
     return compare(load_run(one.path), load_run(two.path))
 
 
-def test_it_says_outcome_reason_and_cause_and_no_name_breaks_it(comparison: Comparison) -> None:
+def test_it_says_outcome_reason_and_cause_a_long_list_is_cut_and_no_name_breaks_it(comparison: Comparison) -> None:
     for form in ("text", "markdown"):
         text = render_comparison(comparison, form)
         for said in ("changed", "20.0 ms", "best/head/int8"):
@@ -59,6 +59,8 @@ def test_it_says_outcome_reason_and_cause_and_no_name_breaks_it(comparison: Comp
         assert "\u202e" not in text
         assert not any(line.startswith("new line") for line in text.splitlines())
     assert "<script>" not in render_comparison(comparison, "markdown")
+    many = comparison.figures * SHOWN
+    assert "more: --format json shows all" in render_comparison(replace(comparison, figures=many), "text")
 
 
 def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> None:
@@ -68,11 +70,6 @@ def test_json_holds_every_figure_with_its_provenance(comparison: Comparison) -> 
     moved = {(row["key"], row["figure"]): row for row in document["figures"]}
     latency = moved["best/head/int8@host:cpux1", "latency"]
     assert (latency["counts"], latency["worse"], latency["after"]["provenance"]) == (True, True, "measured")
-
-
-def test_a_long_list_is_cut_and_says_so(comparison: Comparison) -> None:
-    many = comparison.figures * SHOWN
-    assert "more: --format json shows all" in render_comparison(replace(comparison, figures=many), "text")
 
 
 def test_a_class_with_few_images_is_named_with_the_images_that_would_help() -> None:
@@ -115,12 +112,17 @@ def view() -> RunView:
     )
 
 
-def test_switching_is_said_in_figures(view: RunView) -> None:
+def test_switching_is_said_in_figures_and_the_document_has_it_and_is_valid(view: RunView) -> None:
     (found,) = incumbent_sentences(view)
     assert found.startswith("shipped ")
     assert found.endswith(LEARNT)
     for said in ("Switching to the pick changes", "+3.2 points (95 %: 1.0", "on the same 404 images", "latency from"):
         assert said in found
+    document = json.loads(recommendation_json(view))
+    assert problems("recommendation", document) == []
+    (own,) = document["incumbents"]
+    assert (own["picked"], own["switching_points"]["value"], own["switching_part"]) == (False, 3.2, "validation")
+    assert own["evaluation"]["configuration"]["card"] == "shipped"
 
 
 def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) -> None:
@@ -135,11 +137,3 @@ def test_every_form_names_it(view: RunView, capsys: pytest.CaptureFixture[str]) 
     assert "too high if it has learnt from your images" in " ".join(risk.text for risk in found)
     still = replace(view, incumbents=(Incumbent(shipped, True),))
     assert "is still the best" in incumbent_sentences(still)[0]
-
-
-def test_the_document_has_it_and_is_valid(view: RunView) -> None:
-    document = json.loads(recommendation_json(view))
-    assert problems("recommendation", document) == []
-    (own,) = document["incumbents"]
-    assert (own["picked"], own["switching_points"]["value"], own["switching_part"]) == (False, 3.2, "validation")
-    assert own["evaluation"]["configuration"]["card"] == "shipped"

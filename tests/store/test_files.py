@@ -136,14 +136,11 @@ def texts(run: RunFolder) -> list[str]:
     return [str(problem) for problem in integrity_problems(run)]
 
 
-def test_an_artefact_that_was_changed_or_is_gone_is_named(run: RunFolder) -> None:
+def test_an_artefact_that_was_changed_is_gone_or_outside_the_run_is_named_and_not_read(run: RunFolder) -> None:
     (run.artefacts / "best-head-int8.tflite").write_bytes(b"other")
     assert "artifacts/best-head-int8.tflite has changed since it was measured" in texts(run)[0]
     (run.artefacts / "best-head-int8.tflite").unlink()
     assert texts(run) == ["artifacts/best-head-int8.tflite is missing: it cannot be shipped or measured again"]
-
-
-def test_an_artefact_outside_the_run_is_not_read(run: RunFolder) -> None:
     strayed = replace(run.evaluations()[0], artefact="../../secret")
     assert "outside the run folder" in present(artefact_problem(run, strayed)).what
 

@@ -34,12 +34,6 @@ def test_the_folder_is_named_by_date_time_and_slug_and_two_of_one_second_do_not_
     assert (tmp_path / "runs" / "latest").resolve() == other.path != run.path
 
 
-def test_a_folder_that_cannot_be_written_is_a_usage_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="cannot write to the folder"):
-        RunFolder.create(tmp_path / "file" / "runs", "x")
-
-
 def test_evaluations_come_back_the_last_of_each_configuration(run: RunFolder) -> None:
     for one in (evaluation(accuracy=70), evaluation("other"), evaluation(accuracy=75)):
         run.append(with_artefact(run, one))
@@ -105,10 +99,13 @@ def test_files_that_a_killed_process_was_writing_are_removed_when_the_run_is_tak
         assert (dead.exists(), living.exists()) == (False, True)
 
 
-def test_a_search_that_was_ended_before_its_question_was_written_says_so(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_and_a_search_without_its_question_are_usage_errors(tmp_path: Path) -> None:
     begun = RunFolder.create(tmp_path / "runs", "x")
     with pytest.raises(UsageError, match="was ended before it began"):
         RunFolder.open(begun.path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UsageError, match="cannot write to the folder"):
+        RunFolder.create(tmp_path / "file" / "runs", "x")
 
 
 @pytest.mark.parametrize("name", ["log.txt", "answers/a.npy", "artifacts/new/a.tflite", "answers"])
@@ -197,16 +194,12 @@ def test_answers_are_kept_as_labels_and_shares_as_numbers(run: RunFolder) -> Non
     assert (shares.dtype, shares.tolist()) == (np.float32, [0.5, -0.25, 1.0])
 
 
-def test_a_run_is_in_use_while_its_lock_is_held(run: RunFolder) -> None:
+def test_a_run_is_in_use_while_its_lock_is_held_and_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
     assert not RunFolder(run.path).in_use()
     held = run.hold()
     assert RunFolder(run.path).in_use()
     held.release()
     assert not RunFolder(run.path).in_use()
-
-
-def test_the_lock_of_a_dead_holder_is_not_touched(run: RunFolder) -> None:
-    held = run.hold()
     (run.path / ".holder").write_text(f"process {2**22 + 1}", encoding="utf-8")
     assert not RunFolder(run.path).in_use()
     held.release()

@@ -46,11 +46,15 @@ def test_a_wrong_edge_is_counted_with_file_and_line(root: Path) -> None:
     assert without_box.reason == "an edge is missing or not a number"
 
 
-def test_the_boxes_of_parts_of_an_object_are_no_objects(root: Path) -> None:
+def test_the_boxes_of_parts_of_an_object_are_no_objects_and_a_name_that_leads_out_is_not_followed(root: Path) -> None:
     part = "<part><name>head</name><bndbox><xmin>1</xmin><ymin>1</ymin><xmax>9</xmax><ymax>9</ymax></bndbox></part>"
     text = xml(photos(3, "cat")[2]).replace("</object>", f"{part}</object>")
     write(root / "Annotations" / "002.xml", text)
     assert survey_boxes(root).contents[2] == {"cat": 1}
+    outside = save(root.parent / "secret.jpg")
+    write(root / "Annotations" / "x.xml", xml(Photo("../../secret")))
+    assert outside not in {entry.path for entry in list_boxes(root).entries}
+    assert "x.xml" in _reasons(root)
 
 
 def test_annotations_may_lie_beside_the_images_of_each_part_and_name_them(tmp_path: Path, root: Path) -> None:
@@ -74,25 +78,15 @@ def test_lists_of_single_classes_are_no_parts(root: Path) -> None:
     assert {entry.part for entry in list_boxes(root).entries} == {""}
 
 
-def test_an_image_in_two_parts_is_refused_with_both_lines(root: Path) -> None:
+def test_a_listed_name_without_annotation_is_counted_and_an_image_in_two_parts_refused(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\n")
     write(root / "ImageSets" / "Main" / "test.txt", "\n002\n001\n")
     with pytest.raises(UsageError, match=r"'001' is in two parts .*line 3 of 'test.txt' and line 2 of 'train.txt'"):
         list_boxes(root)
-
-
-def test_a_listed_name_without_annotation_is_counted_and_unlisted_images_have_no_part(root: Path) -> None:
     write(root / "ImageSets" / "Main" / "train.txt", "000\n001\nnowhere\n")
     write(root / "ImageSets" / "Main" / "test.txt", "002\n")
     assert _reasons(root) == {"nowhere": "it is listed in ImageSets, but has no annotation"}
     assert [entry.part for entry in list_boxes(root).entries] == ["train", "train", "holdout", "", ""]
-
-
-def test_a_name_that_leads_out_of_the_folder_is_not_followed(root: Path) -> None:
-    outside = save(root.parent / "secret.jpg")
-    write(root / "Annotations" / "x.xml", xml(Photo("../../secret")))
-    assert outside not in {entry.path for entry in list_boxes(root).entries}
-    assert "x.xml" in _reasons(root)
 
 
 STORED = (60, 40)

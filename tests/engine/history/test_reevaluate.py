@@ -125,14 +125,11 @@ def test_every_search_is_answered_and_a_damaged_one_is_passed_over(run: RunFolde
     assert "request.yaml" in errors[0].error
 
 
-def test_a_search_that_ended_before_its_first_result_is_not_answered_again(run: RunFolder) -> None:
+def test_a_search_that_ended_before_its_first_result_or_while_it_was_written_is_none(run: RunFolder) -> None:
     early = write_run(run.path.parent, [], request=REQUEST, manifest={"stopped": {"why": "time_limit"}})
     (found,) = reevaluate(early.path, on("raspberry-pi-4"))
     assert found.error.startswith("Time ran out before the first result")
     assert found.run is None
-
-
-def test_a_run_that_was_killed_while_it_was_written_is_none(run: RunFolder) -> None:
     found = answered(reevaluate(run.path, on("raspberry-pi-4")), "raspberry-pi-4")
     assert found.run is not None
     (found.run / "request.yaml").unlink()

@@ -50,18 +50,15 @@ RECIPES = ("float32", "int8")
 WORKLOAD = Workload((HEAD, FINETUNE_TOP), RECIPES, image_counts(1000, 200, 0))
 
 
-def test_the_shares_of_all_variants_are_the_cost_of_the_card() -> None:
-    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
-    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
-    assert shared == pytest.approx(model.total_s(model.stages(CARD)))
-
-
-def test_what_this_machine_has_shown_corrects_a_stage_and_no_other() -> None:
+def test_the_shares_of_all_variants_are_the_cost_of_the_card_and_one_stage_is_corrected_by_what_was_shown() -> None:
     plain, paced = CostModel(WORKLOAD), CostModel(WORKLOAD, {StageName.COMPRESS: 3.0})
     more = [paced.seconds(stage) / plain.seconds(stage) for stage in plain.stages(CARD)]
     names = [stage.name for stage in plain.stages(CARD)]
     assert dict(zip(names, more, strict=True))[StageName.COMPRESS] == 3.0
     assert {ratio for name, ratio in zip(names, more, strict=True) if name is not StageName.COMPRESS} == {1.0}
+    model = CostModel(Workload((HEAD,), RECIPES, WORKLOAD.images))
+    shared = sum(model.variant_s(CARD, (HEAD, recipe)) for recipe in RECIPES)
+    assert shared == pytest.approx(model.total_s(model.stages(CARD)))
 
 
 def test_timings_take_the_machine_alone_whatever_the_cores() -> None:
@@ -94,15 +91,11 @@ def test_what_a_stage_took_prices_the_next_plan_and_a_plan_that_was_right_change
         assert CostCalibration(file).pace == pytest.approx({"convert": 2.0})
 
 
-def test_one_slow_search_among_several_changes_little(tmp_path: Path) -> None:
+def test_one_slow_search_among_several_changes_little_and_a_quiet_machine_counts_first(tmp_path: Path) -> None:
     file = tmp_path / "pace.json"
     for seconds in (8.0, 9.0, 80.0):
         searched(file, price_s=8.0 * CostCalibration(file).pace.get(StageName.CONVERT, 1.0), seconds=seconds)
     assert CostCalibration(file).pace == pytest.approx({"convert": 9.0 / 8.0})
-
-
-def test_a_quiet_machine_counts_before_busy_ones(tmp_path: Path) -> None:
-    file = tmp_path / "pace.json"
     searched(file, price_s=8.0, seconds=8.0)
     for _ in range(9):
         searched(file, price_s=8.0, seconds=40.0, disturbed=True)
@@ -195,14 +188,13 @@ def test_what_other_programs_keep_counts_before_the_first_job(tmp_path: Path, ot
     assert jobs(book, 5, cpu_s=4.0, wall_s=4.0) == pytest.approx(1.0, abs=0.3)
 
 
-def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs(tmp_path: Path) -> None:
+def test_a_training_that_runs_on_tells_of_the_load_by_its_epochs_and_the_next_search_is_not_misled(
+    tmp_path: Path,
+) -> None:
     book, training = CostCalibration(tmp_path / "pace.json"), _stage(StageName.FINETUNE_CACHED)
     for epoch, wall_s in enumerate((10.0, 20.0, 60.0, 100.0), start=1):
         book.note(StageEvent(training, EventKind.EPOCH, wall_s, epochs=(epoch, 9), cpu_s=10.0 * epoch), 90.0)
     assert book.slowdown == pytest.approx(4.0, rel=0.15)
-
-
-def test_a_first_search_on_a_busy_machine_does_not_hide_the_load_of_the_next_one(tmp_path: Path) -> None:
     before = CostCalibration(tmp_path / "pace.json")
     jobs(before, 3, cpu_s=10.0, wall_s=40.0)
     before.keep(disturbed=True)

@@ -359,7 +359,7 @@ def test_within_a_limit_pick_and_runner_up_are_scored_and_others_if_there_is_tim
     assert evaluator.scored == [f"file{n}" for n in range(scored)]
 
 
-def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
+def test_evaluations_end_early_enough_for_the_hold_out_but_for_the_first_result(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=5000), time_limit="1h")
     loop = search.loop()
     asyncio.run(search.evaluate_all(MadeUp(), loop=loop))
@@ -367,9 +367,6 @@ def test_evaluations_end_early_enough_for_the_hold_out(tmp_path: Path) -> None:
     assert left_s is not None
     assert whole_s is not None
     assert whole_s - left_s == pytest.approx(search.plan.judging_s(loop.places), abs=1.0)
-
-
-def test_a_first_result_may_take_the_time_of_the_hold_out(tmp_path: Path) -> None:
     search = Search(tmp_path, changed(plan(), images=1000, holdout=50_000), time_limit="5s", stop_below="never")
     assert search.plan.judging_s() > 5.0
     asyncio.run(search.evaluate_all(MadeUp(pause_s=1.0)))

@@ -93,12 +93,9 @@ def test_a_running_search_shows_the_answer_so_far(client: Client, runs: Path) ->
     assert "3 of 9, about 1 min 15 s left" in listing
 
 
-def test_names_are_escaped(client: Client, runs: Path) -> None:
+def test_names_are_escaped_and_addresses_hold_any(client: Client, runs: Path) -> None:
     write_run(runs, manifest=ENDED, request={"data": "<img src=x>"})
     assert "&lt;img src=x&gt;" in client.page("/")
-
-
-def test_addresses_hold_any_name(client: Client, runs: Path) -> None:
     run = write_run(runs, manifest=ENDED)
     write_all(load_view(run), run.path)
     run.path.rename(runs / "a?b#c d")

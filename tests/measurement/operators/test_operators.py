@@ -43,13 +43,22 @@ def run_of(whole: float, *times: float, tag: str = "CONV_2D") -> ProfiledRun:
     return ProfiledRun(whole, tuple(ProfilerEvent(tag, 2, index, value) for index, value in enumerate(times)))
 
 
-def test_every_operator_is_there_with_its_place_and_share(swish_profile: Profile) -> None:
+def test_every_operator_is_there_with_its_place_and_share_and_the_advice_and_json_hold_it(
+    swish_profile: Profile,
+) -> None:
     swishes = [row for row in swish_profile.operators if row.type == "HARD_SWISH"]
     assert len(swishes) == 3
     assert {row.where for row in swishes} == {"builtin"}
     assert sum(row.share for row in swish_profile.operators) == pytest.approx(1)
     assert swish_profile.operators[-1].cumulative == pytest.approx(1)
     assert [row.position for row in swish_profile.operators] == list(range(len(swish_profile.operators)))
+    first = swish_profile.advice[0]
+    assert "of the time is HARD_SWISH outside XNNPACK (3 operators, int8)" in first
+    assert "relu6" in first
+    data = json.loads(json.dumps(swish_profile.to_json()))
+    assert data["schema_version"] == 1
+    assert data["advice"] == list(swish_profile.advice)
+    assert len(data["operators"]) == len(swish_profile.operators)
 
 
 def test_operators_and_types_add_up_to_the_whole_and_totals_are_those_of_the_file(swish_profile: Profile) -> None:
@@ -64,24 +73,11 @@ def test_operators_and_types_add_up_to_the_whole_and_totals_are_those_of_the_fil
     assert swish_profile.by_type[-1].cumulative == pytest.approx(1)
 
 
-def test_advice_names_the_operator_that_xnnpack_does_not_take(swish_profile: Profile) -> None:
-    first = swish_profile.advice[0]
-    assert "of the time is HARD_SWISH outside XNNPACK (3 operators, int8)" in first
-    assert "relu6" in first
-
-
 @pytest.mark.integration
 def test_builtin_kernels_can_be_asked_for(float_model: Path) -> None:
     found = profile(float_model, kernels="builtin", with_roofline=False)
     assert {row.where for row in found.operators} == {"builtin"}
     assert [row.type for row in found.operators][:3] == ["CONV_2D", "DEPTHWISE_CONV_2D", "CONV_2D"]
-
-
-def test_json_holds_everything(swish_profile: Profile) -> None:
-    data = json.loads(json.dumps(swish_profile.to_json()))
-    assert data["schema_version"] == 1
-    assert data["advice"] == list(swish_profile.advice)
-    assert len(data["operators"]) == len(swish_profile.operators)
 
 
 def test_wrong_numbers_are_refused(float_model: Path) -> None:

@@ -70,15 +70,12 @@ def test_a_better_image_has_a_larger_share(tmp_path: Path) -> None:
     assert shares[0] > shares[1] > shares[2]
 
 
-def test_boundaries_within_the_tolerance_are_right(tmp_path: Path) -> None:
+def test_boundaries_within_the_tolerance_are_right_and_an_image_without_one_if_none_is_found(tmp_path: Path) -> None:
     side = 200
     moved = [np.where(np.arange(side)[None] < side // 2 + by, 0, 1) * np.ones((side, 1)) for by in (0, 1, 20)]
     true = masks(tmp_path, *[halves(0, 1, side)] * 3)
     found = boundary_f1(answers(*moved), true, 2)
     assert found[:2] == [1.0, 1.0]
     assert found[2] == 0.0
-
-
-def test_an_image_without_a_boundary_is_right_if_none_is_found(tmp_path: Path) -> None:
     true = masks(tmp_path, halves(0, 0), halves(0, 0))
     assert boundary_f1(answers(halves(0, 0), halves(0, 1)), true, 2) == [1.0, 0.0]

@@ -218,7 +218,7 @@ def of_folds(answers: Path, images: Images, floats: Path) -> OutOfFold:
     return OutOfFold(answers, images.part(Role.TRAIN).labels, floats)
 
 
-def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> None:
+def test_out_of_fold_answers_guarantee_more_and_choose_the_temperature_too(tmp_path: Path, images: Images) -> None:
     validation = scores(tmp_path, "validation", 0, 1.0)
     alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), of_folds(fold_answers(tmp_path), images, validation))
@@ -226,12 +226,7 @@ def test_out_of_fold_answers_guarantee_more(tmp_path: Path, images: Images) -> N
     assert more.threshold.coverage > alone.threshold.coverage - 0.05
     assert len(more.curve) == len(alone.curve)
     assert more.answered.of == EACH
-
-
-def test_out_of_fold_answers_choose_the_temperature_too(tmp_path: Path, images: Images) -> None:
-    validation = scores(tmp_path, "validation", 0, 1.0)
     sharp = scores(tmp_path, "folds", 2, 3.0)
-    alone = chosen(validation, images, asking(0.85))
     more = chosen(validation, images, asking(0.85), of_folds(sharp, images, validation))
     assert more.temperature > alone.temperature
     rows, labels = np.load(validation), np.asarray(images.part(Role.VALIDATION).labels)
@@ -266,15 +261,14 @@ def kept(rows: list[list[float]], path: Path) -> Path:
     return path
 
 
-def test_known_images_that_are_answered_as_unknown_are_not_kept_and_do_not_count_for_precision(tmp_path: Path) -> None:
+def test_known_images_that_are_answered_as_unknown_are_not_kept_and_other_things_are_found_and_ranked(
+    tmp_path: Path,
+) -> None:
     found = with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, None)
     assert present(found.kept).value == pytest.approx(3 / 4)
     assert (present(found.precision).value, found.others) == (pytest.approx(2 / 3), None)
     none = with_answers(UnknownFacts(), kept([[0.1, 0.9]], tmp_path / "known.npy"), [0], None)
     assert none.precision is None
-
-
-def test_other_things_are_found_and_ranked(tmp_path: Path) -> None:
     others = kept(OTHERS, tmp_path / "others.npy")
     found = present(with_answers(UnknownFacts(), kept(KNOWN, tmp_path / "known.npy"), LABELS, others).others)
     assert (found.images, found.found.value) == (4, pytest.approx(3 / 4))
