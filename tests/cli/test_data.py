@@ -122,27 +122,6 @@ def test_what_cannot_be_is_said_plainly(
     assert (tmp_path / "mine.csv").read_text() == "mine"
 
 
-@pytest.mark.parametrize(
-    ("rows", "message"),
-    [
-        (
-            ["test/owl/{n}.jpg,owl,test", "train/cat/{n}.jpg,cat,train", "test/cat/{n}.jpg,cat,test"],
-            "no image of 'owl'",
-        ),
-        (["a/{n}.jpg,cat,", "b/{n}.jpg,Cat,", "c/{n}.jpg,dog,"], "'Cat' and 'cat' differ only by case or blanks"),
-        (["a/{n}.jpg,cat,", "b/{n}.jpg,dog,", "gone/{n}.jpg,dog,"], "cannot be read"),
-    ],
-)
-def test_a_search_refuses_what_would_fool_it(advisor: Advisor, tmp_path: Path, rows: list[str], message: str) -> None:
-    lines = [row.format(n=f"{number:03d}") for row in rows for number in range(9)]
-    (tmp_path / "set.csv").write_text("\n".join(["path,label,split", *lines]))
-    for place, folder in enumerate(sorted({Path(line.split(",")[0]).parent for line in lines} - {Path("gone")})):
-        fill(tmp_path / folder, 9, first=10 * place)
-        for number in range(9):
-            (tmp_path / folder / f"{10 * place + number:03d}.jpg").rename(tmp_path / folder / f"{number:03d}.jpg")
-    refused(advisor("plan", "--data", "set.csv", *OF_CARD), message)
-
-
 def test_boxes_are_checked_and_written_as_a_table(advisor: Advisor, tmp_path: Path) -> None:
     suspect = Photo("suspect", (("cat", 5, 5, 40, 40), ("cat", 5, 5, 40, 40), ("cat", 40, 5, 5, 40)))
     write_yolo(tmp_path / "set", [*photos_with(30, "cat", "dog"), suspect])
