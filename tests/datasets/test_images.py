@@ -57,13 +57,6 @@ def test_every_mode_becomes_rgb(photograph: Image.Image, tmp_path: Path, mode: s
     assert np.abs(load(path, SIZE).astype(int) - wanted).mean() < 6
 
 
-def test_sixteen_bit_grey_is_scaled_and_not_clipped(photograph: Image.Image, tmp_path: Path) -> None:
-    grey = np.asarray(photograph.convert("L"))
-    Image.fromarray(grey.astype(np.uint16) * 257).save(tmp_path / "a.png")
-    Image.fromarray(grey).save(tmp_path / "b.png")
-    np.testing.assert_array_equal(load(tmp_path / "a.png", SIZE), load(tmp_path / "b.png", SIZE))
-
-
 @pytest.mark.parametrize("mode", ["RGBA", "P"])
 def test_transparency_is_laid_on_white(tmp_path: Path, mode: str) -> None:
     image = Image.new(mode, (40, 40), (255, 0, 0, 0) if mode == "RGBA" else 0)

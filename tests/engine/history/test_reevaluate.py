@@ -151,12 +151,6 @@ def test_an_unknown_device_is_refused(device: str, words: str) -> None:
         on(device)
 
 
-def test_nothing_changed_makes_no_run(run: RunFolder) -> None:
-    found = reevaluate(run.path, Devices())
-    assert [(result.run, result.changed, result.causes) for result in found] == [(None, False, ())]
-    assert len(list(run.path.parent.glob("2*"))) == 1
-
-
 def edited(run: RunFolder, **changes: Any) -> None:
     manifest = run.read_json("manifest.json")
     run.write_json("manifest.json", {**manifest, **changes})
