@@ -47,9 +47,12 @@ def test_the_cache_is_shown_by_kind_and_by_run(advisor: Advisor, run: Path) -> N
     assert (row["run"], row["entries"], row["alone_bytes"] // 1_000_000) == (str(run), 1, 2)
 
 
-def test_cleaning_reaches_the_size_or_the_kind_and_says_what_went(advisor: Advisor, run: Path) -> None:
+def test_cleaning_reaches_the_size_and_says_what_went(advisor: Advisor, run: Path) -> None:
     assert "removed 1 entry (2.0 MB); the cache has 3.0 MB" in advisor("cache", "clean", "--cache-size", "3.5MB").out
     assert kinds(advisor) == {"features": 2, "weights": 1}
+
+
+def test_a_kind_is_removed_by_its_name(advisor: Advisor, run: Path) -> None:
     advisor("cache", "clean", "weights")
     assert kinds(advisor) == {"features": 2, "head": 2}
 

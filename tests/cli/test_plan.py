@@ -180,9 +180,7 @@ def test_the_options_that_were_given_are_set_and_all_others_are_comments(advisor
     assert set(schema["properties"]) == {"schema_version", *REQUEST_OPTIONS}
 
 
-def test_a_search_reads_it_with_and_without_the_comments_and_its_name_adds_no_line_to_it(
-    advisor: Advisor, tmp_path: Path
-) -> None:
+def test_a_search_reads_it_with_and_without_the_comments(advisor: Advisor, tmp_path: Path) -> None:
     assert advisor("init", "ask.yaml", "--budget", "50ms", "--licence", "MIT,Apache-2.0").code == 0
     file = tmp_path / "ask.yaml"
     asked = resolve({"budget": "50ms", "licence": "MIT,Apache-2.0"}).written
@@ -191,6 +189,9 @@ def test_a_search_reads_it_with_and_without_the_comments_and_its_name_adds_no_li
     defaults = [line for line in lines if line.split(": ")[0] in REQUEST_OPTIONS]
     file.write_text("\n".join(defaults))
     assert resolve({}, file).written == asked
+
+
+def test_the_name_of_the_file_adds_no_line_to_it(advisor: Advisor, tmp_path: Path) -> None:
     assert advisor("init", "a\nsize_budget: 9MB #.yaml", "--budget", "50ms").code == 0
     (file,) = tmp_path.glob("*.yaml")
     assert yaml.safe_load(file.read_text()) == {"schema_version": 1, "budget": "50ms"}

@@ -166,17 +166,21 @@ def test_a_tool_that_is_missing_is_asked_for(tmp_path: Path) -> None:
     assert "benchmark_model" in caught.value.hint
 
 
-def test_a_phone_without_room_or_that_vanishes_and_a_tool_that_fails_are_failed_measurements(
-    connection: AdbConnection, phone: Phone, model: Path, tmp_path: Path
-) -> None:
+def test_a_phone_without_room_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     tmp = phone.root / "data" / "local" / "tmp"
     tmp.rmdir()
     tmp.write_text("not a folder")
     with pytest.raises(StageError, match="make a folder"):
         connection.measure(MeasurementJob((model,)))
+
+
+def test_a_tool_that_fails_is_a_failed_measurement(connection: AdbConnection, model: Path, tmp_path: Path) -> None:
     (tmp_path / "printed").write_text("ERROR: Failed to apply XNNPACK delegate.\n")
     with pytest.raises(StageError, match="Failed to apply XNNPACK"):
         connection.measure(MeasurementJob((model,)))
+
+
+def test_a_phone_that_vanishes_is_a_failed_measurement(connection: AdbConnection, phone: Phone, model: Path) -> None:
     phone.daemon.vanish_on = "--graph="
     with pytest.raises(StageError, match="disconnected"):
         connection.measure(MeasurementJob((model,), timeout_s=PATIENCE_S))

@@ -57,14 +57,15 @@ def left_by_an_earlier_run(shelf: Shelf, target: Path, answer: Answer, path: str
     return target.stat().st_size
 
 
-def test_what_an_earlier_run_left_is_continued_and_the_time_of_the_last_change_is_a_version_too(
-    shelf: Shelf, tmp_path: Path
-) -> None:
+def test_what_an_earlier_run_left_is_continued(shelf: Shelf, tmp_path: Path) -> None:
     had = left_by_an_earlier_run(shelf, tmp_path / "w", Answer(BODY))
     assert 0 < had < len(BODY)
     assert fetch(shelf.put("/w", BODY), tmp_path / "w") == BODY
     (asked,) = shelf.asked("/w")
     assert (asked["Range"], asked["If-Range"]) == (f"bytes={had}-", Answer(BODY).version)
+
+
+def test_the_time_of_the_last_change_is_a_version_too(shelf: Shelf, tmp_path: Path) -> None:
     dated = Answer(BODY, versions=False, headers={"Last-Modified": "Sat, 21 Nov 2026 08:00:00 GMT"})
     left_by_an_earlier_run(shelf, tmp_path / "w", dated)
     assert fetch(shelf.put("/w", dated), tmp_path / "w") == BODY

@@ -36,10 +36,9 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="session")
-def packages(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def packages(shared_folder: Path) -> Path:
     """A cache with onnx2tf for all workers of the test run."""
-    base = tmp_path_factory.getbasetemp()
-    cache = (base if worker_id == "master" else base.parent) / "onnx2tf"
+    cache = shared_folder / "onnx2tf"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ADVISOR_CACHE_DIR", str(cache))
         try:

@@ -81,12 +81,13 @@ def test_an_open_batch_and_float16_weights_give_a_float_file_that_recipes_start_
     require_float(question.model.read_bytes(), "int8")
 
 
-def test_a_file_that_recipes_can_start_from_is_not_copied_and_forms_that_are_there_are_not_replaced(
-    described: Path, asked: Asked, tmp_path: Path
-) -> None:
+def test_a_file_that_recipes_can_start_from_is_not_copied(described: Path, asked: Asked) -> None:
     question = asked(described)
     assert (question.model, question.stem) == (described, "")
     assert not list(question.folder.iterdir())
+
+
+def test_forms_that_are_there_are_not_replaced(described: Path, asked: Asked, tmp_path: Path) -> None:
     (tmp_path / "forms").mkdir()
     (tmp_path / "forms" / "net-int8.tflite").write_bytes(b"mine")
     with pytest.raises(UsageError, match=r"already contains net-int8\.tflite"):

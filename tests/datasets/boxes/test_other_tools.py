@@ -78,9 +78,12 @@ def test_an_identifier_may_be_a_fraction_or_text(tmp_path: Path, key: object) ->
     assert edges_of(survey_boxes(root)) == [10, 20, 40, 60]
 
 
-def test_a_path_of_windows_is_one_and_polygons_without_a_box_give_the_box_around_them(tmp_path: Path) -> None:
+def test_a_path_of_windows_is_one(tmp_path: Path) -> None:
     root = write_coco(tmp_path, {"bbox": [10, 20, 30, 40]}, file_name="images\\1.png")
     assert edges_of(survey_boxes(root)) == [10, 20, 40, 60]
+
+
+def test_polygons_without_a_box_give_the_box_around_them(tmp_path: Path) -> None:
     polygons = [[10, 20, 40, 20, 40, 60], [12, 22, 15, 70, 13, 25]]
     assert edges_of(survey_boxes(write_coco(tmp_path, {"segmentation": polygons}))) == [10, 20, 40, 70]
 
